@@ -1,0 +1,70 @@
+"""Every exception this package raises on purpose.
+
+    VibeError
+    ├── ConfigError      the person reads it: what is wrong in which setting, and the next step
+    ├── NotebookError    the person reads it: the kernel or the notebook cannot do what was asked
+    ├── ModelError       the person reads it: the model server failed, with the text already received
+    ├── JournalError     the person reads it: the conversation cannot be recorded, so nothing more is done
+    └── ToolError        the model reads it: what happened and what to try instead
+
+Anything else that escapes is a bug and keeps its traceback.
+"""
+
+from typing import Literal
+
+ModelErrorKind = Literal[
+    "connection",  # no TCP or TLS connection, or it broke before an answer began
+    "auth",  # 401 or 403
+    "not_found",  # 404: wrong address or unknown model
+    "rate_limit",  # 429 after all retries
+    "overflow",  # the conversation is longer than the model's context window
+    "http",  # any other status of 400 or more
+    "provider",  # an error object inside a stream or inside a 200 answer
+    "truncated",  # the stream ended before its finish
+    "bad_json",  # a data line, or the whole body, is not JSON
+    "not_sse",  # the answer is neither an event stream nor a JSON object
+    "empty",  # a complete answer with neither text nor calls
+    "limit",  # one of our own bounds on size or time was passed
+]
+
+
+class VibeError(Exception):
+    """Base of all errors of this package; its text is one or two sentences for a person."""
+
+
+class ConfigError(VibeError):
+    """A setting is missing or wrong. The text names the setting, where it stands, and the next step."""
+
+
+class NotebookError(VibeError):
+    """The kernel or the notebook cannot do what was asked."""
+
+
+class JournalError(VibeError):
+    """The conversation could not be written to disk. Nothing with effects happens after it."""
+
+
+class ToolError(VibeError):
+    """A tool could not do its work. The text goes to the model as the result of its call."""
+
+
+class ModelError(VibeError):
+    """The model server refused, failed or broke off."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ModelErrorKind,
+        status: int | None = None,
+        provider_message: str = "",
+        partial_text: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.status = status
+        """HTTP status; None when no response arrived or the failure came inside a 200 stream."""
+        self.provider_message = provider_message
+        """The server's own words, shortened; never holds the key."""
+        self.partial_text = partial_text
+        """Answer text received before the failure; shown and marked, never sent again."""

@@ -1,0 +1,91 @@
+"""The values everything else speaks in: parts, messages, tools, decisions, events, commands.
+
+No I/O and no behaviour beyond validation. Start reading at `events`: one run is a sequence of them.
+"""
+
+from vibe_jupyter.protocol.commands import Approve, Command, Interrupt, Reject
+from vibe_jupyter.protocol.events import (
+    DURABLE_EVENTS,
+    ApprovalRequested,
+    ApprovalResolved,
+    Delta,
+    DurableEvent,
+    Event,
+    FinishReason,
+    MessageAdded,
+    Notice,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
+from vibe_jupyter.protocol.execution import ExecutionResult, RaisedError
+from vibe_jupyter.protocol.messages import (
+    AssistantMessage,
+    Message,
+    StopReason,
+    SystemMessage,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from vibe_jupyter.protocol.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCall
+from vibe_jupyter.protocol.permissions import Allow, Ask, Decision, Deny, Level, Resource
+from vibe_jupyter.protocol.tools import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolResult, ToolSpec
+
+__all__ = [
+    "DURABLE_EVENTS",
+    "TABLE_MIME",
+    "Allow",
+    "ApprovalRequested",
+    "ApprovalResolved",
+    "Approve",
+    "Ask",
+    "AssistantMessage",
+    "Command",
+    "Decision",
+    "Delta",
+    "Deny",
+    "DurableEvent",
+    "Event",
+    "ExecutionResult",
+    "FinishReason",
+    "Headline",
+    "ImagePart",
+    "Interrupt",
+    "Level",
+    "Message",
+    "MessageAdded",
+    "MimeBundle",
+    "Notice",
+    "Part",
+    "Preview",
+    "RaisedError",
+    "ReasoningDelta",
+    "ReasoningPart",
+    "Reject",
+    "Resource",
+    "RunFinished",
+    "RunStarted",
+    "StopReason",
+    "SystemMessage",
+    "Table",
+    "TextDelta",
+    "TextPart",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolFinished",
+    "ToolMessage",
+    "ToolProgress",
+    "ToolResult",
+    "ToolSpec",
+    "ToolStarted",
+    "TurnStarted",
+    "Usage",
+    "UserMessage",
+]

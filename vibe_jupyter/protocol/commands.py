@@ -1,0 +1,35 @@
+"""What goes into a run, through its one `send`. The front end says it; nobody else does."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from vibe_jupyter.protocol.value import Value
+
+
+class Approve(Value):
+    """Let the call run."""
+
+    type: Literal["approve"] = "approve"
+    approval_id: str
+    remember: Literal["once", "session"] = "once"
+    edited: str | None = None
+    """The person's version of the argument that `Preview.edits` names; None when it was left as shown."""
+
+
+class Reject(Value):
+    """Do not run the call."""
+
+    type: Literal["reject"] = "reject"
+    approval_id: str
+    message: str = ""
+    """The person's words to the model; may be empty."""
+
+
+class Interrupt(Value):
+    """End the run: answer every open call, keep what was said."""
+
+    type: Literal["interrupt"] = "interrupt"
+
+
+Command = Annotated[Approve | Reject | Interrupt, Field(discriminator="type")]

@@ -1,0 +1,188 @@
+"""What happened in a run, in the past tense and in order.
+
+Durable events are kept by the journal, and history and transcript are folds over them. Deltas are slotted
+dataclasses, since a run makes thousands of them and validation would cost more than the parsing.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from vibe_jupyter.protocol.messages import Message, Usage
+from vibe_jupyter.protocol.parts import ToolCall
+from vibe_jupyter.protocol.permissions import Resource
+from vibe_jupyter.protocol.tools import Headline, MimeBundle, Preview
+from vibe_jupyter.protocol.value import Value
+
+FinishReason = Literal[
+    "stop",
+    "length",
+    "turn_limit",
+    "interrupted",
+    "refused",
+    "error",
+]
+
+
+class RunStarted(Value):
+    """A prompt was taken."""
+
+    type: Literal["run_started"] = "run_started"
+    run_id: str
+    model: str
+    provider: str
+    """Host the prompt goes to, such as ``api.mistral.ai``."""
+    agent: str
+    """Name of the profile."""
+
+
+class TurnStarted(Value):
+    """A request goes to the model."""
+
+    type: Literal["turn_started"] = "turn_started"
+    turn: int
+    """From 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer."""
+
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of what the model thinks."""
+
+    type: ClassVar[Literal["reasoning_delta"]] = "reasoning_delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call that is being written."""
+
+    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
+    position: int
+    """Which call of the answer, from 0."""
+    name: str
+    """The name as far as it is known."""
+    arguments: str
+    """The new piece of its arguments."""
+
+
+class MessageAdded(Value):
+    """A message is complete."""
+
+    type: Literal["message_added"] = "message_added"
+    message: Message
+    in_history: bool = True
+    """False for an answer that was cut off: the person keeps its text, the model is not sent it again."""
+
+
+class ApprovalRequested(Value):
+    """A call waits for a person."""
+
+    type: Literal["approval_requested"] = "approval_requested"
+    approval_id: str
+    call: ToolCall
+    headline: Headline
+    preview: Preview
+    reason: str
+    resources: tuple[Resource, ...]
+    remember_as: str | None
+    """What a session grant would cover; None when it is not offered."""
+    digest: str
+    """SHA-256 of tool, arguments and what was shown (security C14)."""
+
+
+class ApprovalResolved(Value):
+    """The waiting ended."""
+
+    type: Literal["approval_resolved"] = "approval_resolved"
+    approval_id: str
+    call_id: str
+    allowed: bool
+    remember: Literal["once", "session"] = "once"
+    by: Literal["person", "nobody", "interrupt"]
+    message: str = ""
+    arguments: str | None = None
+    """The call's arguments after the person edited them; None when they stayed as shown."""
+
+
+class ToolStarted(Value):
+    """A call began to run; written before its effect (security C40)."""
+
+    type: Literal["tool_started"] = "tool_started"
+    call_id: str
+    name: str
+    headline: Headline
+    preview: Preview | None = None
+    """What the line shows when opened while the tool runs; None when the headline says all."""
+
+
+class ToolProgress(Value):
+    """A running call has something to show."""
+
+    type: Literal["tool_progress"] = "tool_progress"
+    call_id: str
+    text: str
+    """New output since the last progress event."""
+
+
+class ToolFinished(Value):
+    """A call ended. A call that never ran (denied, unknown, broken arguments) has no ToolStarted before it."""
+
+    type: Literal["tool_finished"] = "tool_finished"
+    call_id: str
+    name: str
+    headline: Headline
+    outcome: Literal["ok", "error", "denied", "interrupted"]
+    summary: str = ""
+    seconds: float = 0.0
+    display: MimeBundle = {}
+    details: dict[str, JsonValue] = {}
+
+
+class Notice(Value):
+    """Something the person should know that is no message: a retry, a fall-back."""
+
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warning"]
+    text: str
+
+
+class RunFinished(Value):
+    """The run is over. Exactly one, always the last."""
+
+    type: Literal["run_finished"] = "run_finished"
+    reason: FinishReason
+    turns: int
+    seconds: float
+    usage: Usage
+    cost: float | None = None
+    """US dollars; None where the prices of the model are not known."""
+    error: str = ""
+    """For reason error: what happened and the next step, for the person."""
+
+
+Delta = TextDelta | ReasoningDelta | ToolCallDelta
+
+DurableEvent = Annotated[
+    RunStarted | MessageAdded | ApprovalRequested | ApprovalResolved | ToolStarted | ToolFinished | RunFinished,
+    Field(discriminator="type"),
+]
+DURABLE_EVENTS = (
+    RunStarted,
+    MessageAdded,
+    ApprovalRequested,
+    ApprovalResolved,
+    ToolStarted,
+    ToolFinished,
+    RunFinished,
+)
+
+Event = DurableEvent | TurnStarted | ToolProgress | Notice | Delta

@@ -1,0 +1,85 @@
+"""What the model is told of a tool, and what a call gives back to each of its readers."""
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from vibe_jupyter.protocol.parts import ImagePart, TextPart
+from vibe_jupyter.protocol.value import Value
+
+MimeBundle = dict[str, JsonValue]
+"""MIME type to content, as in Jupyter display messages.
+
+The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python`` and `TABLE_MIME`; it renders all of them
+itself, and never passes HTML through.
+"""
+
+
+class Table(Value):
+    """A small table shown in the detail of a step."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+TABLE_MIME = "application/vnd.vibe.table+json"
+"""MIME type of a dumped `Table` in a `MimeBundle`."""
+
+
+class ToolSpec(Value):
+    """What the model sees of a tool (seed 000, Tool Definition Format)."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of type object."""
+
+
+class Headline(Value):
+    """A call as one quiet line: a verb in the past tense and its object."""
+
+    verb: str
+    """Such as ``Inspected``."""
+    doing: str
+    """The same while it goes on, such as ``Inspecting``."""
+    asking: str
+    """The same as a wish on an approval card, such as ``Inspect``."""
+    target: str
+    """The object in code font, such as ``penguins``; empty when the verb says all."""
+    note: str = ""
+    """A few plain words after the target, such as the model's reason; may be empty."""
+
+
+class Preview(Value):
+    """Exactly what an approval card shows, whole."""
+
+    kind: Literal["code", "command", "diff", "text"]
+    text: str
+    language: str = ""
+    """Pygments name for colours, empty for none."""
+    edits: str | None = None
+    """Name of the string argument the person may edit before allowing; None when nothing can be edited."""
+
+
+class ToolResult(Value):
+    """What a call gave: to the model, to the person, to the log."""
+
+    parts: tuple[TextPart | ImagePart, ...]
+    """To the model."""
+    summary: str = ""
+    """To the person, a few words after the headline: ``344 × 8, nulls in 5 columns``."""
+    display: MimeBundle = {}
+    """To the person, when the line is opened."""
+    details: dict[str, JsonValue] = {}
+    """To the log."""
+    is_error: bool = False
+
+    @classmethod
+    def text(cls, text: str, *, summary: str = "", display: MimeBundle | None = None) -> "ToolResult":
+        """A successful result of one text part."""
+        return cls(parts=(TextPart(text=text),), summary=summary, display=display or {})
+
+    @classmethod
+    def error(cls, text: str, *, summary: str = "") -> "ToolResult":
+        """A failed result; the model reads `text`, the person `summary` or else the first line of `text`."""
+        return cls(parts=(TextPart(text=text),), summary=summary or text.split("\n", 1)[0], is_error=True)

@@ -1,0 +1,25 @@
+"""The contract of a front end: events go in, commands come out."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from vibe_jupyter.protocol import Command, Event, MimeBundle
+
+Send = Callable[[Command], None]
+"""A run's `send`: takes a command from any thread and returns at once."""
+
+
+class FrontEnd(Protocol):
+    """Shows one run and says what the person decides."""
+
+    def open(self, send: Send) -> None:
+        """Show an empty view. Main thread."""
+        ...
+
+    async def on_event(self, event: Event) -> None:
+        """Take the next event of the run. Engine thread; never waits for the person."""
+        ...
+
+    def close(self) -> MimeBundle:
+        """Stop showing, leave the kept form in the output, and return it. Main thread, after the last event."""
+        ...
