@@ -1,0 +1,80 @@
+"""What every test stands on: a home folder that is not the person's, and requirement ids that exist."""
+
+import os
+import tomllib
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REQUIREMENTS = Path(__file__).with_name("requirements.toml")
+
+_KEYS = ("MISTRAL_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
+_FOLDERS = (
+    "HOME",
+    "VIBE_HOME",
+    "IPYTHONDIR",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "MPLCONFIGDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
+
+
+def requirement_ids(item: pytest.Item) -> set[str]:
+    """The promises a test says it proves."""
+    return {name for marker in item.iter_markers("requirement") for name in marker.args}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """An id that the list does not have is an error where it stands, whatever tests are asked for."""
+    report = yield
+    wrong = {
+        item.nodeid: sorted(ids)
+        for item in report.result or ()
+        if isinstance(item, pytest.Item) and (ids := requirement_ids(item) - _known_requirements())
+    }
+    if wrong:
+        report.outcome, report.result = "failed", []
+        report.longrepr = f"{REQUIREMENTS.name} does not have: {wrong}"
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that share one JupyterLab on one worker."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@cache
+def _known_requirements() -> frozenset[str]:
+    return frozenset(entry["id"] for entry in tomllib.loads(REQUIREMENTS.read_text(encoding="utf-8"))["requirement"])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home for this process and all it starts, without keys, without the settings of whoever runs the tests."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        # A downloaded test browser lies in the real home; it is only read.
+        browsers = Path("~/.cache/ms-playwright").expanduser()
+        if browsers.exists() and "PLAYWRIGHT_BROWSERS_PATH" not in os.environ:
+            patch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(browsers))
+        for name in _FOLDERS:
+            folder = home if name == "HOME" else home / name.lower()
+            folder.mkdir(exist_ok=True)
+            patch.setenv(name, str(folder))
+        for name in _KEYS:
+            patch.delenv(name, raising=False)
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1,localhost"))))
+        yield home
