@@ -1,0 +1,112 @@
+import type { Command } from "./messages";
+
+const MIN_EDITOR = 3; // lines
+const MAX_EDITOR = 20; // lines; more scroll
+
+/** The parts of one approval card, found in the HTML the kernel made. */
+export class Card {
+  readonly element: HTMLElement;
+
+  constructor(element: HTMLElement) {
+    this.element = element;
+  }
+
+  static around(node: Element): Card | null {
+    const element = node.closest<HTMLElement>("[data-vibe-approval]");
+    return element === null ? null : new Card(element);
+  }
+
+  get id(): string {
+    return this.element.dataset.vibeApproval ?? "";
+  }
+
+  approval(remember: "once" | "session"): Command {
+    return { type: "approve", approval_id: this.id, remember, edited: this.#edited() };
+  }
+
+  rejection(): Command {
+    return { type: "reject", approval_id: this.id, message: this.#denyMessage?.value.trim() ?? "" };
+  }
+
+  /** Swap the shown code for an editor, or throw the edit away; what is visible is what would run. */
+  toggleEditor(): void {
+    const editor = this.#editor;
+    if (editor === null) {
+      return;
+    }
+    const opening = editor.hasAttribute("hidden");
+    editor.value = editor.defaultValue;
+    editor.toggleAttribute("hidden", !opening);
+    editor.rows = Math.min(Math.max(editor.value.split("\n").length, MIN_EDITOR), MAX_EDITOR);
+    this.#code?.toggleAttribute("hidden", opening);
+    setLabel(this.button("edit"), opening ? "Discard edit" : "Edit");
+    this.showEdited();
+    (opening ? editor : this.element).focus({ preventScroll: true });
+  }
+
+  /** As `toggleEditor`, but an edit that is open already is only gone back to, never thrown away. */
+  openEditor(): void {
+    if (this.#editor?.hasAttribute("hidden") === false) {
+      this.#editor.focus({ preventScroll: true });
+    } else {
+      this.toggleEditor();
+    }
+  }
+
+  /** Say on the button that it allows the person's version. */
+  showEdited(): void {
+    setLabel(this.button("approve"), this.#edited() === null ? "Allow once" : "Allow once (edited)");
+  }
+
+  openDenial(): void {
+    this.#denial?.removeAttribute("hidden");
+    this.#denyMessage?.focus({ preventScroll: true });
+  }
+
+  closeDenial(): void {
+    this.#denial?.setAttribute("hidden", "");
+    this.element.focus({ preventScroll: true });
+  }
+
+  /** One decision: nothing can be pressed any more, until the kernel takes the card away. */
+  showSent(): void {
+    for (const control of this.element.querySelectorAll<HTMLButtonElement>("button, input, textarea")) {
+      control.disabled = true;
+    }
+    this.element.dataset.sent = "";
+    setLabel(this.button("approve"), "Sent…");
+  }
+
+  button(action: string): HTMLButtonElement | null {
+    return this.element.querySelector(`button[data-vibe-action="${action}"]`);
+  }
+
+  #edited(): string | null {
+    const editor = this.#editor;
+    return editor === null || editor.hasAttribute("hidden") || editor.value === editor.defaultValue ? null : editor.value;
+  }
+
+  get #editor(): HTMLTextAreaElement | null {
+    return this.element.querySelector("textarea.vibe-editor");
+  }
+
+  get #code(): Element | null {
+    return this.element.querySelector(".vibe-code");
+  }
+
+  get #denial(): Element | null {
+    return this.element.querySelector(".vibe-deny");
+  }
+
+  get #denyMessage(): HTMLInputElement | null {
+    return this.element.querySelector("input.vibe-deny-message");
+  }
+}
+
+/** Change the words of a button and leave its key. */
+function setLabel(button: HTMLButtonElement | null, label: string): void {
+  const words = button?.firstChild;
+  if (words instanceof Text) {
+    words.data = label;
+  }
+}

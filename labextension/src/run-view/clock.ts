@@ -1,0 +1,42 @@
+const TICK = 1000; // ms
+
+/** Counts the seconds in the foot between two words of the kernel. */
+export class Clock {
+  readonly #root: HTMLElement;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #told = ""; // the kernel's last figure
+  #toldAt = 0; // ms
+
+  constructor(root: HTMLElement) {
+    this.#root = root;
+    this.#timer = setInterval(() => {
+      this.refresh();
+    }, TICK);
+  }
+
+  /** Bring the shown seconds up to date, also right after the kernel said a new figure. */
+  refresh(): void {
+    const clock = this.#root.querySelector<HTMLElement>(".vibe-clock[data-vibe-clock]");
+    if (clock === null || this.#root.querySelector(stillGoing) === null) {
+      return;
+    }
+    const told = clock.dataset.vibeClock ?? "";
+    if (told !== this.#told) {
+      this.#told = told;
+      this.#toldAt = performance.now();
+    }
+    clock.textContent = inWords(Number(told) + (performance.now() - this.#toldAt) / 1000);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+/** Selects the foot of a run that is not over. */
+export const stillGoing = '.vibe-foot[data-state="working"], .vibe-foot[data-state="waiting"]';
+
+function inWords(seconds: number): string {
+  const whole = Math.floor(seconds);
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}

@@ -1,0 +1,189 @@
+import { Card } from "./card";
+import { stillGoing } from "./clock";
+import type { Command } from "./messages";
+
+const PATIENCE = 1500; // ms from Stop until the words that name the front end's own button
+
+/** Where the front end's own keys would get in the way. */
+const takesKeys = "button, summary, input, textarea, .vibe-card";
+
+/** Turns clicks and keys into commands. Keys act only while the focus is inside a card. */
+export class Controls {
+  readonly #root: HTMLElement;
+  readonly #send: (command: Command) => void;
+  readonly #decided = new Set<string>();
+  #stopping = false;
+  #patience: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(root: HTMLElement, send: (command: Command) => void) {
+    this.#root = root;
+    this.#send = send;
+    root.addEventListener("click", (event) => {
+      this.#click(event);
+    });
+    root.addEventListener("keydown", (event) => {
+      this.#key(event);
+    });
+    root.addEventListener("input", ({ target }) => {
+      if (target instanceof Element) {
+        Card.around(target)?.showEdited();
+      }
+    });
+    root.addEventListener("focusin", ({ target }) => {
+      const wanted = target instanceof Element && target.closest(takesKeys) !== null;
+      root.toggleAttribute("data-lm-suppress-shortcuts", wanted);
+    });
+  }
+
+  /** Show again what was decided, after the kernel put parts anew. */
+  refresh(): void {
+    for (const element of this.#root.querySelectorAll<HTMLElement>("[data-vibe-approval]:not([data-sent])")) {
+      const card = new Card(element);
+      if (this.#decided.has(card.id)) {
+        card.showSent();
+      }
+    }
+    if (this.#stopping) {
+      this.#showStopping();
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this.#patience);
+  }
+
+  #click(event: MouseEvent): void {
+    const button = event.target instanceof Element ? event.target.closest("button[data-vibe-action]") : null;
+    if (button === null || !event.isTrusted) {
+      return;
+    }
+    const action = button.getAttribute("data-vibe-action");
+    const card = Card.around(button);
+    if (action === "stop") {
+      this.#stop();
+    } else if (card !== null && action !== null) {
+      this.#act(card, action);
+    }
+  }
+
+  #key(event: KeyboardEvent): void {
+    const { target } = event;
+    const card = target instanceof Element ? Card.around(target) : null;
+    if (card === null || !(target instanceof Element)) {
+      return;
+    }
+    const action = plain(event) ? actionOf(event.key, target) : null;
+    if (action !== null) {
+      event.preventDefault();
+      this.#act(card, action);
+    }
+    if (action !== null || isTextField(target)) {
+      event.stopPropagation();
+    }
+  }
+
+  #act(card: Card, action: string): void {
+    if (this.#decided.has(card.id)) {
+      return;
+    }
+    switch (action) {
+      case "approve":
+        this.#decide(card, card.approval("once"));
+        break;
+      case "approve-session":
+        this.#decide(card, card.approval("session"));
+        break;
+      case "deny-now":
+        this.#decide(card, card.rejection());
+        break;
+      case "edit":
+        card.toggleEditor();
+        break;
+      case "open-editor":
+        card.openEditor();
+        break;
+      case "deny":
+        card.openDenial();
+        break;
+      case "keep-card":
+        card.closeDenial();
+        break;
+      case "leave-editor":
+        card.element.focus({ preventScroll: true });
+        break;
+    }
+  }
+
+  #decide(card: Card, command: Command): void {
+    const hadFocus = card.element.contains(document.activeElement);
+    this.#decided.add(card.id);
+    card.showSent();
+    if (hadFocus) {
+      this.#focusFoot();
+    }
+    this.#send(command);
+  }
+
+  #focusFoot(): void {
+    const foot = this.#root.querySelector<HTMLElement>('[data-part="foot"]');
+    if (foot !== null) {
+      foot.tabIndex = -1;
+      foot.focus({ preventScroll: true });
+    }
+  }
+
+  #stop(): void {
+    this.#stopping = true;
+    this.#showStopping();
+    this.#send({ type: "interrupt" });
+    this.#patience = setTimeout(() => {
+      this.#nameOtherButton();
+    }, PATIENCE);
+  }
+
+  #showStopping(): void {
+    const button = this.#root.querySelector<HTMLButtonElement>('button[data-vibe-action="stop"]');
+    if (button !== null) {
+      button.disabled = true;
+      button.textContent = "Stopping…";
+    }
+  }
+
+  /** The kernel cannot hear us while it runs the person's own code. */
+  #nameOtherButton(): void {
+    const foot = this.#root.querySelector(stillGoing);
+    if (foot === null) {
+      return;
+    }
+    const running = this.#root.querySelector('.vibe-step[data-outcome="running"]') !== null;
+    const words = document.createElement("p");
+    words.className = "vibe-hint";
+    words.setAttribute("role", "status");
+    words.textContent = running
+      ? "Code is running: press ■ in the toolbar to interrupt it"
+      : "Still stopping; ■ in the toolbar ends it at once";
+    foot.after(words);
+  }
+}
+
+function plain(event: KeyboardEvent): boolean {
+  return !(event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat || event.isComposing);
+}
+
+/** What a key means where the focus is; null where it keeps its own meaning. */
+function actionOf(key: string, target: Element): string | null {
+  if (target.matches(".vibe-editor")) {
+    return key === "Escape" ? "leave-editor" : null;
+  }
+  if (target.matches(".vibe-deny-message")) {
+    return key === "Enter" ? "deny-now" : key === "Escape" ? "keep-card" : null;
+  }
+  if (key === "Enter") {
+    return target.matches("button:not(.vibe-primary)") ? null : "approve";
+  }
+  return key === "Escape" ? "deny" : key === "e" || key === "E" ? "open-editor" : null;
+}
+
+function isTextField(target: Element): boolean {
+  return target.matches("input, textarea");
+}

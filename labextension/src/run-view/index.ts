@@ -1,0 +1,54 @@
+/**
+ * The live view of one run, as an anywidget front end.
+ *
+ * It shows the parts the kernel sends and says what the person decides; it holds no state of the run, so a second
+ * view, or one drawn anew, is whole after the kernel's next snapshot.
+ */
+import type { RenderProps } from "@anywidget/types";
+
+import { Clock } from "./clock";
+import { Controls } from "./controls";
+import type { FromKernel, ToKernel } from "./messages";
+import { View } from "./view";
+
+function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
+  const root = document.createElement("div");
+  root.className = "vibe-run";
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "Agent run");
+  el.append(root);
+
+  const tell = (message: ToKernel): void => {
+    model.send(message);
+  };
+  const view = new View(root);
+  const clock = new Clock(root);
+  const controls = new Controls(root, (command) => {
+    tell({ type: "command", command });
+  });
+
+  let whole = false; // patches before the first snapshot belong to a view that others already show
+  const receive = (message: FromKernel): void => {
+    if (message.type === "snapshot") {
+      whole = true;
+      view.show(message.parts);
+    } else if (whole) {
+      message.patches.forEach((patch) => {
+        view.apply(patch);
+      });
+    }
+    controls.refresh();
+    clock.refresh();
+  };
+  model.on("msg:custom", receive);
+  tell({ type: "alive" });
+
+  return () => {
+    model.off("msg:custom", receive);
+    clock.stop();
+    controls.dispose();
+    root.remove();
+  };
+}
+
+export default { render };

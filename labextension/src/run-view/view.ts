@@ -1,0 +1,110 @@
+import type { Part, Patch } from "./messages";
+import { alike, morph } from "./morph";
+
+/** The parts of a run in the page: one wrapper a part, named by `data-part`, the foot always last. */
+export class View {
+  readonly #root: HTMLElement;
+  readonly #parts = new Map<string, HTMLElement>();
+
+  constructor(root: HTMLElement) {
+    this.#root = root;
+  }
+
+  /** Show exactly these parts, in this order. */
+  show(parts: readonly Part[]): void {
+    const kept = new Set(parts.map((part) => part.id));
+    for (const id of Array.from(this.#parts.keys())) {
+      if (!kept.has(id)) {
+        this.#remove(id);
+      }
+    }
+    for (const part of parts) {
+      const wrapper = this.#wrapper(part.id);
+      fill(wrapper, part.kind, part.html);
+      if (part.kind === "tail") {
+        wrapper.firstElementChild?.replaceChildren(part.text);
+      }
+      if (this.#root.lastElementChild !== wrapper) {
+        this.#root.append(wrapper);
+      }
+    }
+  }
+
+  apply(patch: Patch): void {
+    if (patch.remove === true) {
+      this.#remove(patch.id);
+    } else if (patch.append !== undefined) {
+      appendText(this.#parts.get(patch.id), patch.append);
+    } else if (patch.kind !== undefined) {
+      this.#put(patch);
+    }
+  }
+
+  #put({ id, kind = "prose", html = "", before }: Patch): void {
+    const isNew = !this.#parts.has(id);
+    const wrapper = this.#wrapper(id);
+    fill(wrapper, kind, html);
+    const follower = this.#parts.get(before ?? "foot");
+    if (id === "foot") {
+      this.#root.append(wrapper);
+    } else if (isNew || before !== undefined) {
+      this.#root.insertBefore(wrapper, follower ?? null);
+    }
+  }
+
+  #wrapper(id: string): HTMLElement {
+    let wrapper = this.#parts.get(id);
+    if (wrapper === undefined) {
+      wrapper = document.createElement("div");
+      wrapper.dataset.part = id;
+      this.#parts.set(id, wrapper);
+    }
+    return wrapper;
+  }
+
+  #remove(id: string): void {
+    this.#parts.get(id)?.remove();
+    this.#parts.delete(id);
+  }
+}
+
+function fill(wrapper: HTMLElement, kind: string, html: string): void {
+  wrapper.dataset.kind = kind;
+  const now = wrapper.firstElementChild;
+  const next = kind === "tail" ? emptyTail() : parse(html);
+  if (next === null) {
+    wrapper.replaceChildren();
+  } else if (now === null || !alike(now, next)) {
+    wrapper.replaceChildren(next);
+  } else if (!isSameCard(now, next)) {
+    morph(now, next);
+  }
+}
+
+/** A card never changes once it is shown; keeping it keeps what the person is writing in it. */
+function isSameCard(now: Element, next: Element): boolean {
+  const approval = next.getAttribute("data-vibe-approval");
+  return approval !== null && now.getAttribute("data-vibe-approval") === approval;
+}
+
+function parse(html: string): Element | null {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content.firstElementChild;
+}
+
+function emptyTail(): Element {
+  const tail = document.createElement("div");
+  tail.className = "vibe-prose vibe-tail";
+  return tail;
+}
+
+function appendText(wrapper: HTMLElement | undefined, text: string): void {
+  const tail = wrapper?.firstElementChild;
+  const last = tail?.lastChild;
+  if (last instanceof Text) {
+    last.appendData(text);
+  } else {
+    tail?.append(text);
+  }
+}
