@@ -3,4 +3,40 @@
 Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from vibe_jupyter.magics import ask
+    from vibe_jupyter.reply import Reply
+
+__all__ = ["Reply", "__version__", "ask", "load_ipython_extension", "unload_ipython_extension"]
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: "InteractiveShell") -> None:
+    """Register `%vibe` and `%%vibe`; makes no request and starts nothing."""
+    from vibe_jupyter import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell: "InteractiveShell") -> None:
+    """Take the magics away and end what they started."""
+    from vibe_jupyter import magics
+
+    magics.unload(shell)
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names at first use, so that importing the package stays cheap."""
+    if name == "ask":
+        from vibe_jupyter.magics import ask
+
+        return ask
+    if name == "Reply":
+        from vibe_jupyter.reply import Reply
+
+        return Reply
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit
 
-from vibe_jupyter.protocol import Message, ToolSpec
+from vibe_jupyter.protocol import Message, ToolSpec, Usage
 
 DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
@@ -20,6 +21,11 @@ class Server:
     api_key: str | None = field(default=None, repr=False)
     """None where the server wants no key."""
     dialect: Literal["openai"] = "openai"
+
+    @property
+    def host(self) -> str:
+        """The host that prompts are sent to, as shown to the person."""
+        return urlsplit(self.api_base).netloc or self.api_base
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,12 @@ class Model:
     """US dollars per million prompt tokens; None where not known."""
     output_price: float | None = None
     """US dollars per million completion tokens; None where not known."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for some tokens; None where the prices are not known."""
+        if self.input_price is None or self.output_price is None:
+            return None
+        return (usage.prompt_tokens * self.input_price + usage.completion_tokens * self.output_price) / 1_000_000
 
 
 @dataclass(frozen=True)

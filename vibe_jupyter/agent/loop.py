@@ -1,0 +1,247 @@
+"""The loop: ask the model, run what it calls, give it the results, until it calls nothing more.
+
+Every way out passes `_finish`, so that a run always ends with each call answered once and one `RunFinished`
+(security C42, seed 001 Agent Loop).
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from vibe_jupyter.agent.calls import Desk, answer, headline_of, unanswered
+from vibe_jupyter.agent.middleware import Middleware, Progress
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.errors import JournalError, ModelError
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.llm.request import Model, Request, RetryScheduled
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import (
+    DURABLE_EVENTS,
+    AssistantMessage,
+    Event,
+    FinishReason,
+    MessageAdded,
+    Notice,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    SystemMessage,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolFinished,
+    ToolMessage,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+    UserMessage,
+)
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.tools.base import Toolset
+
+MAX_EQUAL_DENIALS = 3
+"""Denials of one and the same call that end a run (security C18)."""
+RE_ASKS = 1
+"""How often a turn whose answer was cut off is asked again (security C39)."""
+
+
+class Loop:
+    """The state of one run while it goes."""
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        model: Model,
+        client: LLMClient,
+        tools: Toolset,
+        permissions: Permissions,
+        terms: RunTerms,
+        middleware: Sequence[Middleware],
+        system: SystemMessage,
+        conversation: Conversation,
+        stream: bool,
+        run: Run,
+    ) -> None:
+        self._agent = agent
+        self._model = model
+        self._client = client
+        self._tools = tools
+        self._middleware = middleware
+        self._system = system
+        self._conversation = conversation
+        self._stream = stream
+        self._run = run
+        self._desk = Desk(
+            tools=tools,
+            permissions=permissions,
+            terms=terms,
+            approvals=run.approvals,
+            emit=self._emit,
+            show=run.show,
+            cancelled=lambda: run.interrupted,
+        )
+        self._began = time.monotonic()
+        self._turns = 0
+        self._usage = Usage()
+        self._partial: list[str] = []
+        """Text of the answer that is coming in."""
+        self._open: list[ToolCall] = []
+        """Calls not yet answered, in order."""
+        self._stage: dict[str, Literal["started", "finished"]] = {}
+        """How far each call came, by its id."""
+        self._denials: dict[tuple[str, str], int] = {}
+
+    async def work(self, prompt: UserMessage) -> None:
+        """Do the whole run."""
+        reason: FinishReason = "interrupted"
+        error = ""
+        try:
+            await self._emit(
+                RunStarted(
+                    run_id=self._run.id,
+                    model=self._model.alias,
+                    provider=self._model.server.host,
+                    agent=self._agent,
+                )
+            )
+            await self._emit(MessageAdded(message=prompt))
+            while (ended := await self._turn()) is None:
+                pass
+            reason = ended
+        except (ModelError, JournalError) as failure:
+            reason, error = "error", str(failure)
+        except BaseException as failure:
+            reason, error = "error", f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            await self._finish(reason, error)
+
+    async def _turn(self) -> FinishReason | None:
+        """One request and its calls; None when the model wants to go on."""
+        for rule in self._middleware:
+            stop = rule.before_turn(Progress(turns=self._turns, usage=self._usage))
+            if stop is not None:
+                await self._emit(Notice(level="warning", text=stop.notice))
+                return stop.reason
+        self._turns += 1
+        await self._emit(TurnStarted(turn=self._turns))
+        if not await self._run.guard(self._ask()):
+            return "interrupted"
+        message = self._conversation.history[-1]
+        assert isinstance(message, AssistantMessage)
+        if not message.calls:
+            return "length" if message.stop_reason == "length" else "stop"
+        for call in message.calls:
+            if not await self._run.guard(self._answer(call)):
+                return "interrupted"
+        refused = any(count >= MAX_EQUAL_DENIALS for count in self._denials.values())
+        return "refused" if refused else None
+
+    async def _ask(self) -> None:
+        """Get one complete answer into the history; an answer that was cut off is asked for once more."""
+        for attempt in range(RE_ASKS + 1):
+            try:
+                message = await self._stream_answer()
+            except ModelError as failure:
+                await self._keep_partial(in_history=False)
+                if failure.kind != "truncated" or attempt == RE_ASKS:
+                    raise
+                await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
+                continue
+            self._partial.clear()
+            self._open = list(message.calls)
+            self._usage = self._usage + (message.usage or Usage())
+            await self._emit(MessageAdded(message=message))
+            return
+
+    async def _stream_answer(self) -> AssistantMessage:
+        request = Request(
+            model=self._model,
+            messages=(self._system, *self._conversation.history),
+            tools=tuple(self._tools.specs()),
+            stream=self._stream,
+        )
+        self._partial.clear()
+        async for item in self._client.answer(request):
+            match item:
+                case TextDelta():
+                    self._partial.append(item.text)
+                    self._run.emit(item)
+                case ReasoningDelta() | ToolCallDelta():
+                    self._run.emit(item)
+                case RetryScheduled():
+                    wait = f"Trying again in {item.seconds:.0f} s: {item.reason}."
+                    self._run.emit(Notice(level="info", text=wait))
+                case AssistantMessage():
+                    return item
+        raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
+
+    async def _answer(self, call: ToolCall) -> None:
+        message, denied = await answer(call, self._desk)
+        if denied:
+            key = (call.name, call.arguments)
+            self._denials[key] = self._denials.get(key, 0) + 1
+        await self._emit(MessageAdded(message=message))
+        self._open.remove(call)
+
+    async def _keep_partial(self, *, in_history: bool) -> None:
+        """Keep the text of an answer that did not come to its end, marked."""
+        text = "".join(self._partial)
+        self._partial.clear()
+        if text.strip():
+            message = AssistantMessage(
+                parts=(TextPart(text=text),), stop_reason="interrupted", model=self._model.name
+            )
+            await self._emit(MessageAdded(message=message, in_history=in_history))
+
+    async def _finish(self, reason: FinishReason, error: str) -> None:
+        """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
+        try:
+            await self._keep_partial(in_history=True)
+        except JournalError as failure:
+            reason, error = "error", str(failure)
+        answered = {m.call_id for m in self._conversation.history if isinstance(m, ToolMessage)}
+        for call in [call for call in self._open if call.id not in answered]:
+            for event in self._closing(call):
+                try:
+                    await self._emit(event)
+                except JournalError as failure:
+                    reason, error = "error", str(failure)
+                    self._conversation.apply(event)
+                    self._run.emit(event)
+        self._open = []
+        finished = RunFinished(
+            reason=reason,
+            turns=self._turns,
+            seconds=round(time.monotonic() - self._began, 3),
+            usage=self._usage,
+            cost=self._model.cost(self._usage),
+            error=error,
+        )
+        try:
+            await self._emit(finished)
+        except JournalError:
+            self._conversation.apply(finished)
+            self._run.emit(finished)
+
+    def _closing(self, call: ToolCall) -> list[ToolFinished | MessageAdded]:
+        """What is still to be said of a call that the end of the run cut off."""
+        stage = self._stage.get(call.id)
+        message = MessageAdded(message=unanswered(call, started=stage is not None))
+        if stage == "finished":
+            return [message]
+        headline = headline_of(call, self._tools)
+        ended = ToolFinished(
+            call_id=call.id, name=call.name, headline=headline, outcome="interrupted", summary="interrupted"
+        )
+        return [ended, message]
+
+    async def _emit(self, event: Event) -> None:
+        """Write a durable event to disk before anyone acts on it, then show it."""
+        if isinstance(event, ToolStarted | ToolFinished):
+            self._stage[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
+        if isinstance(event, DURABLE_EVENTS):
+            await self._conversation.record(event)
+        self._run.emit(event)

@@ -1,0 +1,98 @@
+"""One execution of the agent: events come out of it, commands go into it."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+from vibe_jupyter.agent.approvals import ApprovalDesk
+from vibe_jupyter.protocol import Approve, Command, Event, Interrupt, Reject, RunFinished, ToolProgress
+
+Work = Callable[["Run"], Awaitable[None]]
+"""What a run does: emits events through the run, the last one a `RunFinished`."""
+
+
+class Run:
+    """Iterate it to make it go: it starts with the first event asked for and has ended when the iteration has.
+
+    Closing the iteration early interrupts the run and waits for its end, so nothing of it writes later.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.id = secrets.token_hex(8)
+        self.approvals = ApprovalDesk()
+        self.interrupted = False
+        """Whether someone asked for the end."""
+        self._work = work
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._step: asyncio.Task[None] | None = None
+
+    def send(self, command: Command) -> None:
+        """Say what the person decided; callable from any thread, returns at once."""
+        if isinstance(command, Interrupt):
+            self.interrupted = True
+        if self._loop is None or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._take, command)
+
+    def emit(self, event: Event) -> None:
+        """Hand out an event. Engine loop only."""
+        self._events.put_nowait(event)
+
+    def show(self, progress: ToolProgress) -> None:
+        """Hand out progress of a tool; callable from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.emit, progress)
+
+    async def guard(self, step: Coroutine[Any, Any, None]) -> bool:
+        """Do a step that an interrupt may end; False when it did."""
+        task = self._step = asyncio.ensure_future(step)
+        if self.interrupted:
+            task.cancel()
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._step = None
+            task.cancel()  # only when this wait itself was cancelled; a task that is done does not notice
+        if task.cancelled():
+            return False
+        task.result()
+        return not self.interrupted
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Yield every event; the last one is `RunFinished`."""
+        self._loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(self._work(self))
+        try:
+            while True:
+                event = await self._next(task)
+                yield event
+                if isinstance(event, RunFinished):
+                    break
+            await task
+        finally:
+            if not task.done():
+                self.send(Interrupt())
+                await asyncio.wait([task])
+
+    async def _next(self, task: "asyncio.Future[None]") -> Event:
+        """The next event, or the error of a run that broke."""
+        if self._events.empty() and not task.done():
+            getter = asyncio.ensure_future(self._events.get())
+            await asyncio.wait([getter, task], return_when=asyncio.FIRST_COMPLETED)
+            if getter.done():
+                return getter.result()
+            getter.cancel()
+        if self._events.empty():
+            task.result()
+            raise RuntimeError("The run ended without RunFinished.")
+        return self._events.get_nowait()
+
+    def _take(self, command: Command) -> None:
+        match command:
+            case Approve() | Reject():
+                self.approvals.deliver(command)
+            case Interrupt():
+                if self._step is not None:
+                    self._step.cancel()

@@ -1,0 +1,247 @@
+"""One app per kernel: builds the parts at the first prompt and takes each prompt through them."""
+
+import concurrent.futures
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import vibe_jupyter
+from vibe_jupyter import config
+from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.agent.prompt import instructions
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.app.host import ShellHost
+from vibe_jupyter.app.models import Models
+from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.notebook.context import Context
+from vibe_jupyter.notebook.execution import CodeRunner
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.pump import Pump, QueuedCell
+from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable
+from vibe_jupyter.notebook.tools.list_variables import ListVariables
+from vibe_jupyter.notebook.tools.run_code import RunCode
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import AssistantMessage, Event, Interrupt, MessageAdded, RunFinished
+from vibe_jupyter.reply import Reply
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import Journal
+from vibe_jupyter.tools.base import StaticToolset
+from vibe_jupyter.tools.builtin.grep import Grep
+from vibe_jupyter.tools.builtin.read_file import ReadFile
+from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.ui.choose import choose
+from vibe_jupyter.ui.front_end import FrontEnd
+
+if TYPE_CHECKING:
+    from vibe_jupyter.magics import Options
+
+AGENTS = ("default",)
+"""Profiles that exist."""
+CLOSE_WAIT = 3.0
+"""Seconds given to open connections when the kernel lets go of the app."""
+
+
+class App:
+    """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
+
+    def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
+        self.models = Models()
+        self._shell = shell
+        self._pump = pump
+        self._engine = Engine()
+        self._foreground = Foreground(pump)
+        self._host = ShellHost(shell, self._foreground)
+        self._workspace = Workspace(Path.cwd())
+        self._permissions = Permissions(self._workspace)
+        self._context = Context(self._host.namespace)
+        self._tools = StaticToolset(
+            [
+                ListVariables(self._host.namespace, self._foreground.call),
+                InspectVariable(self._host.namespace, self._foreground.call),
+                RunCode(self._foreground, CodeRunner(shell, pump)),
+                ReadFile(self._workspace),
+                Grep(self._workspace),
+            ]
+        )
+        self._instructions = instructions()
+        self._session = ""
+        self._conversation: Conversation | None = None
+        self._client: LLMClient | None = None
+        self._run: Run | None = None
+        self._cell_said_stop = False
+        if pump is not None:
+            pump.on_execute = self._notice_stop
+
+    def prompt(self, text: str, options: "Options") -> Reply:
+        """Take one prompt to its end and leave its transcript in the output.
+
+        Raises:
+            ConfigError: no model, an unknown agent or tool, or a wrong setting; nothing was sent.
+            JournalError: the conversation cannot be recorded; nothing was sent.
+            NotebookError: another run is open.
+        """
+        if self._run is not None:
+            raise NotebookError("A run is open in this kernel already. Wait for it, or end it with Stop or ■.")
+        agent = self._agent(options)
+        terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
+        conversation = self._open_conversation()
+        run = agent.run(conversation, text, terms=terms, context=self._context.changes())
+        front_end = choose(self._host)
+        front_end.open(run.send)
+        ending = Ending()
+        self._run = run
+        self._cell_said_stop = False
+        future = self._engine.submit(_show(run, front_end, ending))
+        try:
+            self._foreground.serve(future, interrupt=lambda: run.send(Interrupt()))
+        finally:
+            self._run = None
+            front_end.close()
+            self._context.remember()
+        if not future.done():
+            raise NotebookError(
+                "The run did not end in time after the interrupt and was left behind. "
+                "If the kernel acts oddly, restart it; the conversation is kept in " + str(conversation.journal.path)
+            )
+        _raise_bug(future)
+        return ending.reply()
+
+    def status(self) -> str:
+        """Model, server, agent, conversation and grants, for the person."""
+        try:
+            model = self.models.current()
+            where = f"{model.alias} at {model.server.host}"
+        except ConfigError as error:
+            where = f"none. {error}"
+        lines = [f"Model: {where}", f"Agent: {AGENTS[0]}", f"Folder: {self._workspace.root}"]
+        if self._conversation is None:
+            lines.append("Conversation: none yet")
+        else:
+            usage = self._conversation.usage
+            lines.append(
+                f"Conversation: {len(self._conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
+                f"{usage.completion_tokens:,} out, kept in {self._conversation.journal.path}"
+            )
+        granted = self._permissions.granted()
+        lines.append(f"Allowed for this session: {', '.join(granted) or 'nothing'}")
+        lines.append(f"Run: {'open' if self._run is not None else 'none open'}")
+        return "\n".join(lines)
+
+    def reset(self) -> str:
+        """Begin a new conversation and forget what was allowed; the person's variables stay."""
+        if self._run is not None:
+            raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
+        self._forget_conversation()
+        self._permissions.forget()
+        self._context = Context(self._host.namespace)
+        return "New conversation. Your variables are as they were; nothing is allowed beforehand any more."
+
+    def stopped_by_cell(self) -> bool:
+        """Whether the last run was ended by a queued ``%vibe stop``; says so once."""
+        said, self._cell_said_stop = self._cell_said_stop, False
+        return said
+
+    def close(self) -> None:
+        """End threads, connections and servers of this app."""
+        if self._run is not None:
+            self._run.send(Interrupt())
+        self._forget_conversation()
+        self._engine.close()
+        self.models.close()
+
+    def _agent(self, options: "Options") -> Agent:
+        if options.agent not in AGENTS:
+            raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
+        names = [spec.name for spec in self._tools.specs()]
+        unknown = sorted(options.allowed.difference(names))
+        if unknown:
+            raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
+        settings = config.load()
+        self._permissions.levels = settings.levels()
+        model = self.models.current(options.model)
+        turns = settings.max_turns if options.max_turns is None else options.max_turns
+        return Agent(
+            name=options.agent,
+            model=model,
+            client=self._open_client(),
+            tools=self._tools,
+            permissions=self._permissions,
+            middleware=[TurnLimit(turns)],
+            instructions=self._instructions,
+        )
+
+    def _open_client(self) -> LLMClient:
+        if self._client is None:
+            self._session = secrets.token_hex(16)
+            self._client = LLMClient(user_agent=f"vibe-jupyter/{vibe_jupyter.__version__}", affinity=self._session)
+        return self._client
+
+    def _open_conversation(self) -> Conversation:
+        if self._conversation is None:
+            now = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+            folder = config.vibe_home(os.environ) / "logs" / "session" / f"session_{now}_{self._session[:8]}"
+            self._conversation = Conversation(Journal.create(folder, session_id=self._session))
+        return self._conversation
+
+    def _forget_conversation(self) -> None:
+        if self._conversation is not None:
+            self._conversation.journal.close()
+            self._conversation = None
+        if self._client is not None:
+            closing = self._engine.submit(self._client.close())
+            concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
+            self._client = None
+
+    def _notice_stop(self, cell: QueuedCell) -> bool:
+        """See a queued cell that asks for the end of the run; it still runs in its turn."""
+        from vibe_jupyter.magics import STOP_CELL
+
+        if self._run is not None and STOP_CELL.fullmatch(cell.code):
+            self._cell_said_stop = True
+            self._run.send(Interrupt())
+        return False
+
+
+class Ending:
+    """What a reply needs of the events of a run."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._finished: RunFinished | None = None
+
+    def take(self, event: Event) -> None:
+        """Look at one event."""
+        match event:
+            case MessageAdded(message=AssistantMessage() as message):
+                self._text = message.text
+            case RunFinished():
+                self._finished = event
+            case _:
+                pass
+
+    def reply(self) -> Reply:
+        """The run, in short. Only after its last event."""
+        assert self._finished is not None
+        end = self._finished
+        return Reply(
+            text=self._text, reason=end.reason, usage=end.usage, turns=end.turns, seconds=end.seconds, cost=end.cost
+        )
+
+
+async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:
+    async for event in run:
+        ending.take(event)
+        await front_end.on_event(event)
+
+
+def _raise_bug(future: "concurrent.futures.Future[None]") -> None:
+    """An error that is no `VibeError` is ours, and keeps its traceback."""
+    if not future.cancelled():
+        future.result()

@@ -1,0 +1,58 @@
+"""What the shell can do for the view and the tools."""
+
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter.notebook.foreground import Foreground
+
+T = TypeVar("T")
+
+
+class ShellHost:
+    """Probes the shell by its abilities, never by the name of a front end."""
+
+    def __init__(self, shell: InteractiveShell, foreground: Foreground) -> None:
+        self._shell = cast(Any, shell)
+        self._foreground = foreground
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether this is a Jupyter kernel, and not IPython in a terminal."""
+        return hasattr(self._shell, "kernel")
+
+    @property
+    def allow_stdin(self) -> bool:
+        """Whether someone can answer a text prompt; nbconvert and papermill say no."""
+        return not self.has_kernel or bool(getattr(self._shell.kernel, "_allow_stdin", False))
+
+    @property
+    def attended(self) -> bool:
+        """Whether there is anyone to approve a call."""
+        return self.allow_stdin
+
+    async def call_main(self, function: Callable[[], T]) -> T:
+        """Run a function on the main thread."""
+        return await self._foreground.call(function)
+
+    def read_line(self, prompt: str) -> str:
+        """Ask on the text prompt. Main thread."""
+        return builtins.input(prompt)
+
+    def write(self, text: str) -> None:
+        """Print. Main thread."""
+        print(text, end="", flush=True)
+
+    def namespace(self) -> Mapping[str, object]:
+        """The person's variables: no names of IPython's own, none that begin with an underscore. Main thread."""
+        hidden = self._shell.user_ns_hidden
+        namespace: dict[str, object] = self._shell.user_ns
+        return {
+            name: value
+            for name, value in namespace.items()
+            if not name.startswith("_") and (name not in hidden or value is not hidden[name])
+        }
+
+

@@ -1,0 +1,100 @@
+"""Which model answers: chosen by name, configured, or the scripted tour."""
+
+import os
+import socket
+from collections.abc import Mapping
+
+from vibe_jupyter import config
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.testing import ScriptedModel
+from vibe_jupyter.tour import NAME as TOUR
+from vibe_jupyter.tour import guide
+
+LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}
+"""Usual ports of local model servers."""
+LOOPBACK_WAIT = 0.1
+"""Seconds to wait for one of them to accept a connection."""
+
+
+class Models:
+    """Holds the choice of the session. Settings are read anew each time, so that an edit counts at the next prompt."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._chosen = ""
+        self._tour: ScriptedModel | None = None
+
+    def current(self, name: str | None = None) -> Model:
+        """The model of a name, else of the session's choice, else of the settings.
+
+        Raises:
+            ConfigError: nothing is configured, or what is configured is wrong; says what to do.
+        """
+        settings = config.load(self._environ)
+        wanted = name or self._chosen or settings.active_model
+        if wanted == TOUR:
+            return self._tour_model()
+        if wanted:
+            return settings.model(wanted, self._environ)
+        try:
+            return settings.model(config.DEFAULT_ACTIVE_MODEL, self._environ)
+        except ConfigError:
+            raise ConfigError(self._advice()) from None
+
+    def choose(self, name: str) -> str:
+        """Use a model from the next prompt on; returns what to tell the person.
+
+        Raises:
+            ConfigError: it cannot be used, and the choice stays as it was.
+        """
+        model = self.current(name)
+        self._chosen = name
+        if name == TOUR:
+            return "Model: tour. It is a script on this machine, no AI: it shows how a run looks. Try it: %vibe look around"
+        return f"Model: {model.alias} at {model.server.host}."
+
+    def listing(self) -> str:
+        """The models one may choose, the current one marked."""
+        settings = config.load(self._environ)
+        try:
+            current = self._chosen or settings.active_model or self.current().alias
+        except ConfigError as error:
+            return str(error)
+        names = dict.fromkeys((*settings.model_names(), TOUR, current))
+        return "\n".join(f"{'●' if name == current else ' '} {name}" for name in names)
+
+    def close(self) -> None:
+        """End the tour's server."""
+        if self._tour is not None:
+            self._tour.stop()
+            self._tour = None
+
+    def _tour_model(self) -> Model:
+        if self._tour is None:
+            self._tour = ScriptedModel(guide)
+            self._tour.start()
+        return Model(server=Server(name=TOUR, api_base=self._tour.url), name=TOUR, alias=TOUR)
+
+    def _advice(self) -> str:
+        advice = (
+            "No model is configured. Set MISTRAL_API_KEY before Jupyter starts, or point at a server: "
+            "%vibe model NAME@http://127.0.0.1:8080/v1\n"
+            "To look around without either: %vibe model tour (a script on this machine; no key, no network)."
+        )
+        for port, name in LOOPBACK_SERVERS.items():
+            if _listens(port):
+                advice += (
+                    f" Something listens on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
+                    f"%vibe model NAME@http://127.0.0.1:{port}/v1"
+                )
+        return advice
+
+
+def _listens(port: int) -> bool:
+    """Whether a connection is accepted; sends nothing, since on a shared host it may be someone else's."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=LOOPBACK_WAIT):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,211 @@
+"""`%vibe` and `%%vibe`: parse, call the app, show.
+
+This module is imported by `%load_ext`, so it imports nothing heavy: the app comes with the first prompt.
+"""
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
+from vibe_jupyter.notebook.pump import Pump
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app import App
+    from vibe_jupyter.reply import Reply
+
+STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
+"""A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
+_QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
+
+HELP = """\
+%%vibe                    the cell below is the wish; the agent works on it
+%vibe WISH                the same in one line
+  --model NAME            this cell only; an alias, or NAME@URL for any OpenAI-compatible server
+  --agent NAME            the agent's profile (default)
+  --max-turns N           stop before request N+1 (1-200, default 50)
+  --yes=TOOL[,TOOL]       let these tools run without asking, in this cell only
+%vibe model [NAME]        show the models, or choose one; `tour` is a scripted one that needs no key
+%vibe status              model, server, agent, conversation, what you allowed
+%vibe reset               begin a new conversation; your variables stay
+%vibe stop                end the run that is open (also: Stop in its output, or ■)
+%vibe help                this page
+Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("wish")."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was given on the magic's line."""
+
+    model: str | None = None
+    """None for the chosen one."""
+    agent: str = "default"
+    max_turns: int | None = None
+    """None for the configured limit."""
+    allowed: frozenset[str] = frozenset()
+
+
+OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes")
+
+
+@magics_class
+class VibeMagics(Magics):
+    """Holds the one app of this kernel, from its first prompt on."""
+
+    def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
+        super().__init__(shell)
+        self.pump = pump
+        self._app: App | None = None
+
+    @property
+    def app(self) -> "App":
+        """The app, built at first use."""
+        if self._app is None:
+            from vibe_jupyter.app import App
+
+            self._app = App(self.shell, self.pump)
+        return self._app
+
+    @line_cell_magic
+    def vibe(self, line: str, cell: str | None = None) -> None:
+        """Ask the agent, or give one of the commands `%vibe help` lists."""
+        try:
+            if cell is None and self._command(line.split()):
+                return
+            options, rest = parse(line)
+            prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
+            if not prompt.strip():
+                print(HELP)
+                return
+            self.app.prompt(prompt.strip("\n"), options)
+        except VibeError as error:
+            print(f"vibe: {error}", file=sys.stderr)
+
+    def close(self) -> None:
+        """End everything this kernel started."""
+        if self._app is not None:
+            self._app.close()
+            self._app = None
+        if self.pump is not None:
+            self.pump.uninstall()
+
+    def _command(self, words: list[str]) -> bool:
+        """Do a sub-command; False when the words are a prompt."""
+        match words:
+            case [] | ["help"]:
+                print(HELP)
+            case ["status"]:
+                print(self.app.status())
+            case ["model"]:
+                print(self.app.models.listing())
+            case ["model", name]:
+                print(self.app.models.choose(name))
+            case ["reset"]:
+                print(self.app.reset())
+            case ["stop"]:
+                print("No run is open." if not (self._app and self._app.stopped_by_cell()) else "Stopped.")
+            case _:
+                return False
+        return True
+
+
+def parse(line: str) -> tuple[Options, str]:
+    """Split the magic's line into options and the words after them.
+
+    Raises:
+        ConfigError: an unknown option, or a value that does not fit; names the options there are.
+    """
+    values: dict[str, str] = {}
+    rest = line.strip()
+    while rest.startswith("--"):
+        word, _, rest = rest.partition(" ")
+        name, equals, value = word.partition("=")
+        if name not in OPTION_NAMES:
+            raise ConfigError(f"There is no option {name!r}. The options are: {', '.join(OPTION_NAMES)}.")
+        if not equals:
+            value, _, rest = rest.strip().partition(" ")
+        if not value:
+            raise ConfigError(f"The option {name} wants a value, such as {name}=…; see %vibe help.")
+        values[name] = shlex.split(value)[0] if value[0] in "\"'" else value
+        rest = rest.strip()
+    turns = values.get("--max-turns")
+    if turns is not None and not turns.isdecimal():
+        raise ConfigError(f"--max-turns wants a whole number, not {turns!r}.")
+    return Options(
+        model=values.get("--model"),
+        agent=values.get("--agent", "default"),
+        max_turns=None if turns is None else int(turns),
+        allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
+    ), rest
+
+
+def question_marks(lines: list[str]) -> list[str]:
+    """Keep IPython from taking a prompt that ends in ``?`` for a request for help."""
+    if lines and lines[0].lstrip().startswith("%%"):
+        return lines
+    return [
+        _QUESTION.sub(lambda m: f"{m[1]}get_ipython().run_line_magic('vibe', {m[2]!r})", line) for line in lines
+    ]
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics and install the pump; a second load leaves one of each."""
+    unload(shell)
+    pump: Pump | None = None
+    if hasattr(shell, "kernel"):
+        try:
+            pump = Pump(shell)
+        except NotebookError as error:
+            print(f"vibe: {error}", file=sys.stderr)
+        else:
+            pump.install()
+    shell.register_magics(VibeMagics(shell, pump))
+    shell.input_transformers_cleanup.append(question_marks)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take away what `load` put there."""
+    loaded: Any = shell.magics_manager.registry.pop(VibeMagics.__name__, None)
+    if loaded is not None:
+        loaded.close()
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop("vibe", None)
+    cleanup = shell.input_transformers_cleanup
+    cleanup[:] = [one for one in cleanup if getattr(one, "__name__", "") != question_marks.__name__]
+
+
+def ask(
+    prompt: str,
+    *,
+    model: str | None = None,
+    agent: str = "default",
+    max_turns: int | None = None,
+    yes: tuple[str, ...] = (),
+) -> "Reply":
+    """Run the agent on a prompt and wait for its end; the run is shown as under `%%vibe`.
+
+    Args:
+        prompt: the wish.
+        model: alias, name, or NAME@URL; None for the chosen model.
+        agent: name of the profile.
+        max_turns: requests to the model, 1-200; None for the configured limit.
+        yes: tools that run without asking, in this run only.
+
+    Raises:
+        NotebookError: there is no IPython shell here.
+        ConfigError: no model is configured, or a setting is wrong.
+    """
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise NotebookError("vibe_jupyter.ask works in an IPython session. Start ipython or a notebook, and ask there.")
+    if VibeMagics.__name__ not in shell.magics_manager.registry:
+        load(shell)
+    magics: VibeMagics = shell.magics_manager.registry[VibeMagics.__name__]
+    return magics.app.prompt(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=frozenset(yes)))
