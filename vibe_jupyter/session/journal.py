@@ -8,6 +8,7 @@ import errno
 import os
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -133,10 +134,9 @@ class Journal:
             else:
                 seq += 1
                 job.done.set_result(None)
-        try:
+        # Nobody waits for it, and the reader copes with a torn tail.
+        with suppress(OSError):
             tail.close()
-        except OSError:
-            pass  # Nobody waits for it, and the reader copes with a torn tail.
 
 
 def _line(seq: int, time: str, kind: Kind, body: bytes) -> bytes:

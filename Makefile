@@ -1,0 +1,73 @@
+# `make demo` and `make test` are all a newcomer needs; both set up what they need first (scripts/setup.py).
+# Only Python 3.11+, make and git must be there. `make PYTHON=/path/to/python …` chooses another Python.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PY := .venv/bin/python
+# For tools that start Node: setup may have put one into .venv.
+WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+# Test processes; the browser tests keep to one of them.
+JOBS ?= 2
+
+.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench requirements wheel clean docs-clean
+
+help:
+	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
+	@echo "make lab           JupyterLab with the extension, on notebooks/"
+	@echo "make test          everything: checks, then all tests"
+	@echo "make test-matrix   the kernel tests on more versions of ipykernel and Python"
+	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
+	@echo "make bench         load time and streaming, as tables"
+	@echo "make requirements  which promises have a test"
+	@echo "make wheel         sdist and wheel into dist/"
+	@echo "make setup         what the others do first, alone"
+	@echo "make clean         remove all that was built; docs-clean removes made pages only"
+
+setup: python assets browser
+
+python assets browser:
+	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11 or newer found. Install one, or: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; fi
+	@$(PYTHON) scripts/setup.py $@
+assets browser: python
+
+# Older ipykernels, each in a folder of its own under .matrix/.
+kernels: python
+	@$(PY) tests/kernel/matrix.py
+
+demo: python
+	@$(PY) scripts/demo.py
+
+lab: python assets
+	$(PY) -m jupyter lab notebooks
+
+test: setup kernels check
+	$(WITH_NODE) $(PY) -m pytest -n $(JOBS) --dist loadgroup
+
+test-matrix: setup
+	$(PY) tests/kernel/matrix.py --all --pythons
+	$(PY) -m pytest -n $(JOBS) --dist loadgroup -m matrix
+
+check: python assets
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(WITH_NODE) $(PY) -m pyright
+	.venv/bin/lint-imports
+	$(WITH_NODE) npm run --silent check --prefix labextension
+
+bench: python assets
+	$(PY) benchmarks/load.py
+	$(PY) benchmarks/streaming.py
+
+requirements: python
+	@$(PY) tests/requirement_report.py
+
+wheel: python assets
+	$(WITH_NODE) $(PY) -m build --outdir dist
+
+docs-clean:
+	rm -rf site artifacts
+
+clean: docs-clean
+	rm -rf .venv .matrix build dist vibe_jupyter/ui/static labextension/node_modules
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
