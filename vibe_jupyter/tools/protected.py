@@ -1,0 +1,91 @@
+"""Files that ask even inside the project: secrets when read, and what decides what runs here when written.
+
+Names are judged on the resolved path and folded: on many file systems ``.GIT`` and ``.git`` are one folder, and
+where they are not, one question too many does no harm.
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+Access = Literal["read", "write"]
+
+SECRET_FILES: Final = (
+    ".env",
+    ".env.*",
+    ".env-*",
+    ".env_*",
+    ".envrc",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.kdbx",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".pypirc",
+    ".git-credentials",
+)
+"""Glob patterns of file names that usually hold passwords or keys."""
+SECRET_FOLDERS: Final = (".ssh", ".gnupg", ".aws")
+"""Folders that usually hold passwords or keys."""
+
+_GUARDED_FOLDERS: Final[dict[str, str]] = {
+    ".vibe": "holds settings of this agent",
+    ".git": "holds git's settings and hooks, which are programs",
+    ".ipython": "holds code that runs when a kernel starts",
+    ".jupyter": "holds settings of Jupyter, which are code",
+    ".vscode": "holds settings of the editor, which can start programs",
+}
+_GUARDED_FILES: Final[dict[str, str]] = {
+    ".mcp.json": "names programs to start as MCP servers",
+    "agents.md": "holds instructions for agents",
+    "jupyter_*config.*": "is a setting of Jupyter that runs as code",
+    "jupyter_*config.d": "is a setting of Jupyter that runs as code",
+    "ipython_config.*": "is a setting of IPython that runs as code",
+    "ipython_*_config.*": "is a setting of IPython that runs as code",
+}
+_SECRET_REASON: Final = "usually holds passwords or keys"
+# Code points some file systems drop when they compare names.
+_IGNORED: Final = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
+_SECRET: Final = re.compile("|".join(fnmatch.translate(pattern) for pattern in SECRET_FILES))
+
+
+def protection(names: Sequence[str], access: Access) -> str | None:
+    """Why reading or writing the path made of `names` asks, in words after its name; None when it need not."""
+    folded = [_fold(name) for name in names]
+    secret = _secret_reason(folded)
+    return secret if access == "read" or secret else _guard_reason(folded)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a file or folder of this name is left out of searches that did not name it."""
+    folded = _fold(name)
+    return folded in SECRET_FOLDERS or _SECRET.match(folded) is not None
+
+
+def _secret_reason(names: Sequence[str]) -> str | None:
+    in_folder = any(name in SECRET_FOLDERS for name in names)
+    return _SECRET_REASON if in_folder or (names and _SECRET.match(names[-1])) else None
+
+
+def _guard_reason(names: Sequence[str]) -> str | None:
+    for name in names:
+        if reason := _GUARDED_FOLDERS.get(name) or _first_match(name, _GUARDED_FILES.items()):
+            return reason
+    return None
+
+
+def _first_match(name: str, guarded: Iterable[tuple[str, str]]) -> str | None:
+    return next((reason for pattern, reason in guarded if fnmatch.fnmatchcase(name, pattern)), None)
+
+
+def _fold(name: str) -> str:
+    return name.translate(_IGNORED).casefold().rstrip(" .") or name
