@@ -94,8 +94,9 @@ class Journal:
             tail.append(_line(0, header.started, "header", encode_body(header)))
             _sync_folder(folder)
         except OSError as error:
-            tail.close()
-            path.unlink()
+            with suppress(OSError):
+                tail.close()
+                path.unlink()
             raise _cannot_record(path, error) from error
         return cls(path, tail)
 
@@ -109,6 +110,7 @@ class Journal:
             job = _Job(time=now(), body=encode_body(event), done=Future())
         except ValueError as error:
             raise JournalError(f"Cannot record a {event.type} event: {error}.") from error
+        job.done.set_running_or_notify_cancel()  # From here on nobody can cancel it.
         with self._lock:
             if self._closed or os.getpid() != self._pid:
                 raise JournalError(f"Cannot record in {self.path}: the session is closed. Start a new one.")
@@ -131,6 +133,8 @@ class Journal:
                 tail.append(_line(seq, job.time, "event", job.body))
             except OSError as error:
                 job.done.set_exception(_cannot_record(self.path, error))
+            except MemoryError:
+                job.done.set_exception(JournalError(f"Cannot record in {self.path}: out of memory."))
             else:
                 seq += 1
                 job.done.set_result(None)

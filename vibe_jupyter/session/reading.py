@@ -65,10 +65,11 @@ class _Reading:
     def _rescue(self, number: int, line: bytes, why: str) -> None:
         """Where line breaks were lost, a bad line still holds intact records."""
         starts = [match.start() for match in _RECORD_START.finditer(line)]
-        rescued = [_first_intact(line[a:b]) for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]
-        if len(starts) != 1 or rescued == [None]:
+        ends = [*starts[1:], len(line)]
+        rescued = [record for start, end in zip(starts, ends, strict=False) if (record := _intact(line[start:end]))]
+        if not rescued or len(rescued) < len(starts):
             self._drop(number, why)
-        for record in filter(None, rescued):
+        for record in rescued:
             self._accept(number, record)
 
     def _accept(self, number: int, record: Record) -> None:
@@ -97,7 +98,7 @@ class _Reading:
         self._dropped.append(f"Line {number} was passed over: {why}.")
 
 
-def _first_intact(piece: bytes) -> Record | None:
+def _intact(piece: bytes) -> Record | None:
     """The record in a piece; its last byte may be what became of a line break."""
     for candidate in (piece, piece[:-1]):
         try:

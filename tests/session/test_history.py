@@ -1,0 +1,105 @@
+"""What the model sees, whatever became of the process that wrote it down."""
+
+import pytest
+
+from tests.session.conftest import a_session, assistant, finished, result, started, user
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    DurableEvent,
+    Message,
+    MessageAdded,
+    ReasoningPart,
+    ToolMessage,
+)
+from vibe_jupyter.session.history import MAY_HAVE_RUN, NOT_STARTED, RESULT_LOST, check, fold
+
+
+def messages(*events: MessageAdded) -> tuple[Message, ...]:
+    return tuple(event.message for event in events)
+
+
+def answers(*events: DurableEvent) -> list[tuple[str, str, bool]]:
+    """Each result: which call, its text, whether it is an error."""
+    return [
+        (message.call_id, message.parts[0].text, message.is_error)
+        for message in fold(events)
+        if isinstance(message, ToolMessage)
+    ]
+
+
+def test_a_finished_run_folds_to_its_messages() -> None:
+    added = [event for event in a_session() if isinstance(event, MessageAdded)]
+    assert fold(a_session()) == messages(*added)
+    check(fold(a_session()))
+
+
+def test_cut_after_any_event_the_history_is_valid_and_grows_by_appending() -> None:
+    run = a_session()
+    next_run = (user("go on"), assistant("I see"))
+    for length in range(len(run) + 1):
+        resumed = fold((*run[:length], *next_run[:1]))
+        check(resumed)
+        assert fold((*run[:length], *next_run))[: len(resumed)] == resumed
+
+
+def test_a_call_that_had_started_may_have_run() -> None:
+    assert answers(user("w"), assistant("", "c1"), started("c1")) == [("c1", MAY_HAVE_RUN, True)]
+
+
+def test_a_call_that_had_not_started_did_nothing() -> None:
+    assert answers(user("w"), assistant("", "c1")) == [("c1", NOT_STARTED, True)]
+
+
+def test_a_call_that_finished_without_a_result_says_so() -> None:
+    assert answers(user("w"), assistant("", "c1"), started("c1"), finished("c1")) == [("c1", RESULT_LOST, True)]
+
+
+def test_results_stand_in_call_order_whatever_order_they_came_in() -> None:
+    events = (user("w"), assistant("", "c1", "c2", "c3"), result("c3", "three"), started("c2"), result("c1", "one"))
+    assert answers(*events) == [("c1", "one", False), ("c2", MAY_HAVE_RUN, True), ("c3", "three", False)]
+    check(fold(events))
+
+
+def test_ids_that_come_again_in_a_later_message_are_other_calls() -> None:
+    events = (
+        *(user("w"), assistant("", "c1"), started("c1"), result("c1", "first")),
+        *(assistant("", "c1"), result("c1", "second")),
+        assistant("", "c1"),
+    )
+    assert answers(*events) == [("c1", "first", False), ("c1", "second", False), ("c1", NOT_STARTED, True)]
+
+
+def test_a_result_that_comes_twice_or_too_late_or_for_no_call_is_left_out() -> None:
+    events = (
+        *(user("w"), result("c0", "stray"), assistant("", "c1"), result("c1", "kept"), result("c1", "again")),
+        *(user("next"), result("c1", "late")),
+    )
+    assert answers(*events) == [("c1", "kept", False)]
+    check(fold(events))
+
+
+def test_an_answer_that_was_cut_off_is_not_sent_again() -> None:
+    cut = assistant("half an ans").model_copy(update={"in_history": False})
+    assert fold((user("w"), cut)) == messages(user("w"))
+
+
+def test_an_answer_that_says_nothing_has_no_place() -> None:
+    thought = AssistantMessage(parts=(ReasoningPart(text="hm"),), stop_reason="stop")
+    assert fold((user("w"), MessageAdded(message=thought))) == messages(user("w"))
+
+
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [
+        (messages(user("w"), assistant("", "c1")), "ends before the results"),
+        (messages(user("w"), assistant("", "c1"), user("x")), "comes before the results"),
+        (messages(user("w"), result("c1", "1")), "answers 'c1', awaited in order: "),
+        (messages(assistant("", "c1", "c2"), result("c2", "2"), result("c1", "1")), "answers 'c2'"),
+        (messages(assistant("", "c1"), result("c1", "1"), result("c1", "1")), "answers 'c1'"),
+        (messages(assistant("", "c1", "c1"), result("c1", "1"), result("c1", "1")), "two calls of one id"),
+        (messages(assistant("")), "says nothing"),
+    ],
+)
+def test_every_way_of_being_invalid_is_noticed(history: tuple[Message, ...], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        check(history)
