@@ -6,7 +6,6 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 import re
 import shlex
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -14,13 +13,12 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.options import Options
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.reply import Reply
 
-STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
-"""A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 
 HELP = """\
@@ -36,18 +34,6 @@ HELP = """\
 %vibe stop                end the run that is open (also: Stop in its output, or ■)
 %vibe help                this page
 Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("wish")."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What was given on the magic's line."""
-
-    model: str | None = None
-    """None for the chosen one."""
-    agent: str = "default"
-    max_turns: int | None = None
-    """None for the configured limit."""
-    allowed: frozenset[str] = frozenset()
 
 
 OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes")
@@ -148,9 +134,7 @@ def question_marks(lines: list[str]) -> list[str]:
     """Keep IPython from taking a prompt that ends in ``?`` for a request for help."""
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
-    return [
-        _QUESTION.sub(lambda m: f"{m[1]}get_ipython().run_line_magic('vibe', {m[2]!r})", line) for line in lines
-    ]
+    return [_QUESTION.sub(lambda m: f"{m[1]}get_ipython().run_line_magic('vibe', {m[2]!r})", line) for line in lines]
 
 
 def load(shell: InteractiveShell) -> None:

@@ -5,16 +5,17 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 """
 
 import time
-from collections.abc import Sequence
 from typing import Literal
 
-from vibe_jupyter.agent.calls import Desk, answer, headline_of, unanswered
-from vibe_jupyter.agent.middleware import Middleware, Progress
+from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.calls import answer, unanswered
+from vibe_jupyter.agent.desk import Desk
+from vibe_jupyter.agent.middleware import Progress
+from vibe_jupyter.agent.prepare import headline_of
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import JournalError, ModelError
-from vibe_jupyter.llm.client import LLMClient
-from vibe_jupyter.llm.request import Model, Request, RetryScheduled
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.llm.request import Request, RetryScheduled
+from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
     AssistantMessage,
@@ -38,7 +39,6 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.tools.base import Toolset
 
 MAX_EQUAL_DENIALS = 3
 """Denials of one and the same call that end a run (security C18)."""
@@ -46,36 +46,35 @@ RE_ASKS = 1
 """How often a turn whose answer was cut off is asked again (security C39)."""
 
 
+def start(agent: Agent, conversation: Conversation, prompt: str, *, terms: RunTerms, context: str = "") -> Run:
+    """A run that has not begun; iterate it on the engine loop.
+
+    Args:
+        agent: who runs.
+        conversation: what was said before; the run adds to it.
+        prompt: the person's words, unchanged.
+        terms: what holds for this run only.
+        context: what changed in the notebook since the last run; goes before the prompt in the same message.
+    """
+    parts = tuple(TextPart(text=text) for text in (context, prompt) if text)
+
+    async def work(run: Run) -> None:
+        await Loop(agent, conversation, terms, run).work(UserMessage(parts=parts))
+
+    return Run(work)
+
+
 class Loop:
     """The state of one run while it goes."""
 
-    def __init__(
-        self,
-        *,
-        agent: str,
-        model: Model,
-        client: LLMClient,
-        tools: Toolset,
-        permissions: Permissions,
-        terms: RunTerms,
-        middleware: Sequence[Middleware],
-        system: SystemMessage,
-        conversation: Conversation,
-        stream: bool,
-        run: Run,
-    ) -> None:
+    def __init__(self, agent: Agent, conversation: Conversation, terms: RunTerms, run: Run) -> None:
         self._agent = agent
-        self._model = model
-        self._client = client
-        self._tools = tools
-        self._middleware = middleware
-        self._system = system
         self._conversation = conversation
-        self._stream = stream
         self._run = run
+        self._system = SystemMessage(text=agent.instructions)
         self._desk = Desk(
-            tools=tools,
-            permissions=permissions,
+            tools=agent.tools,
+            permissions=agent.permissions,
             terms=terms,
             approvals=run.approvals,
             emit=self._emit,
@@ -101,9 +100,9 @@ class Loop:
             await self._emit(
                 RunStarted(
                     run_id=self._run.id,
-                    model=self._model.alias,
-                    provider=self._model.server.host,
-                    agent=self._agent,
+                    model=self._agent.model.alias,
+                    provider=self._agent.model.server.host,
+                    agent=self._agent.name,
                 )
             )
             await self._emit(MessageAdded(message=prompt))
@@ -120,7 +119,7 @@ class Loop:
 
     async def _turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
-        for rule in self._middleware:
+        for rule in self._agent.middleware:
             stop = rule.before_turn(Progress(turns=self._turns, usage=self._usage))
             if stop is not None:
                 await self._emit(Notice(level="warning", text=stop.notice))
@@ -158,13 +157,13 @@ class Loop:
 
     async def _stream_answer(self) -> AssistantMessage:
         request = Request(
-            model=self._model,
+            model=self._agent.model,
             messages=(self._system, *self._conversation.history),
-            tools=tuple(self._tools.specs()),
-            stream=self._stream,
+            tools=tuple(self._agent.tools.specs()),
+            stream=self._agent.stream,
         )
         self._partial.clear()
-        async for item in self._client.answer(request):
+        async for item in self._agent.client.answer(request):
             match item:
                 case TextDelta():
                     self._partial.append(item.text)
@@ -192,7 +191,7 @@ class Loop:
         self._partial.clear()
         if text.strip():
             message = AssistantMessage(
-                parts=(TextPart(text=text),), stop_reason="interrupted", model=self._model.name
+                parts=(TextPart(text=text),), stop_reason="interrupted", model=self._agent.model.name
             )
             await self._emit(MessageAdded(message=message, in_history=in_history))
 
@@ -217,7 +216,7 @@ class Loop:
             turns=self._turns,
             seconds=round(time.monotonic() - self._began, 3),
             usage=self._usage,
-            cost=self._model.cost(self._usage),
+            cost=self._agent.model.cost(self._usage),
             error=error,
         )
         try:
@@ -232,7 +231,7 @@ class Loop:
         message = MessageAdded(message=unanswered(call, started=stage is not None))
         if stage == "finished":
             return [message]
-        headline = headline_of(call, self._tools)
+        headline = headline_of(call, self._agent.tools)
         ended = ToolFinished(
             call_id=call.id, name=call.name, headline=headline, outcome="interrupted", summary="interrupted"
         )

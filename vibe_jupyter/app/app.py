@@ -5,7 +5,6 @@ import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -13,6 +12,7 @@ import vibe_jupyter
 from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.agent.run import Run
@@ -27,6 +27,7 @@ from vibe_jupyter.notebook.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable
 from vibe_jupyter.notebook.tools.list_variables import ListVariables
 from vibe_jupyter.notebook.tools.run_code import RunCode
+from vibe_jupyter.options import STOP_CELL, Options
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.protocol import AssistantMessage, Event, Interrupt, MessageAdded, RunFinished
 from vibe_jupyter.reply import Reply
@@ -38,9 +39,6 @@ from vibe_jupyter.tools.builtin.read_file import ReadFile
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.choose import choose
 from vibe_jupyter.ui.front_end import FrontEnd
-
-if TYPE_CHECKING:
-    from vibe_jupyter.magics import Options
 
 AGENTS = ("default",)
 """Profiles that exist."""
@@ -79,7 +77,7 @@ class App:
         if pump is not None:
             pump.on_execute = self._notice_stop
 
-    def prompt(self, text: str, options: "Options") -> Reply:
+    def prompt(self, text: str, options: Options) -> Reply:
         """Take one prompt to its end and leave its transcript in the output.
 
         Raises:
@@ -92,7 +90,7 @@ class App:
         agent = self._agent(options)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
-        run = agent.run(conversation, text, terms=terms, context=self._context.changes())
+        run = start(agent, conversation, text, terms=terms, context=self._context.changes())
         front_end = choose(self._host)
         front_end.open(run.send)
         ending = Ending()
@@ -156,7 +154,7 @@ class App:
         self._engine.close()
         self.models.close()
 
-    def _agent(self, options: "Options") -> Agent:
+    def _agent(self, options: Options) -> Agent:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
         names = [spec.name for spec in self._tools.specs()]
@@ -201,8 +199,6 @@ class App:
 
     def _notice_stop(self, cell: QueuedCell) -> bool:
         """See a queued cell that asks for the end of the run; it still runs in its turn."""
-        from vibe_jupyter.magics import STOP_CELL
-
         if self._run is not None and STOP_CELL.fullmatch(cell.code):
             self._cell_said_stop = True
             self._run.send(Interrupt())

@@ -54,5 +54,3 @@ class ShellHost:
             for name, value in namespace.items()
             if not name.startswith("_") and (name not in hidden or value is not hidden[name])
         }
-
-

@@ -81,12 +81,15 @@ class Permissions:
         """Why the place itself asks, whatever the tool's level (security C9, C11); None when it does not."""
         if resource.kind != "path":
             return None
-        located = self.workspace.locate(resource.value, access=resource.access)
-        verb = "writes" if resource.access == "write" else "reads"
-        if located.protected:
-            return f"{verb} a protected file: {located.protected}"
+        access = "write" if resource.access == "write" else "read"
+        verb = "writes" if access == "write" else "reads"
+        located = self.workspace.resolve(resource.value)
         if not located.inside:
             return f"{verb} outside the project: {located.path}"
+        if why := located.protection(access):
+            return f"{verb} {located.shown}, which {why}"
+        if located.kind == "special":
+            return f"{verb} {located.shown}, which is a device, pipe or socket"
         return None
 
     @staticmethod

@@ -1,0 +1,123 @@
+"""What a person decides is what happens."""
+
+import json
+
+import pytest
+
+from tests.agent.conftest import Bench, one
+from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Approve,
+    Reject,
+    RunFinished,
+    ToolFinished,
+    ToolStarted,
+)
+from vibe_jupyter.testing import answer, call, say
+
+
+def approve(request: ApprovalRequested) -> Approve:
+    return Approve(approval_id=request.approval_id)
+
+
+@pytest.mark.requirement("permission.level.ask", "permission.approve.once")
+async def test_allow_once_runs_that_call_and_the_next_equal_one_asks_again(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), call("risky", text="a"), say("done"))
+    events = await bench.ask("go", decide=approve)
+    requests = [event for event in events if isinstance(event, ApprovalRequested)]
+    assert len(requests) == 2
+    assert requests[0].approval_id != requests[1].approval_id
+    assert requests[0].preview.text == "a"
+    assert bench.risky.ran == ["a", "a"]
+
+
+async def test_nothing_starts_before_the_decision(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), say("done"))
+
+    def look(request: ApprovalRequested) -> Approve:
+        assert bench.risky.ran == []
+        return approve(request)
+
+    events = await bench.ask("go", decide=look)
+    kinds = [type(e) for e in events if isinstance(e, ApprovalRequested | ApprovalResolved | ToolStarted)]
+    assert kinds == [ApprovalRequested, ApprovalResolved, ToolStarted]
+
+
+@pytest.mark.requirement("permission.approve.session")
+async def test_allow_for_this_session_covers_later_calls_of_that_tool_and_of_no_other(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), call("risky", text="b"), say("done"))
+    events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, remember="session"))
+    assert one(events, ApprovalRequested).remember_as == "risky"
+    assert bench.risky.ran == ["a", "b"]
+    assert bench.permissions.granted() == ("risky",)
+
+
+@pytest.mark.requirement("permission.approve.deny")
+async def test_deny_gives_the_model_the_persons_words_and_the_run_goes_on(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), say("understood"))
+    events = await bench.ask("go", decide=lambda r: Reject(approval_id=r.approval_id, message="not on Fridays"))
+    assert bench.risky.ran == []
+    assert "not on Fridays" in bench.model.requests[1].tool_results[0]
+    assert one(events, ToolFinished).outcome == "denied"
+    assert one(events, RunFinished).reason == "stop"
+
+
+async def test_an_edited_call_runs_as_edited_and_the_model_is_told(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a", times=2), say("done"))
+    events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited="b"))
+    assert bench.risky.ran == ["b"]
+    arguments = one(events, ApprovalResolved).arguments
+    assert json.loads(arguments) == {"text": "b", "times": 2}
+    (result,) = bench.model.requests[1].tool_results
+    assert result.startswith("The person edited the call")
+    assert result.endswith("bb")
+
+
+async def test_the_first_decision_wins_and_decisions_for_unknown_cards_do_nothing(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), say("done"))
+
+    def both(request: ApprovalRequested) -> Approve:
+        assert bench.run is not None
+        bench.run.send(Approve(approval_id="0" * 32))
+        bench.run.send(Reject(approval_id=request.approval_id))
+        return approve(request)
+
+    await bench.ask("go", decide=both)
+    assert bench.risky.ran == []
+
+
+async def test_each_of_several_calls_gets_its_own_decision(bench: Bench) -> None:
+    bench.model.will_reply(answer(text="", calls=[call("risky", text="a"), call("risky", text="b")]), say("done"))
+    await bench.ask(
+        "go",
+        decide=lambda r: approve(r) if r.preview.text == "b" else Reject(approval_id=r.approval_id),
+    )
+    assert bench.risky.ran == ["b"]
+
+
+@pytest.mark.requirement("permission.approve.nobody")
+async def test_where_nobody_can_approve_the_call_is_denied_with_a_reason_and_nothing_waits(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), say("done"))
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert bench.risky.ran == []
+    assert "--yes=risky" in bench.model.requests[1].tool_results[0]
+    assert not [event for event in events if isinstance(event, ApprovalRequested)]
+
+
+@pytest.mark.requirement("magics.option.yes")
+async def test_tools_allowed_for_one_run_are_not_allowed_in_the_next(bench: Bench) -> None:
+    for allowed, runs in ((frozenset({"risky"}), ["a"]), (frozenset[str](), ["a"])):
+        bench.model.will_reply(call("risky", text="a"), say("done"))
+        await bench.ask("go", terms=RunTerms(attended=False, allowed=allowed))
+        assert bench.risky.ran == runs
+
+
+@pytest.mark.requirement("permission.level.never")
+async def test_a_tool_set_to_never_does_not_run_even_when_allowed_for_the_run(bench: Bench) -> None:
+    bench.permissions.levels = {"quiet": "never"}
+    bench.model.will_reply(call("quiet", text="a"), say("done"))
+    await bench.ask("go", terms=RunTerms(allowed=frozenset({"quiet"})))
+    assert bench.quiet.ran == []
+    assert "never" in bench.model.requests[1].tool_results[0]

@@ -1,0 +1,126 @@
+"""However a run ends, every call is answered once, nothing writes later, and the next run works."""
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import WAIT, Bench, one
+from vibe_jupyter.agent.loop import start
+from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    AssistantMessage,
+    Event,
+    Interrupt,
+    MessageAdded,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+)
+from vibe_jupyter.session.history import check
+from vibe_jupyter.session.journal import read
+from vibe_jupyter.testing import answer, call, hold, say
+
+CALLS = answer(text="Working.", calls=[call("risky", text="wait"), call("risky", text="b")])
+
+
+def at_first(kind: type[Event], bench: Bench) -> Callable[[Event], None]:
+    """Interrupt when the first event of a kind is seen."""
+
+    def look(event: Event) -> None:
+        if isinstance(event, kind) and bench.run is not None:
+            bench.run.send(Interrupt())
+
+    return look
+
+
+@pytest.mark.requirement("agent.events.interrupt", "agent.loop.one-call-per-result", "magics.command.stop")
+@pytest.mark.parametrize("moment", [TurnStarted, TextDelta, MessageAdded, ApprovalRequested, ToolStarted])
+async def test_an_interrupt_at_any_moment_leaves_a_valid_history_and_a_working_agent(
+    bench: Bench, moment: type[Event]
+) -> None:
+    terms = RunTerms(allowed=frozenset({"risky"})) if moment is ToolStarted else RunTerms()
+    bench.model.will_reply(CALLS)
+    events = await bench.ask("go", on_event=at_first(moment, bench), terms=terms)
+    finished = one(events, RunFinished)
+    assert finished.reason == "interrupted"
+    assert events[-1] is finished
+    check(bench.conversation.history)
+    ended = [event.call_id for event in events if isinstance(event, ToolFinished)]
+    assert len(ended) == len(set(ended))
+    bench.model.will_reply(say("Here again."))
+    assert one(await bench.ask("again"), RunFinished).reason == "stop"
+    check(bench.conversation.history)
+
+
+async def test_text_that_streamed_before_the_interrupt_is_kept_and_marked(bench: Bench) -> None:
+    release = threading.Event()
+    bench.model.will_reply(hold(release, text="The first half"))
+    events = await bench.ask("go", on_event=at_first(TextDelta, bench))
+    release.set()
+    message = bench.conversation.history[-1]
+    assert isinstance(message, AssistantMessage)
+    assert message.stop_reason == "interrupted"
+    assert "The first half".startswith(message.text)
+    assert one(events, RunFinished).reason == "interrupted"
+
+
+async def test_closing_the_event_stream_early_ends_the_tool_before_it_returns(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="wait"))
+    run = start(bench.agent(), bench.conversation, "go", terms=RunTerms())
+    stream = run.__aiter__()
+    async with asyncio.timeout(WAIT):
+        async for event in stream:
+            if isinstance(event, ToolStarted):
+                await bench.quiet.waiting.wait()
+                break
+        await stream.aclose()
+    written = len(read(bench.journal.path).events)
+    check(bench.conversation.history)
+    await asyncio.sleep(0)
+    assert len(read(bench.journal.path).events) == written
+    assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.requirement("session.log.saved")
+async def test_the_journal_folds_to_the_history_in_memory(bench: Bench) -> None:
+    from vibe_jupyter.session.history import fold
+
+    bench.model.will_reply(CALLS, say("done"))
+    await bench.ask("go", on_event=at_first(ApprovalRequested, bench))
+    bench.model.will_reply(say("more"))
+    await bench.ask("again")
+    assert fold(read(bench.journal.path).events) == bench.conversation.history
+
+
+async def test_a_full_disk_stops_the_run_before_the_effect_and_says_so(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file layer fails from the moment the call would be recorded; nothing of ours is replaced."""
+    import os
+
+    real_write = os.write
+    full = threading.Event()
+
+    def write(descriptor: int, data: bytes) -> int:
+        if full.is_set() and threading.current_thread().name == "vibe-journal":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    bench.model.will_reply(call("quiet", text="a"))
+    events = await bench.ask("go", on_event=lambda event: full.set() if isinstance(event, TurnStarted) else None)
+    finished = one(events, RunFinished)
+    assert finished.reason == "error"
+    assert "record" in finished.error
+    assert bench.quiet.ran == []
+    check(bench.conversation.history)
+    full.clear()
+    bench.model.will_reply(say("Space is back."))
+    assert one(await bench.ask("again"), RunFinished).reason == "stop"

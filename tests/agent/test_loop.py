@@ -1,0 +1,211 @@
+"""The loop against a scripted model: what is asked, what runs, what comes back."""
+
+import json
+
+import pytest
+
+from tests.agent.conftest import Bench, one
+from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextPart,
+    ToolFinished,
+    ToolMessage,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+    UserMessage,
+)
+from vibe_jupyter.session.history import check
+from vibe_jupyter.testing import answer, call, raw, say, status
+
+
+@pytest.mark.requirement("agent.events.kinds", "agent.events.finish", "wire.finish.stop")
+async def test_a_plain_answer_arrives_as_events_and_ends_with_one_run_finished(bench: Bench) -> None:
+    bench.model.will_reply(say("Four."))
+    events = await bench.ask("What is 2 + 2?")
+    kinds = [type(event) for event in events if not isinstance(event, TextDelta)]
+    assert kinds == [RunStarted, MessageAdded, TurnStarted, MessageAdded, RunFinished]
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Four."
+    assert one(events, RunFinished).reason == "stop"
+    user, reply = bench.conversation.history
+    assert user == UserMessage(parts=(TextPart(text="What is 2 + 2?"),))
+    assert isinstance(reply, AssistantMessage)
+    assert reply.text == "Four."
+
+
+@pytest.mark.requirement(
+    "agent.loop.until-no-calls", "agent.loop.parallel-calls", "agent.loop.one-call-per-result", "permission.level.always"
+)
+async def test_all_calls_of_an_answer_run_and_their_results_are_in_the_next_request(bench: Bench) -> None:
+    bench.model.will_reply(
+        answer(text="Two calls.", calls=[call("quiet", text="a"), call("quiet", text="b")]), say("done")
+    )
+    events = await bench.ask("go")
+    assert bench.quiet.ran == ["a", "b"]
+    results = [message for message in bench.model.requests[1].messages if message["role"] == "tool"]
+    assert [result["content"] for result in results] == ["a", "b"]
+    sent = bench.model.requests[1].messages[2]["tool_calls"]
+    assert [result["tool_call_id"] for result in results] == [one_call["id"] for one_call in sent]
+    assert one(events, RunFinished).turns == 2
+    check(bench.conversation.history)
+
+
+@pytest.mark.requirement("agent.loop.sequential-calls", "project.use.exploratory")
+async def test_later_calls_and_later_runs_see_the_earlier_results(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="a"), call("quiet", text="b"), say("first"), say("second"))
+    await bench.ask("one")
+    await bench.ask("two")
+    roles = [message["role"] for message in bench.model.requests[3].messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant", "user"]
+
+
+@pytest.mark.requirement("agent.loop.append-only")
+async def test_each_request_of_a_conversation_begins_with_the_one_before(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="a"), say("first"), call("quiet", text="fail"), say("second"))
+    await bench.ask("one")
+    await bench.ask("two")
+    bodies = [request.body for request in bench.model.requests]
+    for earlier, later in zip(bodies, bodies[1:], strict=False):
+        assert later["messages"][: len(earlier["messages"])] == earlier["messages"]
+        assert json.dumps(later["tools"]) == json.dumps(earlier["tools"])
+
+
+@pytest.mark.requirement("agent.loop.streaming-both")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_streamed_or_not_the_history_is_the_same(bench: Bench, stream: bool) -> None:
+    bench.stream = stream
+    bench.model.will_reply(answer(text="Look:", calls=[call("quiet", text="a")]), say("done"))
+    await bench.ask("go")
+    assert bench.model.requests[0].body.get("stream", False) is stream
+    texts = [m.text for m in bench.conversation.history if isinstance(m, AssistantMessage)]
+    assert texts == ["Look:", "done"]
+
+
+@pytest.mark.requirement("agent.loop.recovery")
+@pytest.mark.parametrize(
+    ("text", "words"), [("fail", "It failed. Say something else."), ("crash", "ZeroDivisionError: by zero")]
+)
+async def test_a_failing_tool_is_a_result_for_the_model_and_the_run_goes_on(
+    bench: Bench, text: str, words: str
+) -> None:
+    bench.model.will_reply(call("quiet", text=text), say("I see."))
+    events = await bench.ask("go")
+    assert one(events, ToolFinished).outcome == "error"
+    assert words in bench.model.requests[1].tool_results[0]
+    assert one(events, RunFinished).reason == "stop"
+
+
+@pytest.mark.requirement("agent.loop.unknown-tool")
+async def test_an_unknown_tool_is_named_and_the_other_calls_still_run(bench: Bench) -> None:
+    bench.model.will_reply(answer(text="", calls=[call("nope", x=1), call("quiet", text="b")]), say("done"))
+    await bench.ask("go")
+    first, second = bench.model.requests[1].tool_results
+    assert "no tool 'nope'" in first
+    assert "quiet, risky" in first
+    assert second == "b"
+
+
+@pytest.mark.requirement("agent.loop.invalid-arguments")
+async def test_wrong_arguments_name_the_field_and_nothing_runs(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", times="many"), say("done"))
+    events = await bench.ask("go")
+    (result,) = bench.model.requests[1].tool_results
+    assert "text: Field required" in result
+    assert "times:" in result
+    assert bench.quiet.ran == []
+    assert not [event for event in events if isinstance(event, ToolStarted)]
+
+
+@pytest.mark.requirement("agent.loop.broken-json", "agent.loop.one-call-per-result")
+@pytest.mark.parametrize("arguments", ['{"text": "a', "[1]", '{"text": NaN}', "null "])
+async def test_broken_arguments_are_answered_and_the_call_never_runs(bench: Bench, arguments: str) -> None:
+    bench.model.will_reply(call("quiet", arguments), say("done"))
+    await bench.ask("go")
+    assert bench.quiet.ran == []
+    (result,) = bench.model.requests[1].tool_results
+    assert "quiet" in result
+    check(bench.conversation.history)
+
+
+@pytest.mark.requirement("middleware.turn.limit", "agent.loop.iterations-clamp", "magics.option.max-turns")
+@pytest.mark.parametrize(("limit", "requests"), [(2, 2), (0, 1), (-5, 1)])
+async def test_the_turn_limit_ends_the_run_before_one_request_too_many(
+    bench: Bench, limit: int, requests: int
+) -> None:
+    bench.turns = limit
+    bench.model.will_reply(*[call("quiet", text="again")] * 5)
+    events = await bench.ask("go")
+    assert one(events, RunFinished).reason == "turn_limit"
+    assert len(bench.model.requests) == requests
+    assert "--max-turns" in one(events, Notice).text
+    check(bench.conversation.history)
+
+
+@pytest.mark.requirement("agent.usage.counting")
+async def test_tokens_of_all_requests_are_added_up_for_run_and_session(bench: Bench) -> None:
+    for _ in range(2):
+        bench.model.will_reply(
+            call("quiet", text="a", usage=Usage(prompt_tokens=10, completion_tokens=2)),
+            say("done", usage=Usage(prompt_tokens=20, completion_tokens=3)),
+        )
+        events = await bench.ask("go")
+        assert one(events, RunFinished).usage == Usage(prompt_tokens=30, completion_tokens=5)
+    assert bench.conversation.usage == Usage(prompt_tokens=60, completion_tokens=10)
+
+
+@pytest.mark.requirement("stream.sse.cut")
+async def test_a_cut_answer_is_kept_for_the_person_asked_again_once_and_not_sent(bench: Bench) -> None:
+    cut = raw([b'data: {"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}\n\n'])
+    bench.model.will_reply(cut, say("Whole."))
+    events = await bench.ask("go")
+    kept = [event for event in events if isinstance(event, MessageAdded) and not event.in_history]
+    assert [event.message.text for event in kept if isinstance(event.message, AssistantMessage)] == ["Half an ans"]
+    assert "Half" not in json.dumps(bench.model.requests[1].messages)
+    assert one(events, RunFinished).reason == "stop"
+
+
+async def test_an_answer_cut_twice_is_an_error_with_the_next_step(bench: Bench) -> None:
+    cut = raw([b'data: {"choices":[{"index":0,"delta":{"content":"Half"}}]}\n\n'])
+    bench.model.will_reply(cut, cut)
+    events = await bench.ask("go")
+    finished = one(events, RunFinished)
+    assert finished.reason == "error"
+    assert finished.error
+    assert len(bench.model.requests) == 2
+    bench.model.will_reply(say("Here."))
+    assert one(await bench.ask("again"), RunFinished).reason == "stop"
+
+
+@pytest.mark.requirement("wire.errors.status")
+async def test_a_refused_key_ends_the_run_with_what_to_do(bench: Bench) -> None:
+    bench.model.will_reply(status(401, body='{"message": "Unauthorized"}'))
+    finished = one(await bench.ask("go"), RunFinished)
+    assert finished.reason == "error"
+    assert "401" in finished.error
+    assert "key" in finished.error
+
+
+@pytest.mark.requirement("wire.finish.length")
+async def test_an_answer_cut_by_the_token_limit_says_so_and_keeps_its_text(bench: Bench) -> None:
+    body = {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is"}, "finish_reason": "length"}]
+    }
+    bench.model.will_reply(raw([json.dumps(body).encode()], content_type="application/json"))
+    events = await bench.ask("go")
+    assert one(events, RunFinished).reason == "length"
+    assert isinstance(bench.conversation.history[-1], AssistantMessage)
+
+
+async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> None:
+    bench.model.will_reply(*[call("risky", text="a")] * 5)
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert one(events, RunFinished).reason == "refused"
+    assert len(bench.model.requests) == 3
+    assert all(m.is_error for m in bench.conversation.history if isinstance(m, ToolMessage))
+    check(bench.conversation.history)

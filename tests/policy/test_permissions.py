@@ -1,0 +1,100 @@
+"""Which calls run, ask or do not run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import Allow, Ask, Deny, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.workspace import Workspace
+
+
+class PathArguments(BaseModel):
+    path: str
+
+
+class Reader:
+    """A tool that touches the path it is given."""
+
+    name = "reader"
+    description = "Reads."
+    arguments = PathArguments
+
+    def __init__(self, level: Level = "always") -> None:
+        self.level: Level = level
+
+    def headline(self, args: PathArguments) -> Headline:
+        return Headline(verb="Read", doing="Reading", asking="Read", target=args.path)
+
+    def preview(self, args: PathArguments) -> Preview:
+        return Preview(kind="text", text=args.path)
+
+    def touches(self, args: PathArguments) -> Sequence[Resource]:
+        return [Resource(kind="path", value=args.path, access="read")]
+
+    async def run(self, args: PathArguments, context: ToolContext) -> ToolResult:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.csv").write_text("x\n1\n")
+    (project / ".env").write_text("KEY=secret\n")
+    (tmp_path / "outside.csv").write_text("x\n")
+    return project
+
+
+@pytest.fixture
+def permissions(project: Path) -> Permissions:
+    return Permissions(Workspace(project))
+
+
+def decide(permissions: Permissions, path: str, terms: RunTerms | None = None, level: Level = "always") -> object:
+    return permissions.decide(Reader(level), PathArguments(path=path), terms or RunTerms())
+
+
+@pytest.mark.requirement("tools.read_file.permission.default")
+def test_reading_inside_the_project_is_allowed_and_a_protected_file_asks(permissions: Permissions) -> None:
+    assert isinstance(decide(permissions, "a.csv"), Allow)
+    ask = decide(permissions, ".env")
+    assert isinstance(ask, Ask)
+    assert ".env" in ask.reason
+
+
+@pytest.mark.parametrize("path", ["../outside.csv", "/etc/hostname", "~/x"])
+def test_outside_the_project_only_a_single_approval_is_offered(permissions: Permissions, path: str) -> None:
+    ask = decide(permissions, path)
+    assert isinstance(ask, Ask)
+    assert ask.reason.startswith("reads outside the project: /")
+    assert ask.remember_as is None
+
+
+def test_neither_a_grant_nor_the_yes_option_covers_outside_places(permissions: Permissions) -> None:
+    permissions.grant("reader")
+    terms = RunTerms(allowed=frozenset({"reader"}))
+    assert isinstance(decide(permissions, "../outside.csv", terms), Ask)
+    assert isinstance(decide(permissions, ".env", terms), Ask)
+    assert isinstance(decide(permissions, "a.csv", terms, "ask"), Allow)
+
+
+def test_a_path_that_leads_nowhere_is_denied_with_the_reason(permissions: Permissions) -> None:
+    assert isinstance(decide(permissions, "a\0b"), Deny)
+
+
+def test_the_configured_level_wins_over_the_tools_own(permissions: Permissions) -> None:
+    permissions.levels = {"reader": "never"}
+    assert isinstance(decide(permissions, "a.csv"), Deny)
+    permissions.levels = {"reader": "ask"}
+    assert isinstance(decide(permissions, "a.csv"), Ask)
+
+
+def test_a_forgotten_grant_asks_again(permissions: Permissions) -> None:
+    permissions.grant("reader")
+    assert isinstance(decide(permissions, "a.csv", level="ask"), Allow)
+    permissions.forget()
+    assert isinstance(decide(permissions, "a.csv", level="ask"), Ask)

@@ -1,0 +1,109 @@
+"""The second step of a call: what the policy says, and the person where it asks."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from vibe_jupyter.agent.approvals import digest
+from vibe_jupyter.agent.desk import Desk
+from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, explain, refuse
+from vibe_jupyter.llm.strict_json import parse_object
+from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Approve, Ask, Deny, Reject, ToolCall
+
+
+async def permit(prepared: Prepared, desk: Desk) -> Prepared | Refused:
+    """Let a call through, perhaps as the person edited it, or say no.
+
+    Raises:
+        JournalError: the question could not be recorded.
+        asyncio.CancelledError: the run was interrupted; nothing is allowed.
+    """
+    decision = desk.permissions.decide(prepared.tool, prepared.args, desk.terms)
+    if isinstance(decision, Deny):
+        return Refused(error_message(prepared.call, decision.reason), denied=True)
+    if isinstance(decision, Ask):
+        return await _approve(prepared, decision, desk)
+    return prepared
+
+
+async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:
+    """Show exactly what would run and wait for the person, as long as it takes."""
+    call, tool, args = prepared.call, prepared.tool, prepared.args
+    preview = tool.preview(args)
+    shown = digest(call, preview)
+    waiting = desk.approvals.open()
+    try:
+        await desk.emit(
+            ApprovalRequested(
+                approval_id=waiting.approval_id,
+                call=call,
+                headline=tool.headline(args),
+                preview=preview,
+                reason=ask.reason,
+                resources=tuple(tool.touches(args)),
+                remember_as=ask.remember_as,
+                digest=shown,
+            )
+        )
+        command = await waiting.answer
+    except asyncio.CancelledError:
+        await _resolve(waiting.approval_id, call, Reject(approval_id=waiting.approval_id), desk, by_interrupt=True)
+        raise
+    finally:
+        desk.approvals.close(waiting)
+    if isinstance(command, Reject):
+        await _resolve(waiting.approval_id, call, command, desk)
+        return _denied(call, command.message)
+    edited = _edited(prepared, command, preview.edits)
+    if isinstance(edited, Refused):
+        await _resolve(waiting.approval_id, call, Reject(approval_id=waiting.approval_id), desk)
+        return edited
+    await _resolve(waiting.approval_id, edited.call, command, desk, edited=edited.edited)
+    if not edited.edited and digest(call, tool.preview(args)) != shown:
+        return await _approve(prepared, ask, desk)  # what would run is no longer what was shown
+    if command.remember == "session" and ask.remember_as is not None:
+        desk.permissions.grant(ask.remember_as)
+    return edited
+
+
+def _edited(prepared: Prepared, command: Approve, edits: str | None) -> Prepared | Refused:
+    """Put the person's version of the shown argument into the call."""
+    if command.edited is None or edits is None or command.edited == getattr(prepared.args, edits):
+        return prepared
+    arguments = {**parse_object(prepared.call.arguments), edits: command.edited}
+    call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
+    try:
+        return replace(prepared, call=call, args=prepared.tool.arguments.model_validate(arguments), edited=True)
+    except ValidationError as error:
+        return refuse(prepared.call, f"The person edited the call, but: {explain(call.name, error)}")
+
+
+async def _resolve(
+    approval_id: str,
+    call: ToolCall,
+    command: Approve | Reject,
+    desk: Desk,
+    *,
+    edited: bool = False,
+    by_interrupt: bool = False,
+) -> None:
+    await desk.emit(
+        ApprovalResolved(
+            approval_id=approval_id,
+            call_id=call.id,
+            allowed=isinstance(command, Approve),
+            remember=command.remember if isinstance(command, Approve) else "once",
+            by="interrupt" if by_interrupt else "person",
+            message=command.message if isinstance(command, Reject) else "",
+            arguments=call.arguments if edited else None,
+        )
+    )
+
+
+def _denied(call: ToolCall, words: str) -> Refused:
+    text = "The person denied this call; it was not run."
+    if words.strip():
+        text += f" Their words: {words.strip()}"
+    return Refused(error_message(call, text), denied=True)

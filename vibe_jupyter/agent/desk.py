@@ -1,0 +1,24 @@
+"""What answering a call needs of its run."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from vibe_jupyter.agent.approvals import ApprovalDesk
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import Event, ToolProgress
+from vibe_jupyter.tools.base import Toolset
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What answering a call needs of its run."""
+
+    tools: Toolset
+    permissions: Permissions
+    terms: RunTerms
+    approvals: ApprovalDesk
+    emit: Callable[[Event], Awaitable[None]]
+    """Record an event if it is durable, then show it."""
+    show: Callable[[ToolProgress], None]
+    """Show progress; callable from any thread."""
+    cancelled: Callable[[], bool]
