@@ -110,12 +110,12 @@ class Journal:
             job = _Job(time=now(), body=encode_body(event), done=Future())
         except ValueError as error:
             raise JournalError(f"Cannot record a {event.type} event: {error}.") from error
-        job.done.set_running_or_notify_cancel()  # From here on nobody can cancel it.
+        job.done.set_running_or_notify_cancel()  # From here on it cannot be cancelled, only no longer waited for.
         with self._lock:
             if self._closed or os.getpid() != self._pid:
                 raise JournalError(f"Cannot record in {self.path}: the session is closed. Start a new one.")
             self._jobs.put(job)
-        await asyncio.shield(asyncio.wrap_future(job.done))
+        await asyncio.wrap_future(job.done)
 
     def close(self) -> None:
         """Write what is waiting, then close the file. Returns within `CLOSE_WAIT`; may be called twice."""
