@@ -1,0 +1,255 @@
+"""One request to a model server: sent, sent again where that helps, and read as it comes in.
+
+The only module that imports httpx, and only when the first request goes out: until then nobody should wait for it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from vibe_jupyter.errors import ModelError
+from vibe_jupyter.llm import failures
+from vibe_jupyter.llm.body import BodyEncoder
+from vibe_jupyter.llm.dialect import Dialect
+from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.endpoint import Endpoint
+from vibe_jupyter.llm.failures import Broken, Refusal
+from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.network import is_final, reason_of
+from vibe_jupyter.llm.reader import Reader, reader_for
+from vibe_jupyter.llm.request import Request, RetryScheduled
+from vibe_jupyter.llm.retry import RetryPolicy, asked_wait, retried
+from vibe_jupyter.protocol import AssistantMessage, Delta
+
+if TYPE_CHECKING:
+    import httpx
+
+Item = Delta | RetryScheduled | AssistantMessage
+
+DIALECTS: dict[str, Dialect] = {"openai": OpenAIDialect()}
+KEEP_ALIVE = 60.0
+"""Seconds an idle connection is kept for the next turn."""
+
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+"""Others may unfold one read into gigabytes."""
+
+
+@dataclass(frozen=True)
+class _Setback:
+    """An attempt that gave no answer."""
+
+    reason: str
+    """For `RetryScheduled`."""
+    error: Callable[..., ModelError]
+    """Makes the final error from ``retries`` and, for a refusal, ``wait``."""
+    again: bool
+    """Whether another attempt may help."""
+    asked: float | None = None
+    """Seconds the server asks us to wait; None where it asks nothing."""
+
+
+class LLMClient:
+    """Asks model servers. Keeps its connections and the bytes of the conversation from one request to the next."""
+
+    def __init__(
+        self,
+        *,
+        user_agent: str,
+        affinity: str = "",
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._headers = {"User-Agent": user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if affinity:
+            self._headers["x-affinity"] = affinity
+        self._retry = retry or RetryPolicy()
+        self._limits = limits or Limits()
+        self._sleep = sleep
+        self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
+        self._plain: set[str] = set()
+        """Addresses that refused our options once."""
+        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
+        """By whether the address is loopback, and whether it speaks TLS."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def answer(self, request: Request) -> AsyncGenerator[Item, None]:
+        """Deltas as they arrive, and last exactly one complete message. Closing the iterator closes the connection.
+
+        Nothing is asked again once an answer began: what to do with half an answer is the caller's to say.
+
+        Raises:
+            ModelError: with the text received until then.
+        """
+        dialect = DIALECTS[request.model.server.dialect]
+        endpoint = Endpoint.of(request.model, dialect.path)
+        attempt = 0
+        while isinstance(response := await self._send(request, dialect, endpoint), _Setback):
+            pause = self._pause(response, attempt)
+            attempt += 1
+            yield RetryScheduled(pause, response.reason)
+            await self._sleep(pause)
+        decoder = dialect.decoder(self._limits)
+        try:
+            reader = _reader(response, request, partial(reader_for, decoder=decoder, limits=self._limits))
+            async with aclosing(self._chunks(response, reader)) as chunks:
+                async for chunk in chunks:
+                    for delta in reader.feed(chunk):
+                        yield delta
+            for delta in reader.end():
+                yield delta
+            message = reader.message()
+        except Broken as failure:
+            # Not chained: the cause may hold the key, where a server repeats it.
+            raise failures.broken(endpoint, failure, decoder.text) from None
+        finally:
+            await response.aclose()
+        yield message
+
+    async def close(self) -> None:
+        """Close all connections. The client may be used again."""
+        clients, self._clients = self._clients, {}
+        if self._loop is asyncio.get_running_loop():
+            for client in clients.values():
+                await client.aclose()
+
+    async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | _Setback":
+        """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
+        import httpx  # noqa: PLC0415
+
+        plain = endpoint.url in self._plain
+        try:
+            response = await self._post(request, endpoint, plain=plain)
+        except httpx.ReadTimeout:
+            waited = f"nothing for {self._limits.answer:.0f} s"
+            return _Setback("timed out", partial(failures.unreachable, endpoint, waited, kind="limit"), again=False)
+        except (httpx.TransportError, httpx.InvalidURL) as problem:
+            reason = reason_of(problem)
+            again = isinstance(problem, httpx.TransportError) and not is_final(problem)
+            return _Setback(f"no connection ({reason})", partial(failures.unreachable, endpoint, reason), again=again)
+        if response.status_code < 300:
+            return response
+        refusal = await self._refusal(response)
+        if not plain and request.stream and dialect.wants_plain(refusal.status, refusal.body):
+            self._plain.add(endpoint.url)
+            return await self._send(request, dialect, endpoint)
+        return _Setback(
+            failures.retry_reason(refusal.status),
+            partial(failures.refused, endpoint, refusal),
+            again=retried(refusal.status, response.headers),
+            asked=asked_wait(response.headers),
+        )
+
+    async def _post(self, request: Request, endpoint: Endpoint, *, plain: bool) -> "httpx.Response":
+        limits = self._limits
+        accept = "text/event-stream, application/json" if request.stream else "application/json"
+        headers = {**self._headers, "Accept": accept}
+        if endpoint.key is not None:
+            headers["Authorization"] = f"Bearer {endpoint.key}"
+        timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
+        client = self._client(endpoint)
+        body = self._bodies[request.model.server.dialect].encode(request, plain=plain)
+        post = client.build_request(
+            "POST", endpoint.url, content=body, headers=headers, extensions={"timeout": timeouts}
+        )
+        response = await client.send(post, stream=True)
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            # Read again by the transport when the body begins; a test holds it to that.
+            timeouts["read"] = limits.gap
+        return response
+
+    def _client(self, endpoint: Endpoint) -> "httpx.AsyncClient":
+        """The kept client; one that belongs to another event loop cannot be used or closed here, and is dropped."""
+        import httpx  # noqa: PLC0415
+
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._clients = loop, {}
+        kind = (endpoint.loopback, endpoint.tls)
+        if kind not in self._clients:
+            self._clients[kind] = httpx.AsyncClient(
+                verify=_trust(tls=endpoint.tls),
+                # A proxy is asked for what is on other machines only.
+                trust_env=not endpoint.loopback,
+                follow_redirects=False,
+                limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE),
+            )
+        return self._clients[kind]
+
+    async def _refusal(self, response: "httpx.Response") -> Refusal:
+        """What a refusing server says, as far as it says it within bounds."""
+        import httpx  # noqa: PLC0415
+
+        said = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.connect):
+                async for chunk in response.aiter_bytes():
+                    said += chunk
+                    if len(said) > self._limits.error_body:
+                        break
+        except (TimeoutError, httpx.HTTPError):
+            pass
+        finally:
+            await response.aclose()
+        body = bytes(said[: self._limits.error_body]).decode("utf-8", "replace")
+        return Refusal(response.status_code, body, response.headers.get("location", ""))
+
+    def _pause(self, setback: _Setback, attempt: int) -> float:
+        """Seconds until the next attempt, or the end of all attempts."""
+        asked = setback.asked or 0.0
+        if setback.again and asked > self._retry.longest_asked:
+            raise setback.error(retries=attempt, wait=asked)
+        if not setback.again or attempt >= self._retry.retries:
+            raise setback.error(retries=attempt)
+        return self._retry.pause(attempt, setback.asked)
+
+    async def _chunks(self, response: "httpx.Response", reader: Reader) -> AsyncGenerator[bytes, None]:
+        """The body, until the answer has ended. A complete answer is not lost to a connection that breaks after it."""
+        import httpx  # noqa: PLC0415
+
+        body = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
+        try:
+            async with aclosing(body) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+                    if reader.finished:
+                        break
+                while reader.finished and not reader.ended:
+                    async with asyncio.timeout(self._limits.tail):
+                        chunk = await anext(chunks, b"")
+                    if not chunk:
+                        return
+                    yield chunk
+                if reader.ended:
+                    async with asyncio.timeout(self._limits.drain):
+                        async for _ in chunks:
+                            pass
+        except (httpx.HTTPError, TimeoutError) as problem:
+            if reader.finished:
+                return
+            if isinstance(problem, httpx.ReadTimeout):
+                raise Broken("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
+            raise Broken("truncated", reason_of(problem)) from problem
+
+
+def _trust(*, tls: bool) -> ssl.SSLContext:
+    """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR. For plain http none: reading
+    them would take 20 ms for nothing."""
+    import httpx  # noqa: PLC0415
+
+    if not tls:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    return context
+
+
+def _reader(response: "httpx.Response", request: Request, make: Callable[..., Reader]) -> Reader:
+    encoding = response.headers.get("content-encoding", "").lower()
+    if encoding not in _ENCODINGS:
+        raise Broken("not_sse", f"content encoding {encoding}")
+    return make(response.headers.get("content-type", ""), streamed=request.stream)

@@ -1,0 +1,193 @@
+"""Chat Completions: what comes back, streamed or whole (security 3, Public contracts).
+
+Null means absent everywhere, and what has an unknown shape is passed over: an answer is judged by what is left of it.
+"""
+
+import json
+
+from pydantic import JsonValue
+
+from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm.answer import GrowingAnswer
+from vibe_jupyter.llm.failures import Broken, provider_message
+from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.protocol import AssistantMessage, Delta, StopReason, Usage
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "model_length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+_NO_IDS = frozenset({"", "null"})
+_EXCERPT = 200
+"""Characters of a line that is not JSON, shown to the person."""
+
+Object = dict[str, JsonValue]
+
+
+class ChatDecoder:
+    """See `vibe_jupyter.llm.dialect.Decoder`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.finished = False
+        self.ended = False
+        self._answer = GrowingAnswer(limits)
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far."""
+        return self._answer.text
+
+    def event(self, name: str, data: str) -> list[Delta]:
+        """Take one event; events of other names are not for this dialect."""
+        if self.ended or name != "message":
+            if name == "error" and not self.ended:
+                raise Broken("provider", _error_words(data))
+            return []
+        if data.strip() == "[DONE]":
+            self.finished = self.ended = True
+        elif data and not data.isspace():
+            chunk = _parse(data)
+            if isinstance(chunk, dict):
+                self._chunk(chunk)
+        return self._answer.take()
+
+    def whole(self, body: JsonValue) -> list[Delta]:
+        """Take an answer that came as one JSON body."""
+        if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
+            raise Broken("provider", provider_message(body))
+        self._chunk(body, whole=True)
+        self.finished = self.ended = True
+        return self._answer.take()
+
+    def message(self) -> AssistantMessage:
+        """The complete answer."""
+        return self._answer.finish()
+
+    def _chunk(self, chunk: Object, *, whole: bool = False) -> None:
+        _raise_error(chunk)
+        if usage := chunk.get("usage"):
+            self._usage(usage)
+        model = chunk.get("model")
+        if isinstance(model, str) and model:
+            self._answer.model = model
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            return
+        for choice in choices:
+            if isinstance(choice, dict) and not choice.get("index"):
+                self._choice(choice, whole=whole)
+
+    def _choice(self, choice: Object, *, whole: bool) -> None:
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._delta(delta, whole=whole)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            if reason == "error":
+                raise Broken("provider", provider_message(choice.get("error") or choice.get("message")))
+            self._answer.stop_reason = _STOP_REASONS.get(reason, "other")
+            self.finished = True
+
+    def _delta(self, delta: Object, *, whole: bool) -> None:
+        reasoning = delta.get("reasoning_content")
+        if reasoning is None:
+            reasoning = delta.get("reasoning")
+        if isinstance(reasoning, str) and reasoning:
+            self._answer.add_reasoning(reasoning)
+        content = delta.get("content")
+        if isinstance(content, str):
+            if content:
+                self._answer.add_text(content)
+        elif isinstance(content, list):
+            self._parts(content)
+        # OpenAI's models say no in a field of its own.
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._answer.add_text(refusal)
+        calls = delta.get("tool_calls")
+        if isinstance(calls, list):
+            for position, call in enumerate(calls):
+                if isinstance(call, dict):
+                    self._call(call, position if whole else None)
+
+    def _parts(self, parts: list[JsonValue]) -> None:
+        """Mistral's form of content."""
+        for part in parts:
+            if isinstance(part, str):
+                self._answer.add_text(part)
+            elif isinstance(part, dict):
+                kind, text = part.get("type"), part.get("text")
+                if kind == "text" and isinstance(text, str):
+                    self._answer.add_text(text)
+                elif kind == "thinking":
+                    self._thinking(part.get("thinking"))
+
+    def _thinking(self, thinking: JsonValue) -> None:
+        for piece in thinking if isinstance(thinking, list) else [thinking]:
+            text = piece.get("text") if isinstance(piece, dict) else piece
+            if isinstance(text, str) and text:
+                self._answer.add_reasoning(text)
+
+    def _call(self, call: Object, position: int | None) -> None:
+        """A piece of a call. In a whole answer each entry is a call of its own, whatever index it has."""
+        index, call_id, function = call.get("index"), call.get("id"), call.get("function")
+        if not isinstance(function, dict):
+            function = {}
+        name, arguments = function.get("name"), function.get("arguments")
+        text = arguments if isinstance(arguments, str) else ""
+        is_value = arguments is not None and not isinstance(arguments, str)
+        self._answer.add_call(
+            index=position if position is not None else _integer(index),
+            call_id=call_id if isinstance(call_id, str) and call_id not in _NO_IDS else "",
+            name=name if isinstance(name, str) else "",
+            arguments=json.dumps(arguments, ensure_ascii=False) if is_value else text,
+            whole=is_value,
+        )
+
+    def _usage(self, usage: JsonValue) -> None:
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        self._answer.usage = Usage(
+            prompt_tokens=_count(usage.get("prompt_tokens")),
+            completion_tokens=_count(usage.get("completion_tokens")),
+            # DeepSeek has a field of its own.
+            cached_tokens=_count(cached if cached is not None else usage.get("prompt_cache_hit_tokens")),
+        )
+
+
+def _parse(data: str) -> JsonValue:
+    try:
+        return strict_json.parse(data)
+    except ValueError as problem:
+        raise Broken("bad_json", f"{problem}, in: {data[:_EXCERPT]}") from problem
+
+
+def _raise_error(chunk: Object) -> None:
+    error = chunk.get("error")
+    if isinstance(error, str | dict | list):
+        raise Broken("provider", provider_message(error) or "an error without words")
+    if chunk.get("object") == "error":
+        raise Broken("provider", provider_message(chunk))
+
+
+def _error_words(data: str) -> str:
+    try:
+        return provider_message(strict_json.parse(data)) or data
+    except ValueError:
+        return data
+
+
+def _integer(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _count(value: JsonValue) -> int:
+    return max(_integer(value) or 0, 0)

@@ -1,0 +1,206 @@
+"""From what went wrong to one `ModelError`: its kind for the program, two sentences for the person.
+
+Every text a server sent passes `Words`, so that a key a server repeats is shown nowhere.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from vibe_jupyter.errors import ModelError, ModelErrorKind
+from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm.endpoint import Endpoint
+from vibe_jupyter.llm.surrogates import repair
+
+MAX_PROVIDER_MESSAGE = 400
+"""Characters kept of a server's own words."""
+MIN_REDACTED_KEY = 4
+"""Characters; a shorter key is a placeholder such as ``x``, and hiding it would garble the text."""
+
+_OVERFLOW = re.compile(
+    r"context[ _-]?(length|size|window)|maximum (model|sequence) length|prompt (is )?too long|input is too long"
+    r"|too many (input |prompt )?tokens|maximum number of (input )?tokens"
+    r"|tokens? .{0,40}exceeds? .{0,40}(limit|maximum)"
+    r"|max_new_tokens. must be|reduce the length of|context overflow|too large for model",
+    re.IGNORECASE,
+)
+"""How servers say that a conversation is too long: OpenAI, Mistral, llama.cpp, vLLM, TGI, Ollama, Groq, Gemini."""
+_OVERFLOW_STATUSES = frozenset({400, 413, 422})
+_TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_BEARER = re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
+
+
+class Broken(Exception):
+    """An answer that cannot be used; raised by what reads it, before anyone knows where it came from."""
+
+    def __init__(self, kind: ModelErrorKind, detail: str = "") -> None:
+        super().__init__(kind, detail)
+        self.kind: ModelErrorKind = kind
+        self.detail = detail
+        """The server's own words, or what exactly was wrong."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A status of 300 or more."""
+
+    status: int
+    body: str
+    location: str = ""
+    """Where a redirect points to."""
+
+
+def provider_message(body: JsonValue) -> str:
+    """The words for a person in an error object, whichever of the usual places they are in."""
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return "; ".join(filter(None, (provider_message(item) for item in body[:3])))
+    if isinstance(body, dict):
+        for name in ("error", "message", "msg", "detail", "errors"):
+            if body.get(name):
+                return provider_message(body[name]) or json.dumps(body, ensure_ascii=False)
+        return json.dumps(body, ensure_ascii=False) if body else ""
+    return ""
+
+
+def words(text: str, key: str | None) -> str:
+    """A server's text made fit to show: plain, on one line, short, and without the key."""
+    text = repair(text)
+    if key and len(key) >= MIN_REDACTED_KEY:
+        text = text.replace(key, "[redacted]")
+    text = _BEARER.sub("Bearer [redacted]", text)
+    text = _INVISIBLE.sub(" ", _TAG.sub(" ", text)).strip()
+    return text if len(text) <= MAX_PROVIDER_MESSAGE else text[: MAX_PROVIDER_MESSAGE - 1] + "…"
+
+
+def refused(endpoint: Endpoint, refusal: Refusal, *, retries: int = 0, wait: float | None = None) -> ModelError:
+    """The error of a status; `wait` is what the server asked for when that is more than we wait."""
+    said = words(_message_of(refusal.body), endpoint.key)
+    kind = _kind(refusal.status, refusal.body)
+    what, step = _refusal_text(endpoint, refusal, kind)
+    if retries:
+        what += f", also after {retries} more attempt{'s' if retries > 1 else ''}"
+    if wait is not None:
+        step = f"It asks to wait {_duration(wait)}; run the cell again after that."
+    return ModelError(_text(what, said, step), kind=kind, status=refusal.status, provider_message=said)
+
+
+def broken(endpoint: Endpoint, failure: Broken, partial_text: str) -> ModelError:
+    """The error of an answer that began with a status of 200."""
+    said = words(failure.detail, endpoint.key)
+    kind: ModelErrorKind = failure.kind
+    if kind == "provider" and _OVERFLOW.search(failure.detail):
+        kind = "overflow"
+    what, step = _broken_text(endpoint, kind)
+    return ModelError(_text(what, said, step), kind=kind, provider_message=said, partial_text=partial_text)
+
+
+def unreachable(
+    endpoint: Endpoint, reason: str, *, retries: int = 0, kind: ModelErrorKind = "connection"
+) -> ModelError:
+    """The error of a connection that never came about, or broke before an answer began."""
+    again = f" after {retries + 1} attempts" if retries else ""
+    what = f"No answer from {endpoint.place}{again} ({words(reason, endpoint.key)})"
+    base = f"api_base of provider '{endpoint.provider}'"
+    if "certificate" in reason:
+        step = "If its certificate comes from an authority of your own, name that authority's file in SSL_CERT_FILE."
+    elif endpoint.loopback:
+        step = f"Is the server running? Start it, or check {base}."
+    else:
+        step = f"Check the network and {base}."
+    return ModelError(_text(what, "", step), kind=kind)
+
+
+def retry_reason(status: int) -> str:
+    """Why another attempt is made, in a few words."""
+    return f"the server {'is busy' if status in {429, 503, 529} else 'failed'} ({status})"
+
+
+def _message_of(body: str) -> str:
+    try:
+        return provider_message(strict_json.parse(body)) or body
+    except ValueError:
+        return body
+
+
+def _kind(status: int, body: str) -> ModelErrorKind:
+    if status == 413 or (status in _OVERFLOW_STATUSES and _OVERFLOW.search(body)):
+        return "overflow"
+    if status in {401, 403}:
+        return "auth"
+    if status == 404:
+        return "not_found"
+    return "rate_limit" if status == 429 else "http"
+
+
+def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) -> tuple[str, str]:
+    host, name, status = endpoint.place, endpoint.provider, refusal.status
+    if kind == "overflow":
+        return _overflow_text(endpoint, f" ({status})")
+    if kind == "auth" and endpoint.key is None:
+        return f"{host} wants an API key ({status})", f"Set one for provider '{name}'."
+    if kind == "auth":
+        what = "did not accept" if status == 401 else "does not let in"
+        return f"{host} {what} the API key of provider '{name}' ({status})", "Check that key, or set another."
+    if kind == "not_found":
+        return (
+            f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.url} ({status})",
+            f"Check the model's name and api_base of provider '{name}'.",
+        )
+    if kind == "rate_limit":
+        return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
+    if status < 400:
+        return (
+            f"{host} answered with a redirect ({status}) to {words(refusal.location, endpoint.key) or 'nowhere'}, "
+            "which is not followed, since the key is meant for this host only",
+            f"If you trust the new address, set it as api_base of provider '{name}'.",
+        )
+    if status >= 500:
+        return f"{host} failed ({status})", "The fault is on the server's side; run the cell again in a while."
+    return f"{host} refused the request ({status})", f"Check the settings of model '{endpoint.model}'."
+
+
+def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
+    host = endpoint.place
+    again = "Run the cell again."
+    match kind:
+        case "overflow":
+            return _overflow_text(endpoint, "")
+        case "provider":
+            return f"{host} broke off with an error", again
+        case "truncated":
+            return f"The answer of {host} was cut off before its end", again
+        case "bad_json":
+            return f"{host} sent an answer that cannot be read", f"If it happens again, {_check(endpoint)}"
+        case "not_sse":
+            return f"{host} sent something that is no answer of a model", _check(endpoint).capitalize()
+        case "empty":
+            return f"The model '{endpoint.model}' on {host} answered with nothing", again
+        case _:
+            return f"The answer of {host} passed a limit and was ended", again
+
+
+def _check(endpoint: Endpoint) -> str:
+    return f"check api_base of provider '{endpoint.provider}'."
+
+
+def _overflow_text(endpoint: Endpoint, status: str) -> tuple[str, str]:
+    return (
+        f"The conversation is longer than the model '{endpoint.model}' on {endpoint.place} takes{status}",
+        "Start a new one with %vibe reset, or choose a model with a larger context window.",
+    )
+
+
+def _text(what: str, said: str, step: str) -> str:
+    return f"{what}: {said.rstrip('.')}. {step}" if said else f"{what}. {step}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"

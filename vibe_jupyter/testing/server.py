@@ -1,0 +1,226 @@
+"""The HTTP side of a scripted model: threads and sockets, all of them gone after `stop`."""
+
+import contextlib
+import json
+import select
+import socket
+import socketserver
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from vibe_jupyter.testing.replies import Raw, Status
+from vibe_jupyter.testing.requests import ModelRequest
+from vibe_jupyter.testing.wire import Wire
+
+POLL = 0.05
+"""Seconds between two looks at whether the server stops, or the client of a held reply is gone."""
+STOP_WITHIN = 5.0
+"""Seconds that the threads get to end."""
+
+Reply = Callable[[ModelRequest], Status | Raw | Wire]
+
+
+class ModelServer:
+    """Listens on a free port of 127.0.0.1 from the moment it is made."""
+
+    def __init__(self, model: str, reply: Reply) -> None:
+        self.stopping = threading.Event()
+        self._listener = _Listener(self, model, reply)
+        port = self._listener.server_address[1]
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self._thread = threading.Thread(
+            target=self._listener.serve_forever,
+            kwargs={"poll_interval": POLL},
+            name=f"scripted-model-{port}",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close everything and wait until it is closed."""
+        self.stopping.set()
+        self._listener.shutdown()
+        self._thread.join(STOP_WITHIN)
+        self._listener.close()
+
+
+class _Listener(socketserver.ThreadingTCPServer):
+    """Keeps its connections, so that it can end them."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, owner: ModelServer, model: str, reply: Reply) -> None:
+        self.owner = owner
+        self.model = model
+        self.reply = reply
+        self._lock = threading.Lock()
+        self._connections: dict[threading.Thread, socket.socket] = {}
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one connection, known while it lasts."""
+        with self._lock:
+            self._connections[threading.current_thread()] = request
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                del self._connections[threading.current_thread()]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no error of ours."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def close(self) -> None:
+        """End all connections and wait for their threads."""
+        self.server_close()
+        with self._lock:
+            connections = dict(self._connections)
+        for connection in connections.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in connections:
+            thread.join(STOP_WITHIN)
+
+
+class _Gone(OSError):
+    """The client closed the connection, or the server stops."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Listener  # pyright: ignore[reportIncompatibleVariableOverride] - it is made by no other
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the output belongs to the test or the notebook."""
+
+    def do_GET(self) -> None:
+        """The list of models."""
+        if urlsplit(self.path).path.rstrip("/").endswith("/models"):
+            entry = {"id": self.server.model, "object": "model", "owned_by": "vibe_jupyter.testing"}
+            self._whole(200, {"object": "list", "data": [entry]})
+        else:
+            self._no_such_path()
+
+    def do_POST(self) -> None:
+        """A request to the model."""
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if not urlsplit(self.path).path.endswith("/chat/completions"):
+            self._no_such_path()
+            return
+        try:
+            body = json.loads(raw)
+        except ValueError as problem:
+            self._whole(400, {"error": {"message": f"The body is not JSON: {problem}"}})
+            return
+        request = ModelRequest(
+            body=cast("dict[str, Any]", body) if isinstance(body, dict) else {},
+            headers={name.lower(): value for name, value in self.headers.items()},
+            raw=raw,
+        )
+        try:
+            self._send(self.server.reply(request))
+        except OSError:
+            request.gone.set()
+            self.close_connection = True
+
+    def _send(self, reply: Status | Raw | Wire) -> None:
+        match reply:
+            case Status():
+                self._whole(reply.status, _error_body(reply), reply.headers)
+            case Raw():
+                self._raw(reply)
+            case Wire() if reply.request.stream:
+                self._stream(reply)
+            case Wire():
+                self._hold(reply)
+                self._whole(200, reply.whole())
+
+    def _stream(self, wire: Wire) -> None:
+        self._begin(200, "text/event-stream")
+        for chunk in wire.opening():
+            self._delta(chunk, wire.answer.delay)
+        self._hold(wire)
+        for chunk in wire.rest():
+            self._delta(chunk, wire.answer.delay)
+        self._chunk(b"data: [DONE]\n\n")
+        self._chunk(b"")
+
+    def _delta(self, chunk: dict[str, Any], delay: float) -> None:
+        self._chunk(b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n")
+        self._wait(delay)
+
+    def _raw(self, reply: Raw) -> None:
+        self._begin(reply.status, reply.content_type)
+        for chunk in reply.chunks:
+            if chunk:
+                self._chunk(chunk)
+                self._wait(reply.delay_between)
+        if reply.end == "eof":
+            self._chunk(b"")
+            return
+        # No time to linger: the close becomes a reset, once the client had time to read what came before.
+        self._wait(POLL)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        raise _Gone
+
+    def _begin(self, status: int, content_type: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, data: bytes) -> None:
+        """One write, one packet; the empty chunk ends the body."""
+        self._check()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _whole(self, status: int, body: str | Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+        data = (body if isinstance(body, str) else json.dumps(body)).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, **(headers or {}), "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _no_such_path(self) -> None:
+        self._whole(404, {"error": {"message": f"No such path: {self.path}"}})
+
+    def _hold(self, wire: Wire) -> None:
+        event = wire.answer.hold
+        while event is not None and not event.wait(POLL):
+            self._check()
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._check()
+            self.server.owner.stopping.wait(min(left, POLL))
+
+    def _check(self) -> None:
+        """Whether anyone is still there."""
+        if self.server.owner.stopping.is_set():
+            raise _Gone
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            raise _Gone
+
+
+def _error_body(reply: Status) -> str | Mapping[str, Any]:
+    if reply.body is not None:
+        return reply.body
+    return {"error": {"message": f"scripted status {reply.status}", "type": "scripted_model", "code": reply.status}}
