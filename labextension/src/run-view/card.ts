@@ -39,6 +39,7 @@ export class Card {
     editor.toggleAttribute("hidden", !opening);
     editor.rows = Math.min(Math.max(editor.value.split("\n").length, MIN_EDITOR), MAX_EDITOR);
     this.#code?.toggleAttribute("hidden", opening);
+    this.element.toggleAttribute("data-editing", opening);
     setLabel(this.button("edit"), opening ? "Discard edit" : "Edit");
     this.showEdited();
     (opening ? editor : this.element).focus({ preventScroll: true });

@@ -1,0 +1,47 @@
+"""One server and one browser for all tests here, one page a test."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.lab import Lab
+from tests.browser.server import LabServer, lab_server
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser(own_home: object) -> Iterator[Browser]:
+    """Chromium on PATH, else the one Playwright brought."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def server(own_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """JupyterLab as a person has it who installed the package."""
+    with lab_server(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture
+def lab(browser: Browser, server: LabServer) -> Iterator[Lab]:
+    """A fresh page. Errors in its console fail the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    lab = Lab(context.new_page(), server)
+    yield lab
+    context.close()
+    server.end_kernels()
+    assert lab.complaints == []

@@ -1,0 +1,125 @@
+"""JupyterLab as a person uses it: notebooks, cells, outputs, keys."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any, Literal
+
+import nbformat
+from playwright.sync_api import ConsoleMessage, Locator, Page
+
+from tests.browser.server import REPOSITORY, LabServer
+
+ARTIFACTS = REPOSITORY / "artifacts" / "browser"
+WAIT = 30_000
+"""Milliseconds that any one thing may take."""
+
+_PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
+_READY = f"""path => {{
+    const panel = window.jupyterapp && {_PANEL};
+    return panel?.context.path === path && panel.content.widgets.length > 0
+        && panel.sessionContext.session?.kernel?.status === "idle";
+}}"""
+
+
+class Lab:
+    """One page of JupyterLab with one notebook in front."""
+
+    def __init__(self, page: Page, server: LabServer) -> None:
+        self.page = page
+        self.server = server
+        self.complaints: list[str] = []
+        """Errors the page wrote to its console, and exceptions nobody caught."""
+        page.set_default_timeout(WAIT)
+        page.on("console", self._listen)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, *cells: str) -> Path:
+        """A new notebook of these code cells, shown and its kernel idle."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path = self.server.folder / f"{secrets.token_hex(4)}.ipynb"
+        nbformat.write(notebook, path)
+        self.show(path)
+        return path
+
+    def show(self, path: Path) -> None:
+        """Load the page anew with this notebook."""
+        self.page.goto(f"{self.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
+        self.page.wait_for_function(_READY, arg=path.name)
+
+    def run(self, *positions: int) -> None:
+        """Run these cells as Shift-Enter does; returns at once."""
+        for position in positions:
+            self.page.evaluate(
+                f"""position => {{
+                    const notebook = {_PANEL}.content;
+                    notebook.activeCellIndex = position;
+                    notebook.deselectAll();
+                    void window.jupyterapp.commands.execute("notebook:run-cell");
+                }}""",
+                position,
+            )
+
+    def cell(self, position: int) -> Locator:
+        """A cell of the notebook in front."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell").nth(position)
+
+    def output(self, position: int) -> Locator:
+        """The output of a cell."""
+        return self.cell(position).locator(".jp-Cell-outputArea")
+
+    def outputs(self, position: int) -> list[dict[str, Any]]:
+        """The outputs of a cell as the notebook would save them."""
+        return self.page.evaluate(f"position => {_PANEL}.content.model.cells.get(position).outputs.toJSON()", position)
+
+    def write(self, position: int, source: str) -> None:
+        """Type a cell's source."""
+        self.page.evaluate(
+            f"([position, source]) => {_PANEL}.content.model.cells.get(position).sharedModel.setSource(source)",
+            [position, source],
+        )
+
+    def count(self, position: int) -> int | None:
+        """The execution count of a cell; None before it ran."""
+        return self.page.evaluate(f"position => {_PANEL}.content.model.cells.get(position).executionCount", position)
+
+    def wait_for_count_above(self, position: int, count: int | None) -> None:
+        """Wait until a cell has run to its end once more, given the count it had before."""
+        self.page.wait_for_function(
+            f"""([position, count]) => {{
+                const cell = {_PANEL}.content.model.cells.get(position);
+                return (cell.executionCount ?? 0) > (count ?? 0) && cell.executionState !== "running";
+            }}""",
+            arg=[position, count],
+        )
+
+    def wait_until_idle(self) -> None:
+        """Wait until the kernel has nothing to do."""
+        self.page.wait_for_function(f"() => {_PANEL}.sessionContext.session.kernel.status === 'idle'")
+
+    def interrupt(self) -> None:
+        """Press ■ in the toolbar."""
+        self.page.locator('.jp-NotebookPanel:not(.lm-mod-hidden) [data-command="notebook:interrupt-kernel"]').click()
+
+    def theme(self, name: Literal["light", "dark"]) -> None:
+        """Change the colours of the page."""
+        wanted = f"JupyterLab {name.capitalize()}"
+        self.page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", wanted)
+        self.page.wait_for_function(
+            "light => document.body.dataset.jpThemeLight === light && !document.getElementById('jupyterlab-splash')",
+            arg=json.dumps(name == "light"),
+        )
+
+    def save(self) -> None:
+        """Write the notebook to disk."""
+        self.page.evaluate(f"() => {_PANEL}.context.save()")
+
+    def picture(self, place: Locator, name: str) -> None:
+        """Keep a picture for people to look at."""
+        ARTIFACTS.mkdir(parents=True, exist_ok=True)
+        place.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def _listen(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)

@@ -1,0 +1,350 @@
+"""The page's half alone: what it is sent it shows, what the person does it says."""
+
+import json
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab
+
+pytestmark = pytest.mark.browser
+
+CODE = """\
+<section class="vibe-card" role="group" tabindex="0" aria-label="Approval: Run code" data-vibe-approval="a1"
+ data-vibe-edits="code"><header><b>Run code</b><span class="vibe-note">fit a line per species</span>
+<span class="vibe-why">runs code in this kernel</span></header><pre class="vibe-code"><code>
+<span class="vibe-line"><span class="vibe-k">from</span> scipy.stats <span class="vibe-k">import</span> linregress</span>
+<span class="vibe-line"><span class="vibe-k">for</span> name, g <span class="vibe-k">in</span> \
+penguins.dropna().groupby(<span class="vibe-s">"species"</span>):</span>
+<span class="vibe-line">    fit = linregress(g.bill_length_mm, g.body_mass_g)  <span class="vibe-c"># mm, g</span></span>
+<span class="vibe-line"></span>
+<span class="vibe-line">    print(name, round(fit.slope, <span class="vibe-m">1</span>))</span></code></pre>
+<textarea class="vibe-editor" hidden aria-label="Edit the code before it runs">from scipy.stats import linregress
+for name, g in penguins.dropna().groupby("species"):
+    print(name)</textarea>
+<p class="vibe-hint">Code in this kernel can do everything you can: “for this session” lets the agent run any code \
+without asking again.</p><footer>
+<button type="button" class="vibe-button vibe-primary" data-vibe-action="approve">Allow once<kbd>⏎</kbd></button>
+<button type="button" class="vibe-button" data-vibe-action="approve-session">Allow for this session</button>
+<button type="button" class="vibe-button" data-vibe-action="edit">Edit<kbd>E</kbd></button>
+<span class="vibe-spacer"></span>
+<button type="button" class="vibe-button" data-vibe-action="deny">Deny…<kbd>Esc</kbd></button></footer>
+<div class="vibe-deny" hidden><input type="text" class="vibe-deny-message" aria-label="Tell the agent why (optional)" \
+placeholder="Tell the agent why (optional)"><button type="button" data-vibe-action="deny-now" \
+class="vibe-button">Deny</button></div></section>""".replace(">\n<", "><")
+
+DIFF = """\
+<section class="vibe-card" role="group" tabindex="0" aria-label="Approval: Edit cell" data-vibe-approval="a2">
+<header><b>Edit cell [6]</b><span class="vibe-why">changes your notebook</span></header><pre class="vibe-code"><code>
+<span class="vibe-line">by_species = (</span><span class="vibe-line" data-change="del">    ["bill_len"].mean()</span>
+<span class="vibe-line" data-change="add">    [<span class="vibe-s">"bill_length_mm"</span>].mean()</span>
+<span class="vibe-line">)</span></code></pre><footer>
+<button type="button" class="vibe-button vibe-primary" data-vibe-action="approve">Allow once<kbd>⏎</kbd></button>
+<span class="vibe-spacer"></span>
+<button type="button" class="vibe-button" data-vibe-action="deny">Deny…<kbd>Esc</kbd></button></footer></section>\
+""".replace(">\n<", "><")
+
+
+def step(mark: str, what: str, came: str, *, outcome: str = "ok", detail: str = "") -> str:
+    """One quiet line."""
+    spans = (
+        f'<span class="vibe-mark" aria-hidden="true">{mark}</span><span class="vibe-what">{what}</span>'
+        f'<span class="vibe-came">{came}</span><span class="vibe-time">0.1 s</span>'
+    )
+    if not detail:
+        return f'<div class="vibe-step" data-outcome="{outcome}">{spans}</div>'
+    return (
+        f'<details class="vibe-step" data-outcome="{outcome}"><summary>{spans}</summary>'
+        f'<div class="vibe-detail">{detail}</div></details>'
+    )
+
+
+def foot(state: str, words: str, *, stop: bool = True) -> str:
+    """The last line."""
+    button = (
+        '<span class="vibe-spacer"></span>'
+        '<button type="button" class="vibe-button vibe-quiet" data-vibe-action="stop">Stop</button>'
+    )
+    return (
+        f'<div class="vibe-foot" data-state="{state}"><span class="vibe-state" aria-live="polite">'
+        f'<i class="vibe-dot"></i>{words}</span><span>devstral-2</span><span>api.mistral.ai</span><span>turn 3</span>'
+        f'<span>4.1k tokens</span><span class="vibe-clock" data-vibe-clock="9.2">9 s</span>{button if stop else ""}</div>'
+    )
+
+
+def part(id: str, kind: str, html: str = "", text: str = "") -> dict[str, str]:
+    """As the kernel sends it."""
+    return {"id": id, "kind": kind, "html": html, "text": text}
+
+
+TABLE = (
+    "<table><thead><tr><th>column</th><th>type</th><th>nulls</th></tr></thead><tbody>"
+    "<tr><td>species</td><td>str</td><td>0</td></tr><tr><td>bill_length_mm</td><td>float64</td><td>2</td></tr>"
+    "</tbody></table>"
+)
+PARTS = [
+    part("t1", "prose", '<div class="vibe-prose"><p>I will look at the <code>penguins</code> first.</p></div>'),
+    part("s1", "step", step("▤", "<b>Listed</b> the variables", "9 names")),
+    part("s2", "step", step("▦", "<b>Inspected</b> <code>penguins</code>", "344 × 8", detail=TABLE)),
+    part(
+        "s3",
+        "step",
+        step(
+            "✕", "<b>Ran</b> code", "KeyError: 'x'", outcome="error", detail='<pre class="vibe-output">KeyError</pre>'
+        ),
+    ),
+    part(
+        "n1", "notice", '<div class="vibe-notice" data-level="warning">The server is busy; trying again in 2 s.</div>'
+    ),
+    part("a2", "card", DIFF),
+    part("a1", "card", CODE),
+    part(
+        "e1",
+        "error",
+        '<div class="vibe-error" role="alert"><b>The server refused the key (401).</b> Set a new one.</div>',
+    ),
+    part("t2", "tail", text="The slope is\n4"),
+    part("foot", "foot", foot("waiting", "Waiting for you")),
+]
+
+CONTRASTS = r"""root => {
+    const parse = text => {
+        const [r, g, b, alpha = 1] = text.match(/[\d.]+/g).map(Number);
+        return { rgb: text.startsWith("color(") ? [r * 255, g * 255, b * 255] : [r, g, b], alpha };
+    };
+    const over = (top, ground) => top.rgb.map((x, i) => x * top.alpha + ground[i] * (1 - top.alpha));
+    const ground = node => {
+        if (node === null) return [255, 255, 255];
+        const colour = parse(getComputedStyle(node).backgroundColor);
+        return colour.alpha === 1 ? colour.rgb : over(colour, ground(node.parentElement));
+    };
+    const light = rgb => rgb.map(x => x / 255).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0.05);
+    const ratios = {};
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const node = walk.currentNode.parentElement;
+        if (!walk.currentNode.data.trim() || !node.checkVisibility()) continue;
+        const behind = ground(node);
+        const pair = [light(over(parse(getComputedStyle(node).color), behind)), light(behind)];
+        const place = `${node.nodeName}.${node.className}`;
+        ratios[place] = Math.min(ratios[place] ?? 21, Math.max(...pair) / Math.min(...pair));
+    }
+    return ratios;
+}"""
+"""Smallest contrast of text and ground, by WCAG, at each kind of place."""
+
+KERNEL = f"""
+import json
+from IPython.display import display
+from vibe_jupyter.ui import run_view
+heard = []
+parts = json.loads({json.dumps(PARTS)!r})
+view = run_view.make()
+def hear(_view, content, _buffers):
+    heard.append(content)
+    if content["type"] == "alive":
+        view.send({{"type": "snapshot", "parts": parts}})
+def patch(*patches):
+    view.send({{"type": "patches", "seq": 1, "patches": patches}})
+view.on_msg(hear)
+bundle, metadata = run_view.bundle_of(view)
+display(bundle, metadata=metadata, raw=True)
+"""
+
+
+@pytest.fixture
+def view(lab: Lab) -> Locator:
+    """The view of `PARTS`, in the output of cell 0; cells 1 and 2 are free."""
+    lab.open(KERNEL, "print(json.dumps(heard))", "")
+    lab.run(0)
+    root = lab.output(0).locator(".vibe-run")
+    root.locator(".vibe-foot").wait_for()
+    lab.wait_until_idle()
+    return root
+
+
+def heard(lab: Lab) -> list[dict[str, object]]:
+    """What the page said so far, the signs of life left out."""
+    before = lab.count(1)
+    lab.run(1)
+    lab.wait_for_count_above(1, before)
+    (output,) = lab.outputs(1)
+    return [message["command"] for message in json.loads("".join(output["text"])) if message["type"] == "command"]
+
+
+def say(lab: Lab, *patches: dict[str, object]) -> None:
+    """Let the kernel send patches."""
+    before = lab.count(2)
+    lab.write(2, f"patch(*json.loads({json.dumps(patches)!r}))")
+    lab.run(2)
+    lab.wait_for_count_above(2, before)
+
+
+def card(view: Locator) -> Locator:
+    """The card that asks to run code."""
+    return view.get_by_role("group", name="Approval: Run code")
+
+
+@pytest.mark.requirement("ui.theme.light-dark")
+def test_it_takes_the_colours_of_the_front_end_and_they_are_readable(lab: Lab, view: Locator) -> None:
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(view, f"run-view-{theme}")
+        ratios: dict[str, float] = view.evaluate(CONTRASTS)
+        assert len(ratios) > 15
+        assert {place: ratio for place, ratio in ratios.items() if ratio < 4.5} == {}
+
+
+def test_on_a_narrow_page_nothing_is_cut_off(lab: Lab, view: Locator) -> None:
+    view.evaluate("root => root.parentElement.style.width = '340px'")
+    lab.picture(view, "run-view-narrow")
+    assert view.evaluate("root => root.scrollWidth <= root.clientWidth")
+
+
+@pytest.mark.requirement("ui.approval.choices")
+def test_a_click_decides_once(lab: Lab, view: Locator) -> None:
+    card(view).get_by_role("button", name="Allow for this session").click()
+    expect(card(view).get_by_role("button", name="Sent…")).to_be_disabled()
+    for button in card(view).get_by_role("button").all():
+        expect(button).to_be_disabled()
+    view.get_by_role("group", name="Approval: Edit cell").get_by_role("button", name="Allow once").click()
+    assert heard(lab) == [
+        {"type": "approve", "approval_id": "a1", "remember": "session", "edited": None},
+        {"type": "approve", "approval_id": "a2", "remember": "once", "edited": None},
+    ]
+
+
+@pytest.mark.requirement("ui.approval.choices")
+def test_denying_asks_for_a_message_and_can_be_called_off(lab: Lab, view: Locator) -> None:
+    message = card(view).get_by_label("Tell the agent why (optional)")
+    card(view).get_by_role("button", name="Deny…").click()
+    expect(message).to_be_focused()
+    lab.page.keyboard.press("Escape")
+    expect(message).to_be_hidden()
+    expect(card(view)).to_be_focused()
+    lab.page.keyboard.press("Escape")
+    lab.page.keyboard.type("use the median")
+    lab.page.keyboard.press("Enter")
+    assert heard(lab) == [{"type": "reject", "approval_id": "a1", "message": "use the median"}]
+
+
+@pytest.mark.requirement("ui.approval.focus")
+def test_keys_decide_only_while_the_card_has_the_focus(lab: Lab, view: Locator) -> None:
+    assert not view.evaluate("root => root.contains(document.activeElement)")
+    lab.cell(2).locator(".cm-content").click()
+    lab.page.keyboard.type("e")
+    lab.page.keyboard.press("Enter")
+    lab.page.keyboard.press("Escape")
+    assert heard(lab) == []
+    card(view).locator("header").click()
+    expect(card(view)).to_be_focused()
+    lab.page.keyboard.press("Enter")
+    expect(view.locator("[data-part=foot]")).to_be_focused()
+    assert heard(lab) == [{"type": "approve", "approval_id": "a1", "remember": "once", "edited": None}]
+
+
+@pytest.mark.requirement("ui.approval.focus")
+def test_the_card_is_reached_by_tab_in_reading_order(lab: Lab, view: Locator) -> None:
+    card(view).focus()
+    names: list[str] = []
+    for _ in range(5):
+        lab.page.keyboard.press("Tab")
+        names.append(lab.page.evaluate("document.activeElement.textContent || document.activeElement.className"))
+    assert names[:4] == ["Allow once⏎", "Allow for this session", "EditE", "Deny…Esc"]
+    card(view).get_by_role("button", name="Edit").focus()
+    lab.page.keyboard.press("Enter")
+    expect(card(view).get_by_label("Edit the code before it runs")).to_be_focused()
+    assert heard(lab) == []
+
+
+def test_what_is_visible_is_what_would_run(lab: Lab, view: Locator) -> None:
+    editor = card(view).get_by_label("Edit the code before it runs")
+    card(view).locator("header").click()
+    lab.page.keyboard.press("e")
+    expect(editor).to_be_focused()
+    expect(card(view).locator(".vibe-code")).to_be_hidden()
+    lab.page.keyboard.press("ControlOrMeta+A")
+    lab.page.keyboard.type("dd = 1")
+    lab.page.keyboard.press("Enter")
+    lab.page.keyboard.type("bbe")
+    lab.picture(card(view), "run-view-editing")
+    lab.page.keyboard.press("Escape")
+    lab.page.keyboard.press("e")
+    expect(editor).to_have_value("dd = 1\nbbe")
+    card(view).get_by_role("button", name="Discard edit").click()
+    expect(card(view).locator(".vibe-code")).to_be_visible()
+    lab.page.keyboard.press("e")
+    lab.page.keyboard.type("# ")
+    card(view).get_by_role("button", name="Allow once (edited)").click()
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 3, "no key reached the notebook"
+    (command,) = heard(lab)
+    assert str(command["edited"]).startswith("# from scipy") or str(command["edited"]).endswith("# ")
+
+
+def test_a_second_view_is_whole_and_patches_reach_both(lab: Lab, view: Locator) -> None:
+    view.locator("summary", has_text="Inspected").click()
+    lab.page.evaluate("window.jupyterapp.commands.execute('notebook:create-output-view')")
+    views = lab.page.locator(".vibe-run")
+    expect(views).to_have_count(2)
+    expect(views.last.locator(".vibe-foot")).to_be_visible()
+    say(lab, {"id": "t2", "append": "2"}, {"id": "s1", "remove": True})
+    for one in views.all():
+        expect(one.locator(".vibe-tail")).to_have_text("The slope is\n42")
+        expect(one.get_by_text("Listed")).to_have_count(0)
+
+
+def test_patches_put_replace_and_remove_and_what_was_opened_stays_open(lab: Lab, view: Locator) -> None:
+    inspected = view.locator("details", has_text="Inspected")
+    inspected.locator("summary").click()
+    again = step("▦", "<b>Inspected</b> <code>penguins</code>", "350 × 8", detail=TABLE)
+    say(
+        lab,
+        {"id": "s2", "kind": "step", "html": again},
+        {"id": "s9", "kind": "step", "html": step("▤", "<b>Read</b> a file", "9 lines"), "before": "s2"},
+        {"id": "t3", "kind": "tail", "html": ""},
+        {"id": "t3", "append": "<b>plain</b>"},
+        {"id": "e1", "remove": True},
+        {"id": "foot", "kind": "foot", "html": foot("working", "Working")},
+    )
+    expect(inspected.locator(".vibe-came")).to_have_text("350 × 8")
+    expect(inspected).to_have_attribute("open", "")
+    order = view.evaluate("root => Array.from(root.children, child => child.dataset.part)")
+    assert order == ["t1", "s1", "s9", "s2", "s3", "n1", "a2", "a1", "t2", "t3", "foot"]
+    expect(view.locator("[data-part=t3]")).to_have_text("<b>plain</b>")
+    expect(view.get_by_text("Working")).to_be_visible()
+
+
+@pytest.mark.requirement("ui.stop.button")
+def test_stop_is_said_once_and_names_the_other_button_when_nothing_happens(lab: Lab, view: Locator) -> None:
+    say(
+        lab,
+        {"id": "s9", "kind": "step", "html": step("▸", "<b>Running</b> code", "", outcome="running")},
+        {"id": "foot", "kind": "foot", "html": foot("working", "Working")},
+    )
+    view.get_by_role("button", name="Stop").click()
+    expect(view.get_by_role("button", name="Stopping…")).to_be_disabled()
+    expect(view.get_by_text("Code is running: press ■ in the toolbar to interrupt it")).to_be_visible()
+    say(lab, {"id": "foot", "kind": "foot", "html": foot("stopped", "Stopped", stop=False)})
+    assert heard(lab) == [{"type": "interrupt"}]
+
+
+def test_the_clock_goes_on_between_two_words_of_the_kernel(lab: Lab, view: Locator) -> None:
+    expect(view.locator(".vibe-clock")).not_to_have_text("9 s")
+    say(lab, {"id": "foot", "kind": "foot", "html": foot("done", "Done", stop=False)})
+    expect(view.locator(".vibe-clock")).to_have_text("9 s")
+
+
+def test_line_numbers_are_not_part_of_the_code(lab: Lab, view: Locator) -> None:
+    code = card(view).locator(".vibe-code")
+    selected: str = code.evaluate("node => { getSelection().selectAllChildren(node); return String(getSelection()) }")
+    assert selected.splitlines()[0] == "from scipy.stats import linregress"
+
+
+def test_the_saved_state_of_the_widget_holds_nothing_of_the_run(lab: Lab, view: Locator) -> None:
+    lab.write(2, "print(json.dumps(view.get_state(), default=str))")
+    lab.run(2)
+    lab.wait_for_count_above(2, None)
+    text = lab.output(2).inner_text()
+    assert "scipy" not in text
+    assert "penguins" not in text

@@ -1,0 +1,128 @@
+"""The line between one run and the page that shows it: messages out at a bounded rate, messages in to the loop.
+
+The messages are listed in ``labextension/src/run-view/messages.ts``; this is their other half.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+from IPython.display import display, update_display
+from pydantic import Field, TypeAdapter, ValidationError
+
+from vibe_jupyter.protocol import Command, MimeBundle
+from vibe_jupyter.protocol.value import Value
+from vibe_jupyter.ui import run_view
+from vibe_jupyter.ui.outbox import Outbox
+from vibe_jupyter.ui.parts import Patch, ViewPart
+
+PATCH_GAP = 0.05
+"""Seconds between two messages of patches."""
+PLACEHOLDER = "A run of the agent is shown here live."
+"""What a front end shows that draws no widgets."""
+
+
+class Alive(Value):
+    """A view was drawn and knows nothing yet."""
+
+    type: Literal["alive"]
+
+
+class Decided(Value):
+    """The person pressed something."""
+
+    type: Literal["command"]
+    command: Command
+
+
+FromPage = Alive | Decided
+_FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
+
+
+class Page:
+    """Opened, replaced and closed on the main thread; attached to the engine loop, which does all sending.
+
+    Messages of the page come on the main thread or in a subshell, and are only put into a queue there.
+    """
+
+    def __init__(self, receive: Callable[[FromPage], None]) -> None:
+        self._receive = receive
+        self._display_id = secrets.token_hex(8)
+        self._view: run_view.RunView | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inbox: deque[object] = deque()
+        self._outbox = Outbox()
+        self._messages = 0
+        self._sent_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def open(self) -> None:
+        """Put an empty view into the output. Main thread."""
+        self._view = run_view.make()
+        self._view.on_msg(self._take)
+        bundle, metadata = run_view.bundle_of(self._view)
+        display({**bundle, "text/plain": PLACEHOLDER}, metadata=metadata, raw=True, display_id=self._display_id)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to hand over what the page says. On the loop."""
+        if self._loop is None:
+            self._loop = loop
+            self._drain()
+
+    def show(self, parts: Iterable[ViewPart]) -> None:
+        """Tell every view the whole; what waits is part of it. On the loop."""
+        self._outbox.take()
+        self._tell({"type": "snapshot", "parts": [asdict(part) for part in parts]})
+
+    def patch(self, patches: Iterable[Patch]) -> None:
+        """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
+        self._outbox.add(patches)
+        if self._timer is None and self._outbox:
+            loop = asyncio.get_running_loop()
+            wait = self._sent_at + PATCH_GAP - loop.time()
+            if wait <= 0:
+                self.flush()
+            else:
+                self._timer = loop.call_later(wait, self.flush)
+
+    def flush(self) -> None:
+        """Send now what waits. On the loop."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._outbox:
+            self._messages += 1
+            self._sent_at = asyncio.get_running_loop().time()
+            self._tell({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
+
+    def close(self, kept: MimeBundle) -> None:
+        """Put the kept form in the place of the view. Main thread."""
+        view, self._view = self._view, None
+        if view is not None:
+            view.on_msg(self._take, remove=True)
+            update_display(kept, raw=True, display_id=self._display_id)
+            run_view.discard(view)
+
+    def _tell(self, message: object) -> None:
+        view = self._view
+        if view is not None:
+            view.send(message)
+
+    def _take(self, _view: object, content: object, _buffers: object) -> None:
+        """Queue a message, in whichever thread it came."""
+        self._inbox.append(content)
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        while self._inbox:
+            try:
+                message = _FROM_PAGE.validate_python(self._inbox.popleft())
+            except ValidationError:
+                continue  # not from our page
+            self._receive(message)
