@@ -1,0 +1,76 @@
+"""Lives in the kernel under test: an engine thread, a foreground, and cells that serve. Stands in for the app."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from comm import create_comm
+from IPython import get_ipython
+
+from vibe_jupyter.notebook.execution import CodeRunner
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.protocol import ExecutionResult
+
+WAIT = 15.0  # seconds
+shell = get_ipython()
+pump = Pump(shell)
+pump.install()
+foreground = Foreground(pump)
+runner = CodeRunner(shell, pump)
+engine = asyncio.new_event_loop()
+threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
+threads_at_rest = {thread.name for thread in threading.enumerate()}
+
+comm = create_comm(target_name="test", data={})
+clicks: list[Any] = []
+click_threads: list[str] = []
+
+
+@comm.on_msg
+def _clicked(message: dict[str, Any]) -> None:
+    clicks.append(message["content"]["data"])
+    click_threads.append(threading.current_thread().name)
+
+
+def forget() -> None:
+    clicks.clear()
+    click_threads.clear()
+    pump.on_execute = None
+
+
+def serve(work: Coroutine[Any, Any, Any]) -> Any:
+    """Serve as a `%%vibe` cell does, say so, and give what the work gave, or ``interrupted``."""
+    future = asyncio.run_coroutine_threadsafe(work, engine)
+    print("serving", flush=True)
+    if foreground.serve(future, interrupt=future.cancel):
+        return "interrupted"
+    return future.result(0)
+
+
+async def clicked(number: int = 1) -> str:
+    end = time.monotonic() + WAIT
+    while len(clicks) < number:
+        if time.monotonic() > end:
+            return "no click"
+        await asyncio.sleep(0.005)
+    return "clicked"
+
+
+async def run(code: str, *, keep: bool = False, timeout: float | None = WAIT) -> ExecutionResult:
+    """Run code as the agent does."""
+    return await foreground.call(lambda: runner.run(code, keep=keep, timeout=timeout, on_output=heard.append))
+
+
+heard: list[str] = []
+
+
+def serve_code(code: str, *, keep: bool = False, timeout: float | None = WAIT) -> Any:
+    heard.clear()
+    return serve(run(code, keep=keep, timeout=timeout))
+
+
+def extra_threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()} - threads_at_rest

@@ -1,0 +1,106 @@
+"""The kernels that the tests of this folder run on, and how to get them.
+
+    python tests/kernel/matrix.py                  the ipykernels of `make test`
+    python tests/kernel/matrix.py --all --pythons  those of `make test-matrix`
+
+Another ipykernel is a folder put before the installed one on PYTHONPATH; another Python is an environment of its own.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MATRIX = ROOT / ".matrix"
+ALWAYS = ("6.29.5", "7.0.1")
+MORE = ("6.31.0", "7.1.0", "7.2.0", "7.3.0", "7.4.0")
+PYTHONS = ("3.12", "3.13")
+_INSTALL = 600  # seconds
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kernel to start."""
+
+    name: str
+    python: str = sys.executable
+    first_on_path: Path | None = None
+
+
+INSTALLED = Target("installed")
+
+
+def ipykernel(version: str) -> Target:
+    """This Python with another ipykernel, installed at the first use."""
+    folder = MATRIX / f"ipykernel-{version}"
+    if not folder.exists():
+        unfinished = MATRIX / f"unfinished-ipykernel-{version}-{os.getpid()}"
+        _pip(sys.executable, "--no-deps", "--target", str(unfinished), f"ipykernel=={version}")
+        _put_in_place(unfinished, folder)
+    return Target(version, first_on_path=folder)
+
+
+def find_python(version: str) -> str | None:
+    """A real interpreter of this version, or None; a pyenv shim may stand for none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "/root/.pyenv")) / "versions"
+    candidates = [*sorted(map(str, pyenv.glob(f"{version}.*/bin/python"))), shutil.which(f"python{version}")]
+    for candidate in filter(None, candidates):
+        answer = subprocess.run(
+            [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        if answer.stdout.strip() == version:
+            return candidate
+    return None
+
+
+def other_python(version: str) -> Target | None:
+    """An environment of another Python with the newest ipykernel; None where that Python is not installed."""
+    folder = MATRIX / f"py{version}"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        found = find_python(version)
+        if found is None:
+            return None
+        subprocess.run([found, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
+        _pip(str(python), "ipykernel", "pydantic", "nest-asyncio", "matplotlib")
+        (folder / "ready").touch()
+    return Target(f"py{version}", python=str(python))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="every ipykernel of the matrix")
+    parser.add_argument("--pythons", action="store_true", help="environments of other Pythons")
+    options = parser.parse_args()
+    for version in ALWAYS + (MORE if options.all else ()):
+        print(f"ipykernel {version}: {ipykernel(version).first_on_path}")
+    for version in PYTHONS if options.pythons else ():
+        target = other_python(version)
+        print(f"Python {version}: {target.python if target else 'not installed here'}")
+
+
+def _pip(python: str, *arguments: str) -> None:
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
+        check=True,
+        timeout=_INSTALL,
+    )
+
+
+def _put_in_place(unfinished: Path, folder: Path) -> None:
+    try:
+        unfinished.rename(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(unfinished)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Run code in the person's kernel, beside the notebook: no cell, no number, no entry in In and Out."""
+
+import contextlib
+import signal
+import time
+import tokenize
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal, NoReturn, cast
+
+from vibe_jupyter.notebook.capture import (
+    OnOutput,
+    attribute,
+    exception_message,
+    kernel_capture,
+    plain_text,
+    terminal_capture,
+)
+from vibe_jupyter.notebook.names import Names
+from vibe_jupyter.notebook.nested import run_nested
+from vibe_jupyter.notebook.outputs import Output, Outputs
+from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell
+from vibe_jupyter.notebook.sigint import Deadline, Proceed, sigint_goes_to
+from vibe_jupyter.protocol import ExecutionResult, RaisedError
+
+Status = Literal["ok", "error", "interrupted", "timeout"]
+
+
+class CodeRunner:
+    """Runs one piece of code at a time, on the main thread."""
+
+    def __init__(self, shell: object, pump: Pump | None) -> None:
+        self._shell = cast(Shell, shell)
+        self._kernel = cast(Kernel | None, getattr(shell, "kernel", None))
+        self._pump = pump
+
+    def run(self, code: str, *, keep: bool, timeout: float | None, on_output: OnOutput) -> ExecutionResult:
+        """Run it to its end, or to the end of `timeout` seconds.
+
+        Without `keep` the names it binds at the top level are bound afterwards as before. A person's interrupt goes
+        on to the handler that stood before, so that the run hears of it too.
+        """
+        outputs = Outputs()
+        names = Names(self._shell.user_ns)
+        attempt = _Attempt(timeout)
+        began = time.monotonic()
+        with sigint_goes_to(attempt.on_sigint) as proceed:
+            with self._capture(outputs, on_output), self._beside_the_notebook(code, attempt):
+                attempt.run(lambda: self._shell.run_cell(code, store_history=False))
+            result = ExecutionResult(
+                status=attempt.status(),
+                outputs=(collected := outputs.collected()),
+                error=attempt.error(collected),
+                seconds=time.monotonic() - began,
+                names_created=names.created(),
+                names_changed=names.changed(),
+            )
+            if not keep:
+                names.restore()
+        if attempt.late_press:
+            with contextlib.suppress(KeyboardInterrupt):  # the result is there; the run hears of it
+                proceed()
+        return result
+
+    def _capture(self, outputs: Outputs, on_output: OnOutput) -> AbstractContextManager[None]:
+        if self._kernel is None:
+            return terminal_capture(self._shell, outputs, on_output)
+        return kernel_capture(self._kernel, outputs, on_output)
+
+    @contextmanager
+    def _beside_the_notebook(self, code: str, attempt: "_Attempt") -> Generator[None]:
+        shell, hook = self._shell, self._shell.displayhook
+        compiler, pages = shell.compile, shell.display_page
+        outer_result, outer_flags = hook.exec_result, compiler.flags
+        payloads = list(shell.payload_manager.read_payload())
+        changes: list[tuple[object, str, object]] = [
+            # The display hook would look for the `;` in the last cell stored, which is the one around us.
+            (hook, "quiet", lambda: _ends_in_semicolon(hook, code)),
+            (hook, "update_user_ns", _ignore),
+            (hook, "log_output", _ignore),
+            (shell, "ask_exit", _refuse_exit),
+            (shell, "system", attempt.ending_with_interrupt(shell.system)),
+            (shell, "getoutput", attempt.ending_with_interrupt(shell.getoutput)),
+        ]
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in changes:
+                stack.enter_context(attribute(owner, name, value))
+            stack.enter_context(self._nested_await())
+            try:
+                shell.display_page = True  # help is output, not a pager of the front end
+                yield
+            finally:
+                shell.display_page = pages
+                hook.exec_result, compiler.flags = outer_result, outer_flags
+                # ipykernel 7.4 fails the outer cell for an error in a display, also for one of ours.
+                setattr(shell, "_last_traceback_during_displayhook", False)  # noqa: B010
+                # The code may not ask the front end for new cells.
+                shell.payload_manager.clear_payload()
+                for payload in payloads:
+                    shell.payload_manager.write_payload(payload, single=False)
+
+    @contextmanager
+    def _nested_await(self) -> Generator[None]:
+        shell, runner = self._shell, self._shell.loop_runner
+        if self._pump is None or runner is not shell.loop_runner_map["asyncio"][0]:
+            yield  # nothing runs around us, or the person chose another runner
+            return
+        shell.loop_runner = run_nested
+        try:
+            with self._pump.serving():
+                yield
+        finally:
+            shell.loop_runner = runner
+
+
+class _Attempt:
+    """One execution under a deadline, and how it was interrupted."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._deadline = Deadline(timeout)
+        self._running = False
+        self._timed_out = False
+        self._interrupted = False
+        self._outcome: Outcome | None = None
+        self.late_press = False
+        """Whether the person interrupted when the code was over already."""
+
+    def run(self, execute: Callable[[], Outcome]) -> None:
+        self._deadline.start()
+        try:
+            self._running = True
+            self._outcome = execute()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._running = False
+            self._deadline.stop()
+
+    def on_sigint(self, proceed: Proceed) -> None:
+        timed_out = self._deadline.sent()
+        if not self._running:
+            # What was changed for the code is being put back; that must not be cut short.
+            self.late_press = self.late_press or not timed_out
+        elif timed_out:
+            self._timed_out = True
+            signal.default_int_handler(signal.SIGINT, None)
+        else:
+            self._interrupted = True
+            proceed()
+
+    def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
+        """IPython's ``!command`` swallows an interrupt, and the next line would run."""
+
+        def wrapped(*args: object, **more: object) -> object:
+            result = function(*args, **more)
+            if self._interrupted or self._timed_out:
+                raise KeyboardInterrupt
+            return result
+
+        return wrapped
+
+    def status(self) -> Status:
+        if self._timed_out:
+            return "timeout"
+        if self._interrupted:
+            return "interrupted"
+        return "ok" if self._outcome is not None and self._outcome.success else "error"
+
+    def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:
+        """None unless the status is error."""
+        if self.status() != "error" or self._outcome is None:
+            return None
+        raised = self._outcome.error_before_exec or self._outcome.error_in_exec
+        name = type(raised).__name__
+        for output in reversed(outputs):
+            if output["output_type"] == "error" and output["ename"] == name:
+                lines = cast(list[str], output["traceback"])
+                return RaisedError(
+                    name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
+                )
+        message = "" if raised is None else exception_message(raised)
+        return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
+
+
+def _ends_in_semicolon(hook: Any, code: str) -> bool:
+    try:
+        return bool(hook.semicolon_at_end_of_expression(code))
+    except (SyntaxError, tokenize.TokenError):  # a magic or a command
+        return code.rstrip().endswith(";")
+
+
+def _refuse_exit() -> NoReturn:
+    raise SystemExit("The kernel belongs to the person: it is not ended from here.")
+
+
+def _ignore(*_: object) -> None:
+    pass

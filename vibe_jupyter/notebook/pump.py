@@ -1,0 +1,272 @@
+"""Serve widget clicks while a cell runs.
+
+A kernel handles one shell message at a time, so a click waits until the running cell ends. The pump sits on the
+kernel's shell stream: while a cell serves, comm messages are handled at once on the main thread, and everything
+else keeps its place in the queue and is handled after the cell.
+
+Only the standard library, zmq and what a kernel has loaded already are imported here: loading stays cheap.
+"""
+
+import asyncio
+import hmac
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeGuard, cast
+
+import zmq
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.shell import Frames, Kernel, Message, Receive, Stream
+
+_COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
+_NEEDED: Final = (
+    "session.feed_identities",
+    "session.deserialize",
+    "session.unpack",
+    "session.sign",
+    "session.send",
+    "iopub_socket",
+    "ident",
+    "shell_handlers",
+    "get_parent",
+)
+"""What the pump uses of a kernel, beside its shell stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCell:
+    """An execute_request that arrived while a cell serves."""
+
+    code: str
+    cell_id: str | None
+    """The id of the cell in its notebook; None where the front end sends none."""
+    frames: Frames = field(repr=False)
+    """The request as it came: whoever takes the cell must run and answer it."""
+
+
+class Pump:
+    """Handles comm messages on the main thread while a cell serves.
+
+    Raises:
+        NotebookError: this shell has no kernel, or the kernel lacks what the pump needs.
+    """
+
+    def __init__(self, shell: object) -> None:
+        self._kernel, self._stream = _probe(shell)
+        self._pass_on: Receive = _callback(self._stream)
+        self._in_order = asyncio.Lock()
+        self._holds = False
+        self._installed = False
+        self._serving = False
+        self._flushing = False
+        self._in_handler = False
+        self._interrupted = False
+        self.on_execute: Callable[[QueuedCell], bool] | None = None
+        """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
+
+    @property
+    def in_handler(self) -> bool:
+        """Whether the handler of a click runs now; elsewhere a KeyboardInterrupt could lose a message."""
+        return self._in_handler
+
+    def install(self) -> None:
+        """Sit on the shell stream, in the place of an earlier pump if there is one."""
+        if self._installed:
+            return
+        current = _callback(self._stream)
+        earlier = cast(object, getattr(current, "__self__", None))
+        if _is_pump(earlier):
+            # The order of what already waits must outlive the pump that made it wait.
+            self._in_order = earlier._in_order
+            earlier.uninstall()
+        self._pass_on = _callback(self._stream)
+        self._stream.on_recv(self._receive, copy=False)
+        self._installed = True
+        self.hold()
+
+    def uninstall(self) -> None:
+        """Give the stream back as it was."""
+        if self._installed and _callback(self._stream) == self._receive:
+            self._stream.on_recv(self._pass_on, copy=False)
+        # If somebody else wrapped our callback meanwhile, it stays in their chain and only passes messages on.
+        self._installed = False
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """Handle comm messages at once, also those that a nested event loop receives."""
+        before, self._serving = self._serving, True
+        try:
+            yield
+        finally:
+            self._serving = before
+
+    def wait(self, seconds: float) -> None:
+        """Block until a shell message is there or the time is over, then handle what waits. Main thread only."""
+        if not self._installed or self._stream.closed():
+            time.sleep(seconds)
+            return
+        if not self._stream.socket.poll(round(seconds * 1000)):
+            return
+        self._flushing = True
+        try:
+            with self.serving():
+                self._stream.flush(zmq.POLLIN)
+        finally:
+            self._flushing = False
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """Keep queued cells back until the running cell ends, if it did not come through this pump itself.
+
+        ipykernel 7 runs all shell messages in one shared context, and a task that starts in it while a nested loop
+        runs is lost. A cell that came through the pump holds the lock already.
+        """
+        if self._in_order.locked() or not inspect.iscoroutinefunction(self._pass_on):
+            return
+        cell = _running_task()
+        if cell is None or not _acquire(self._in_order):
+            return
+        self._holds = True
+        cell.add_done_callback(lambda _: self.release())
+
+    def release(self) -> None:
+        """Let queued cells go on, if `hold` kept them back."""
+        if self._holds:
+            self._holds = False
+            self._in_order.release()
+
+    def _receive(self, frames: Frames) -> Awaitable[None] | None:
+        if not self._installed:
+            return self._pass_on(frames)
+        kind, code = self._peek(frames)
+        if self._serving:
+            if kind in _COMM and self._serve_comm(frames, kind):
+                return None
+            if kind == "execute_request" and code and self.on_execute and self.on_execute(code):
+                return None
+        passed = self._pass_on(frames)
+        if passed is None or kind in _COMM:
+            return passed
+        return self._after_earlier_ones(passed)
+
+    async def _after_earlier_ones(self, passed: Awaitable[None]) -> None:
+        async with self._in_order:
+            await passed
+
+    def _peek(self, frames: Frames) -> tuple[str, QueuedCell | None]:
+        """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
+
+        `session.deserialize` would remember the signature, and the kernel would then drop the message as a
+        duplicate: so the signature is compared here, and the parts are unpacked one by one.
+        """
+        session = self._kernel.session
+        try:
+            _, parts = session.feed_identities(frames, copy=False)
+            signature, header, parent, metadata, content = (part.bytes for part in parts[:5])
+            if session.auth is not None:
+                expected = session.sign([header, parent, metadata, content])
+                if not hmac.compare_digest(expected, signature):
+                    return "", None
+            kind = str(session.unpack(header)["msg_type"])
+            if kind != "execute_request" or not self._serving:
+                return kind, None
+            cell_id = session.unpack(metadata).get("cellId")
+            return kind, QueuedCell(str(session.unpack(content).get("code", "")), cell_id, frames)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "", None
+
+    def _serve_comm(self, frames: Frames, kind: str) -> bool:
+        kernel = self._kernel
+        identities, parts = kernel.session.feed_identities(frames, copy=False)
+        try:
+            message = kernel.session.deserialize(parts, content=True, copy=False)
+        except (ValueError, TypeError):
+            return False  # the kernel will find the same, and log it
+        cell = kernel.get_parent("shell")
+        self._publish("busy", message)
+        try:
+            self._in_handler = True
+            _run_to_end(kernel.shell_handlers[kind](None, identities, message))
+        except KeyboardInterrupt:
+            if not self._flushing:
+                raise
+            self._interrupted = True  # raised by `wait`, when the stream is in order again
+        finally:
+            self._in_handler = False
+            # Without the idle of its own message a front end holds back every further change of a slider.
+            self._publish("idle", message)
+            self._publish("busy", cell)
+        return True
+
+    def _publish(self, state: str, parent: Message) -> None:
+        kernel = self._kernel
+        topic = f"kernel.{kernel.ident}.status".encode()
+        kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
+
+
+def _probe(shell: object) -> tuple[Kernel, Stream]:
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        raise NotebookError("Clicks cannot be served here: this IPython has no Jupyter kernel.")
+    missing = [name for name in _NEEDED if _look_up(kernel, name) is None]
+    # ipykernel 7 reads the shell socket on a thread of its own and hands messages to the main thread.
+    own_thread = getattr(kernel, "shell_channel_thread", None) is not None
+    place = "shell_channel_thread.manager._shell_channel_to_main.to_stream" if own_thread else "shell_stream"
+    stream = _look_up(kernel, place)
+    if stream is None or any(_look_up(stream, name) is None for name in ("on_recv", "flush", "socket", "closed")):
+        missing.append(place)
+    elif not callable(getattr(stream, "_recv_callback", None)):
+        missing.append(f"{place}._recv_callback")
+    if missing:
+        raise NotebookError(
+            f"Clicks cannot be served while a cell runs: this kernel ({type(kernel).__module__}) has no "
+            f"{', '.join(missing)}. Questions are asked as text; `pip install -U ipykernel` may help."
+        )
+    return cast(Kernel, kernel), cast(Stream, stream)
+
+
+def _look_up(start: object, path: str) -> object | None:
+    for name in path.split("."):
+        start = getattr(start, name, None)
+    return start
+
+
+def _is_pump(owner: object) -> TypeGuard[Pump]:
+    """Whether this is a pump, also one of this module before it was reloaded."""
+    return type(owner).__module__ == __name__ and type(owner).__name__ == Pump.__name__
+
+
+def _callback(stream: Stream) -> Receive:
+    return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, probed above)
+
+
+def _running_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+
+
+def _acquire(lock: asyncio.Lock) -> bool:
+    attempt = lock.acquire()
+    try:
+        attempt.send(None)
+    except StopIteration:
+        return True
+    attempt.close()  # somebody is about to get it
+    return False
+
+
+def _run_to_end(outcome: object) -> None:
+    """Handlers of comm messages are plain functions; if one is a coroutine function, it has nothing to wait for."""
+    if inspect.iscoroutine(outcome):
+        try:
+            outcome.send(None)
+        except StopIteration:
+            return
+        outcome.close()

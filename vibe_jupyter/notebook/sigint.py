@@ -1,0 +1,80 @@
+"""Our own SIGINT handler around a stretch of the main thread."""
+
+import _thread
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+Proceed = Callable[[], None]
+"""Does what would have been done without our handler; most often it raises KeyboardInterrupt."""
+
+_AGAIN: Final = 1.0
+"""Seconds after which code that swallowed the end of its time is interrupted again."""
+
+
+@contextmanager
+def sigint_goes_to(handler: Callable[[Proceed], None]) -> Generator[Proceed]:
+    """Call `handler` on each SIGINT. Main thread only."""
+    previous = signal.getsignal(signal.SIGINT)
+
+    def proceed() -> None:
+        if callable(previous):
+            previous(signal.SIGINT, None)
+        else:
+            signal.default_int_handler(signal.SIGINT, None)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        handler(proceed)
+
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield proceed
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+class Deadline:
+    """Interrupts the main thread when the time is over, and again while it does not end."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._over = threading.Event()
+        self._sent = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._seconds is not None:
+            self._thread = threading.Thread(
+                target=self._watch, args=(self._seconds,), name="vibe-deadline", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """After this no more signal comes."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def sent(self) -> bool:
+        """Whether the signal just received is this deadline's own; says so once for each."""
+        sent, self._sent = self._sent, False
+        return sent
+
+    def _watch(self, seconds: float) -> None:
+        while not self._over.wait(seconds):
+            self._sent = True
+            _interrupt_main_thread()
+            seconds = _AGAIN
+
+
+def _interrupt_main_thread() -> None:
+    main = threading.main_thread().ident
+    if sys.platform == "win32" or main is None:
+        _thread.interrupt_main()
+    else:
+        # A real signal also ends a blocking system call, such as a sleep.
+        signal.pthread_kill(main, signal.SIGINT)
