@@ -1,0 +1,121 @@
+"""What `%load_ext vibe_jupyter` costs, counted where time would lie: modules, not milliseconds."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+ROOT = Path(__file__).parents[1]
+MAX_NEW_MODULES = 40
+FORBIDDEN = {
+    "mcp",
+    "httpx",
+    "httpx2",
+    "ipywidgets",
+    "anywidget",
+    "pydantic",
+    "nbformat",
+    "markdown_it",
+    "nh3",
+    "openai",
+}
+KERNEL_WAIT = 60  # seconds
+
+LOAD = """
+import json, sys, threading
+before, threads = set(sys.modules), threading.active_count()
+events = []
+sys.addaudithook(lambda name, args: events.append(name) if name in ("socket.connect", "subprocess.Popen") else None)
+get_ipython().run_line_magic("load_ext", "vibe_jupyter")
+print(json.dumps({
+    "modules": sorted(set(sys.modules) - before),
+    "threads": threading.active_count() - threads,
+    "events": events,
+    "magics": [kind for kind in ("line", "cell") if "vibe" in get_ipython().magics_manager.magics[kind]],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[dict[str, Any]]:
+    """What one fresh kernel says about loading the extension."""
+    manager, client = start_new_kernel(startup_timeout=KERNEL_WAIT, cwd=str(ROOT))
+    try:
+        yield json.loads(_printed(client, LOAD))
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _printed(client: BlockingKernelClient, code: str) -> str:
+    said: list[str] = []
+
+    def listen(message: dict[str, Any]) -> None:
+        content = message["content"]
+        said.append(content.get("text", "") + "\n".join(content.get("traceback", ())))
+
+    client.execute_interactive(code, timeout=KERNEL_WAIT, output_hook=listen)
+    return "".join(said)
+
+
+@pytest.mark.requirement("project.extension.load")
+def test_loading_registers_both_magics(loaded: dict[str, Any]) -> None:
+    assert loaded["magics"] == ["line", "cell"]
+
+
+def test_loading_imports_none_of_the_heavy_packages(loaded: dict[str, Any]) -> None:
+    assert {name.partition(".")[0] for name in loaded["modules"]} & FORBIDDEN == set()
+
+
+def test_loading_imports_few_modules(loaded: dict[str, Any]) -> None:
+    assert "vibe_jupyter.magics" in loaded["modules"]
+    assert len(loaded["modules"]) <= MAX_NEW_MODULES, loaded["modules"]
+
+
+@pytest.mark.requirement("project.extension.load")
+def test_loading_makes_no_request_and_starts_no_thread_and_no_process(loaded: dict[str, Any]) -> None:
+    assert loaded["events"] == []
+    assert loaded["threads"] == 0
+
+
+IMPORT_ALL = """
+import importlib, os, pkgutil, sys, threading
+
+def audit(name, args):
+    writes = name == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+") and args[0] != os.devnull
+    if writes or name in ("socket.connect", "subprocess.Popen", "os.mkdir", "os.remove", "os.rename"):
+        print(name, args)
+
+import IPython, vibe_jupyter
+# What other packages do when they are imported is not ours to judge.
+for name in ("anywidget", "httpx", "ipykernel.ipkernel", "ipykernel.kernelapp", "IPython.core.interactiveshell"):
+    importlib.import_module(name)
+sys.addaudithook(audit)
+names = [module.name for module in pkgutil.walk_packages(vibe_jupyter.__path__, "vibe_jupyter.")]
+for name in names:
+    importlib.import_module(name)
+assert len(names) > 20 and threading.active_count() == 1
+"""
+
+
+def test_importing_every_module_says_and_does_nothing_even_without_a_home(tmp_path: Path) -> None:
+    nowhere = tmp_path / "file" / "home"
+    nowhere.parent.touch()
+    homes = {name: str(nowhere) for name in os.environ if name.startswith(("JUPYTER_", "XDG_", "MPL"))}
+    homes |= {"HOME": str(nowhere), "VIBE_HOME": str(nowhere / "vibe"), "IPYTHONDIR": str(nowhere / "ipython")}
+    done = subprocess.run(
+        [sys.executable, "-B", "-W", "error", "-c", IMPORT_ALL],
+        cwd=ROOT,
+        env=os.environ | homes,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
