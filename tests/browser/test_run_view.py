@@ -1,138 +1,17 @@
 """The page's half alone: what it is sent it shows, what the person does it says."""
 
 import json
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.lab import Lab
+from tests.browser.sample import PARTS, TABLE, foot, step
 
 pytestmark = pytest.mark.browser
 
-CODE = """\
-<section class="vibe-card" role="group" tabindex="0" aria-label="Approval: Run code" data-vibe-approval="a1"
- data-vibe-edits="code"><header><b>Run code</b><span class="vibe-note">fit a line per species</span>
-<span class="vibe-why">runs code in this kernel</span></header><pre class="vibe-code"><code>
-<span class="vibe-line"><span class="vibe-k">from</span> scipy.stats <span class="vibe-k">import</span> linregress</span>
-<span class="vibe-line"><span class="vibe-k">for</span> name, g <span class="vibe-k">in</span> \
-penguins.dropna().groupby(<span class="vibe-s">"species"</span>):</span>
-<span class="vibe-line">    fit = linregress(g.bill_length_mm, g.body_mass_g)  <span class="vibe-c"># mm, g</span></span>
-<span class="vibe-line"></span>
-<span class="vibe-line">    print(name, round(fit.slope, <span class="vibe-m">1</span>))</span></code></pre>
-<textarea class="vibe-editor" hidden aria-label="Edit the code before it runs">from scipy.stats import linregress
-for name, g in penguins.dropna().groupby("species"):
-    print(name)</textarea>
-<p class="vibe-hint">Code in this kernel can do everything you can: “for this session” lets the agent run any code \
-without asking again.</p><footer>
-<button type="button" class="vibe-button vibe-primary" data-vibe-action="approve">Allow once<kbd>⏎</kbd></button>
-<button type="button" class="vibe-button" data-vibe-action="approve-session">Allow for this session</button>
-<button type="button" class="vibe-button" data-vibe-action="edit">Edit<kbd>E</kbd></button>
-<span class="vibe-spacer"></span>
-<button type="button" class="vibe-button" data-vibe-action="deny">Deny…<kbd>Esc</kbd></button></footer>
-<div class="vibe-deny" hidden><input type="text" class="vibe-deny-message" aria-label="Tell the agent why (optional)" \
-placeholder="Tell the agent why (optional)"><button type="button" data-vibe-action="deny-now" \
-class="vibe-button">Deny</button></div></section>""".replace(">\n<", "><")
-
-DIFF = """\
-<section class="vibe-card" role="group" tabindex="0" aria-label="Approval: Edit cell" data-vibe-approval="a2">
-<header><b>Edit cell [6]</b><span class="vibe-why">changes your notebook</span></header><pre class="vibe-code"><code>
-<span class="vibe-line">by_species = (</span><span class="vibe-line" data-change="del">    ["bill_len"].mean()</span>
-<span class="vibe-line" data-change="add">    [<span class="vibe-s">"bill_length_mm"</span>].mean()</span>
-<span class="vibe-line">)</span></code></pre><footer>
-<button type="button" class="vibe-button vibe-primary" data-vibe-action="approve">Allow once<kbd>⏎</kbd></button>
-<span class="vibe-spacer"></span>
-<button type="button" class="vibe-button" data-vibe-action="deny">Deny…<kbd>Esc</kbd></button></footer></section>\
-""".replace(">\n<", "><")
-
-
-def step(mark: str, what: str, came: str, *, outcome: str = "ok", detail: str = "") -> str:
-    """One quiet line."""
-    spans = (
-        f'<span class="vibe-mark" aria-hidden="true">{mark}</span><span class="vibe-what">{what}</span>'
-        f'<span class="vibe-came">{came}</span><span class="vibe-time">0.1 s</span>'
-    )
-    if not detail:
-        return f'<div class="vibe-step" data-outcome="{outcome}">{spans}</div>'
-    return (
-        f'<details class="vibe-step" data-outcome="{outcome}"><summary>{spans}</summary>'
-        f'<div class="vibe-detail">{detail}</div></details>'
-    )
-
-
-def foot(state: str, words: str, *, stop: bool = True) -> str:
-    """The last line."""
-    button = (
-        '<span class="vibe-spacer"></span>'
-        '<button type="button" class="vibe-button vibe-quiet" data-vibe-action="stop">Stop</button>'
-    )
-    return (
-        f'<div class="vibe-foot" data-state="{state}"><span class="vibe-state" aria-live="polite">'
-        f'<i class="vibe-dot"></i>{words}</span><span>devstral-2</span><span>api.mistral.ai</span><span>turn 3</span>'
-        f'<span>4.1k tokens</span><span class="vibe-clock" data-vibe-clock="9.2">9 s</span>{button if stop else ""}</div>'
-    )
-
-
-def part(id: str, kind: str, html: str = "", text: str = "") -> dict[str, str]:
-    """As the kernel sends it."""
-    return {"id": id, "kind": kind, "html": html, "text": text}
-
-
-TABLE = (
-    "<table><thead><tr><th>column</th><th>type</th><th>nulls</th></tr></thead><tbody>"
-    "<tr><td>species</td><td>str</td><td>0</td></tr><tr><td>bill_length_mm</td><td>float64</td><td>2</td></tr>"
-    "</tbody></table>"
-)
-PARTS = [
-    part("t1", "prose", '<div class="vibe-prose"><p>I will look at the <code>penguins</code> first.</p></div>'),
-    part("s1", "step", step("▤", "<b>Listed</b> the variables", "9 names")),
-    part("s2", "step", step("▦", "<b>Inspected</b> <code>penguins</code>", "344 × 8", detail=TABLE)),
-    part(
-        "s3",
-        "step",
-        step(
-            "✕", "<b>Ran</b> code", "KeyError: 'x'", outcome="error", detail='<pre class="vibe-output">KeyError</pre>'
-        ),
-    ),
-    part(
-        "n1", "notice", '<div class="vibe-notice" data-level="warning">The server is busy; trying again in 2 s.</div>'
-    ),
-    part("a2", "card", DIFF),
-    part("a1", "card", CODE),
-    part(
-        "e1",
-        "error",
-        '<div class="vibe-error" role="alert"><b>The server refused the key (401).</b> Set a new one.</div>',
-    ),
-    part("t2", "tail", text="The slope is\n4"),
-    part("foot", "foot", foot("waiting", "Waiting for you")),
-]
-
-CONTRASTS = r"""root => {
-    const parse = text => {
-        const [r, g, b, alpha = 1] = text.match(/[\d.]+/g).map(Number);
-        return { rgb: text.startsWith("color(") ? [r * 255, g * 255, b * 255] : [r, g, b], alpha };
-    };
-    const over = (top, ground) => top.rgb.map((x, i) => x * top.alpha + ground[i] * (1 - top.alpha));
-    const ground = node => {
-        if (node === null) return [255, 255, 255];
-        const colour = parse(getComputedStyle(node).backgroundColor);
-        return colour.alpha === 1 ? colour.rgb : over(colour, ground(node.parentElement));
-    };
-    const light = rgb => rgb.map(x => x / 255).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0.05);
-    const ratios = {};
-    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-    while (walk.nextNode()) {
-        const node = walk.currentNode.parentElement;
-        if (!walk.currentNode.data.trim() || !node.checkVisibility()) continue;
-        const behind = ground(node);
-        const pair = [light(over(parse(getComputedStyle(node).color), behind)), light(behind)];
-        const place = `${node.nodeName}.${node.className}`;
-        ratios[place] = Math.min(ratios[place] ?? 21, Math.max(...pair) / Math.min(...pair));
-    }
-    return ratios;
-}"""
-"""Smallest contrast of text and ground, by WCAG, at each kind of place."""
+CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
 
 KERNEL = f"""
 import json
