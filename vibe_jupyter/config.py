@@ -44,12 +44,12 @@ class ModelEntry(Entry):
     name: str
     provider: str
     alias: str = ""
-    temperature: float = Field(DEFAULT_TEMPERATURE, ge=0, le=2)
-    max_tokens: int | None = Field(None, ge=1)
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
     """Completion limit; None sends none."""
-    input_price: float | None = Field(None, ge=0)
+    input_price: float | None = Field(default=None, ge=0)
     """US dollars per million tokens; None where not known."""
-    output_price: float | None = Field(None, ge=0)
+    output_price: float | None = Field(default=None, ge=0)
 
 
 class ToolEntry(Entry):

@@ -6,7 +6,7 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -45,6 +45,7 @@ class VibeMagics(Magics):
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
         super().__init__(shell)
+        self._ipython = shell
         self.pump = pump
         self._app: App | None = None
 
@@ -54,7 +55,7 @@ class VibeMagics(Magics):
         if self._app is None:
             from vibe_jupyter.app import App
 
-            self._app = App(self.shell, self.pump)
+            self._app = App(self._ipython, self.pump)
         return self._app
 
     @line_cell_magic
@@ -154,8 +155,8 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take away what `load` put there."""
-    loaded: Any = shell.magics_manager.registry.pop(VibeMagics.__name__, None)
-    if loaded is not None:
+    loaded = _registry(shell).pop(VibeMagics.__name__, None)
+    if isinstance(loaded, VibeMagics):
         loaded.close()
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop("vibe", None)
@@ -189,7 +190,12 @@ def ask(
     shell = get_ipython()
     if shell is None:
         raise NotebookError("vibe_jupyter.ask works in an IPython session. Start ipython or a notebook, and ask there.")
-    if VibeMagics.__name__ not in shell.magics_manager.registry:
+    if VibeMagics.__name__ not in _registry(shell):
         load(shell)
-    magics: VibeMagics = shell.magics_manager.registry[VibeMagics.__name__]
+    magics = cast("VibeMagics", _registry(shell)[VibeMagics.__name__])
     return magics.app.prompt(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=frozenset(yes)))
+
+
+def _registry(shell: InteractiveShell) -> dict[str, object]:
+    """The magics objects of a shell by class name."""
+    return cast("dict[str, object]", shell.magics_manager.registry)  # pyright: ignore[reportUnknownMemberType]

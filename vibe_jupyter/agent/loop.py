@@ -5,6 +5,7 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 """
 
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent
@@ -21,6 +22,7 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
     FinishReason,
+    Message,
     MessageAdded,
     Notice,
     ReasoningDelta,
@@ -86,8 +88,6 @@ class Loop:
         self._usage = Usage()
         self._partial: list[str] = []
         """Text of the answer that is coming in."""
-        self._open: list[ToolCall] = []
-        """Calls not yet answered, in order."""
         self._stage: dict[str, Literal["started", "finished"]] = {}
         """How far each call came, by its id."""
         self._denials: dict[tuple[str, str], int] = {}
@@ -150,7 +150,6 @@ class Loop:
                 await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
                 continue
             self._partial.clear()
-            self._open = list(message.calls)
             self._usage = self._usage + (message.usage or Usage())
             await self._emit(MessageAdded(message=message))
             return
@@ -183,7 +182,6 @@ class Loop:
             key = (call.name, call.arguments)
             self._denials[key] = self._denials.get(key, 0) + 1
         await self._emit(MessageAdded(message=message))
-        self._open.remove(call)
 
     async def _keep_partial(self, *, in_history: bool) -> None:
         """Keep the text of an answer that did not come to its end, marked."""
@@ -201,8 +199,7 @@ class Loop:
             await self._keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
-        answered = {m.call_id for m in self._conversation.history if isinstance(m, ToolMessage)}
-        for call in [call for call in self._open if call.id not in answered]:
+        for call in _open_calls(self._conversation.history):
             for event in self._closing(call):
                 try:
                     await self._emit(event)
@@ -210,7 +207,6 @@ class Loop:
                     reason, error = "error", str(failure)
                     self._conversation.apply(event)
                     self._run.emit(event)
-        self._open = []
         finished = RunFinished(
             reason=reason,
             turns=self._turns,
@@ -244,3 +240,17 @@ class Loop:
         if isinstance(event, DURABLE_EVENTS):
             await self._conversation.record(event)
         self._run.emit(event)
+
+
+def _open_calls(history: Sequence[Message]) -> list[ToolCall]:
+    """The calls of the last answer that have no result yet, in order."""
+    answered: set[str] = set()
+    for message in reversed(history):
+        match message:
+            case ToolMessage():
+                answered.add(message.call_id)
+            case AssistantMessage():
+                return [call for call in message.calls if call.id not in answered]
+            case _:
+                break
+    return []

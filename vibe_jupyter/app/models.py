@@ -51,7 +51,7 @@ class Models:
         model = self.current(name)
         self._chosen = name
         if name == TOUR:
-            return "Model: tour. It is a script on this machine, no AI: it shows how a run looks. Try it: %vibe look around"
+            return "Model: tour. It is a script on this machine, no AI; it shows how a run looks: %vibe look around"
         return f"Model: {model.alias} at {model.server.host}."
 
     def listing(self) -> str:

@@ -1,5 +1,7 @@
 """The conversation of one kernel: what the journal recorded, folded into what the model sees."""
 
+import asyncio
+
 from vibe_jupyter.protocol import DurableEvent, Message, MessageAdded, RunFinished, Usage
 from vibe_jupyter.session.journal import Journal
 
@@ -24,7 +26,15 @@ class Conversation:
         Raises:
             JournalError: it could not be written; the history is unchanged.
         """
-        await self.journal.append(event)
+        writing = asyncio.ensure_future(self.journal.append(event))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # What the journal has begun to write, it writes: memory follows it also when nobody waits any more.
+            await asyncio.wait([writing])
+            if not writing.cancelled() and writing.exception() is None:
+                self.apply(event)
+            raise
         self.apply(event)
 
     def apply(self, event: DurableEvent) -> None:
