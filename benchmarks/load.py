@@ -1,0 +1,178 @@
+"""What loading costs, and how long from the start of a process to the first request.
+
+Every measure is a process of its own; rows take turns, and the first round is a warm-up that is not counted. Compare
+rows of one run with each other, never with another day's.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty
+from statistics import median
+from typing import TypeVar
+
+from timed_server import TimedServer
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parent.parent
+PEER = "jupyter-ai-magics"
+PEER_VENV = ROOT / ".matrix" / PEER
+PEER_INSTALL_LIMIT = 600  # seconds
+PROCESS_LIMIT = 60  # seconds
+KERNEL = "ipykernel.kernelapp,ipykernel.ipkernel,ipykernel.zmqshell"
+
+SHELL = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+LOAD = (
+    SHELL
+    + """
+import importlib, json, resource, sys, time
+for name in filter(None, sys.argv[2].split(",")):
+    importlib.import_module(name)
+before, start = len(sys.modules), time.perf_counter()
+if sys.argv[1]:
+    shell.run_line_magic("load_ext", sys.argv[1])
+took = (time.perf_counter() - start) * 1000
+rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+print("\\n" + json.dumps({"ms": took, "modules": len(sys.modules) - before, "mb": rss}))
+"""
+)
+ASK_HTTPX = (
+    SHELL
+    + """
+import sys, httpx
+with httpx.Client() as client:
+    client.post(sys.argv[1] + "/chat/completions", json={"model": "bench", "messages": []})
+"""
+)
+ASK_VIBE = (
+    SHELL
+    + """
+import sys
+shell.run_line_magic("load_ext", "vibe_jupyter")
+shell.run_cell_magic("vibe", f"--model bench@{sys.argv[1]}", "Hello")
+"""
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One process that loaded something, or nothing."""
+
+    ms: float
+    modules: float
+    mb: float
+
+
+def main() -> int:
+    """Print both tables."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=7, help="processes per row, after one warm-up")
+    options.add_argument("--no-peer", action="store_true", help=f"do not install and measure {PEER}")
+    given = options.parse_args()
+    ours = Path(sys.executable)
+    with tempfile.TemporaryDirectory() as home:
+        load_rows: dict[str, Callable[[], Loaded]] = {
+            "bare IPython shell": lambda: _load(ours, "", home),
+            "%load_ext vibe_jupyter": lambda: _load(ours, "vibe_jupyter", home),
+            "the same, where a kernel's modules are": lambda: _load(ours, "vibe_jupyter", home, there=KERNEL),
+        }
+        peer = None if given.no_peer else _peer_python()
+        if peer is not None:
+            load_rows["bare IPython shell, peer's environment"] = lambda: _load(peer, "", home)
+            load_rows["%load_ext jupyter_ai_magics"] = lambda: _load(peer, "jupyter_ai_magics", home)
+        _print_load(_rounds(load_rows, given.rounds))
+        ask_rows: dict[str, Callable[[], float]] = {
+            "bare shell + httpx": lambda: _start_to_request(ASK_HTTPX, home),
+            "%load_ext vibe_jupyter + %%vibe": lambda: _start_to_request(ASK_VIBE, home),
+        }
+        _print_ask(_rounds(ask_rows, given.rounds))
+    return 0
+
+
+def _rounds(rows: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    results: dict[str, list[T]] = {name: [] for name in rows}
+    for number in range(rounds + 1):
+        for name, measure in rows.items():
+            result = measure()
+            if number:
+                results[name].append(result)
+    return results
+
+
+def _print_load(results: dict[str, list[Loaded]]) -> None:
+    print(f"\n{'load (medians)':<42}{'ms':>10}{'modules':>10}{'RSS MB':>10}")
+    for name, runs in results.items():
+        ms, modules, mb = (median(getattr(run, field) for run in runs) for field in ("ms", "modules", "mb"))
+        print(f"{name:<42}{ms:>10.1f}{modules:>10.0f}{mb:>10.1f}")
+
+
+def _print_ask(results: dict[str, list[float]]) -> None:
+    print(f"\n{'process start to first request (medians)':<42}{'ms':>10}{'ratio':>10}")
+    floor = median(next(iter(results.values())))
+    for name, runs in results.items():
+        print(f"{name:<42}{median(runs) * 1000:>10.0f}{median(runs) / floor:>10.2f}")
+
+
+def _environment(home: str) -> dict[str, str]:
+    return {**os.environ, "HOME": home, "VIBE_HOME": home, "IPYTHONDIR": home, "NO_PROXY": "127.0.0.1"}
+
+
+def _load(python: Path, extension: str, home: str, *, there: str = "") -> Loaded:
+    done = subprocess.run(
+        [python, "-c", LOAD, extension, there],
+        env=_environment(home),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_LIMIT,
+        check=True,
+    )
+    return Loaded(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _start_to_request(code: str, home: str) -> float:
+    with TimedServer(["Hello."]) as server:
+        start = time.monotonic()
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, server.url],
+            env=_environment(home),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        said, _ = child.communicate(timeout=PROCESS_LIMIT)
+        try:
+            return server.arrivals.get_nowait() - start
+        except Empty:
+            raise SystemExit(f"No request came. The process said:\n{said}") from None
+
+
+def _peer_python() -> Path | None:
+    """The peer's interpreter in an environment of its own, made at the first run; None where that fails."""
+    python = PEER_VENV / "bin" / "python"
+    if (PEER_VENV / "installed").exists():
+        return python
+    print(f"Installing {PEER} into {PEER_VENV.relative_to(ROOT)} (once, some minutes; --no-peer leaves it out)")
+    try:
+        subprocess.run([sys.executable, "-m", "venv", PEER_VENV], check=True, timeout=PROCESS_LIMIT)
+        install = [python, "-m", "pip", "install", "-q", PEER, "ipython"]
+        subprocess.run(install, check=True, timeout=PEER_INSTALL_LIMIT, stderr=subprocess.DEVNULL)
+        (PEER_VENV / "installed").touch()
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"{PEER} could not be installed ({error}); its rows are left out.")
+        return None
+    return python
+
+
+if __name__ == "__main__":
+    sys.exit(main())
