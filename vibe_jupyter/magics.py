@@ -158,8 +158,9 @@ def unload(shell: InteractiveShell) -> None:
     loaded = _registry(shell).pop(VibeMagics.__name__, None)
     if isinstance(loaded, VibeMagics):
         loaded.close()
+        magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
-            shell.magics_manager.magics[kind].pop("vibe", None)
+            magics[kind].pop("vibe", None)
     cleanup = shell.input_transformers_cleanup
     cleanup[:] = [one for one in cleanup if getattr(one, "__name__", "") != question_marks.__name__]
 

@@ -1,0 +1,139 @@
+"""A real kernel with the extension in it, a scripted model as its server, and a front end that clicks by messages."""
+
+import queue
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kernel.matrix import INSTALLED, Target
+from tests.kernel.wire import WAIT, Cell, Wire, running_kernel
+from vibe_jupyter.testing import ScriptedModel
+
+CONFIG = """\
+active_model = "scripted"
+
+[[providers]]
+name = "scripted"
+api_base = "{url}"
+
+[[models]]
+name = "scripted-1"
+provider = "scripted"
+alias = "scripted"
+"""
+APPROVAL = re.compile(r'data-vibe-approval="([0-9a-f]+)"')
+
+
+class Session:
+    """What a person does in a notebook, as messages."""
+
+    def __init__(self, wire: Wire, model: ScriptedModel, folder: Path) -> None:
+        self.wire = wire
+        self.model = model
+        self.folder = folder
+
+    def run(self, code: str) -> Cell:
+        """Run a cell where nobody can answer, as nbconvert would; an error in it fails the test."""
+        cell = self.wire.cell(self.wire.send(code, allow_stdin=False))
+        assert not cell.error, cell.error
+        return cell
+
+    def html(self, cell: Cell) -> str:
+        """The last HTML that the cell shows."""
+        bundles = [message["content"].get("data", {}) for message in cell.outputs]
+        return [bundle["text/html"] for bundle in bundles if "text/html" in bundle][-1]
+
+    def type_in(self, request: str, *lines: str) -> Cell:
+        """Answer each text prompt of a running cell with the next line."""
+        for line in lines:
+            self.wire.client.get_stdin_msg(timeout=WAIT)
+            self.wire.client.input(line)
+        return self.wire.cell(request)
+
+    def view(self, request: str) -> "View":
+        """The run view of a running cell, alive."""
+        return View(self.wire, request)
+
+
+class View:
+    """The page's half of the run view, without a page."""
+
+    def __init__(self, wire: Wire, request: str) -> None:
+        self._wire = wire
+        self._request = request
+        opened = self._first(lambda message: message["msg_type"] == "comm_open" and self._is_view(message))
+        self.comm: str = opened["content"]["comm_id"]
+        self.say({"type": "alive"})
+
+    def say(self, content: dict[str, Any]) -> None:
+        """Send what the page sends."""
+        self._wire.comm(self.comm, {"method": "custom", "content": content})
+
+    def command(self, **command: Any) -> None:
+        self.say({"type": "command", "command": command})
+
+    def card(self) -> str:
+        """Wait for an approval card; its id."""
+        found = self._first(lambda message: bool(APPROVAL.search(self._shown(message))))
+        match = APPROVAL.search(self._shown(found))
+        assert match is not None
+        return match[1]
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the view was sent this text."""
+        self._first(lambda message: text in self._shown(message))
+
+    def _first(self, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        looked = 0
+        end = time.monotonic() + WAIT
+        while True:
+            for message in self._wire.seen[looked:]:
+                if fits(message):
+                    return message
+            looked = len(self._wire.seen)
+            try:
+                self._wire.seen.append(self._wire.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"not seen within {WAIT} s") from None
+
+    @staticmethod
+    def _is_view(message: dict[str, Any]) -> bool:
+        state = message["content"].get("data", {}).get("state", {})
+        return "anywidget" in str(state.get("_model_module", ""))
+
+    def _shown(self, message: dict[str, Any]) -> str:
+        content = message["content"]
+        if message["msg_type"] != "comm_msg" or content.get("comm_id") != getattr(self, "comm", None):
+            return ""
+        custom = content["data"].get("content") or {}
+        parts = [*custom.get("patches", ()), *custom.get("parts", ())]
+        return "\n".join(part.get("html", "") + part.get("append", "") + part.get("text", "") for part in parts)
+
+
+@contextmanager
+def running_session(target: Target, folder: Path) -> Iterator[Session]:
+    home = folder / "vibe"
+    home.mkdir()
+    with ScriptedModel([]) as model, running_kernel(target, folder) as wire:
+        (home / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
+        wire.run("%load_ext vibe_jupyter")
+        yield Session(wire, model, folder)
+
+
+@pytest.fixture(scope="module")
+def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("session")) as session:
+        yield session
+
+
+@pytest.fixture
+def session(shared_session: Session) -> Session:
+    """A kernel that the tests of a module share; the conversation is new."""
+    shared_session.run("%vibe reset")
+    shared_session.model.requests.clear()
+    return shared_session

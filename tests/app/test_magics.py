@@ -1,0 +1,157 @@
+"""`%vibe` and `%%vibe` in a real kernel, as a person uses them."""
+
+import pytest
+
+from tests.app.conftest import Session
+from vibe_jupyter.testing import answer, call, say, status
+
+pytestmark = pytest.mark.xdist_group("app")
+
+
+@pytest.mark.requirement("project.extension.load", "magics.cell.body-is-prompt", "project.kernel.hosted")
+def test_the_whole_body_of_the_cell_is_the_prompt_and_the_answer_stays_in_the_output(session: Session) -> None:
+    session.model.will_reply(say("Here is **bold**."))
+    cell = session.run("%%vibe\nfirst line\n\n  second line?")
+    assert session.model.requests[0].last_user_text.endswith("first line\n\n  second line?")
+    assert "<strong>bold</strong>" in session.html(cell)
+    assert "Here is **bold**." in cell.outputs[-1]["content"]["data"]["text/plain"]
+
+
+@pytest.mark.requirement("magics.line.prompt", "magics.prompt.question-mark")
+@pytest.mark.parametrize("prompt", ["status of my data, please", "what is x?", "model the sales by month", "why ??"])
+def test_whatever_is_no_sub_command_is_a_prompt_also_with_a_question_mark(session: Session, prompt: str) -> None:
+    session.model.will_reply(say("Yes."))
+    session.run(f"%vibe {prompt}")
+    assert session.model.requests[0].last_user_text.endswith(prompt)
+
+
+@pytest.mark.requirement("magics.command.status")
+def test_status_names_model_agent_server_and_run(session: Session) -> None:
+    text = session.run("%vibe status").text
+    assert "scripted at 127.0.0.1:" in text
+    assert "Agent: default" in text
+    assert "Run: none open" in text
+
+
+@pytest.mark.requirement("magics.command.help")
+def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(session: Session) -> None:
+    text = session.run("%vibe help").text
+    for command in ("status", "model", "reset", "stop", "--max-turns", "--yes"):
+        assert command in text
+    wrong = session.run("%%vibe --modle x\nhello").text
+    assert "--modle" in wrong
+    assert "--model, --agent, --max-turns, --yes" in wrong
+    assert session.model.requests == []
+
+
+@pytest.mark.requirement("magics.command.model", "magics.option.model")
+def test_a_model_is_chosen_for_the_session_or_for_one_cell(session: Session) -> None:
+    other = f"other@{session.model.url}"
+    session.model.will_reply(say("a"), say("b"), say("c"))
+    session.run(f"%%vibe --model {other}\nhello")
+    session.run("%%vibe\nhello")
+    session.run(f"%vibe model {other}")
+    session.run("%%vibe\nhello")
+    session.run("%vibe model scripted")
+    assert [request.body["model"] for request in session.model.requests] == ["other", "scripted-1", "other"]
+
+
+def test_an_unknown_model_is_named_with_those_there_are_and_the_choice_stays(session: Session) -> None:
+    text = session.run("%vibe model nope").text
+    assert "no model 'nope'" in text
+    assert "scripted" in text
+    assert "● scripted" in session.run("%vibe model").text
+
+
+@pytest.mark.requirement("magics.command.reset", "project.use.exploratory")
+def test_reset_begins_a_new_conversation_and_keeps_the_variables(session: Session) -> None:
+    session.model.will_reply(say("a"), say("b"), say("c"))
+    session.run("kept = 41")
+    session.run("%vibe one")
+    session.run("%vibe two")
+    assert len(session.model.requests[1].messages) == 4
+    session.run("%vibe reset")
+    session.run("%vibe three")
+    assert len(session.model.requests[2].messages) == 2
+    assert session.run("print(kept + 1)").text == "42\n"
+
+
+@pytest.mark.requirement("magics.option.yes", "project.kernel.shared-namespace", "notebook.run_code.scratch")
+def test_code_the_agent_runs_sees_the_variables_and_keeps_names_only_on_demand(session: Session) -> None:
+    session.run("x = 20")
+    session.model.will_reply(
+        call("run_code", code="kept_name = x + 1\nkept_name", keep=True),
+        call("run_code", code="lost_name = x + 2\nlost_name"),
+        say("done"),
+    )
+    session.run("%%vibe --yes=run_code\ngo")
+    first, second = (request.tool_results[-1] for request in session.model.requests[1:3])
+    assert "21" in first
+    assert "22" in second
+    assert session.run("print(kept_name, 'lost_name' in globals())").text == "21 False\n"
+
+
+@pytest.mark.requirement("project.tools.notebook-beside-files")
+def test_one_run_uses_notebook_and_file_tools_together(session: Session) -> None:
+    (session.folder / "notes.txt").write_text("alpha\nbeta\n", encoding="utf-8")
+    session.run("numbers = [1, 2, 3]")
+    session.model.will_reply(
+        answer(calls=[call("list_variables"), call("read_file", path="notes.txt"), call("grep", pattern="be")]),
+        say("done"),
+    )
+    session.run("%vibe look")
+    variables, file, found = session.model.requests[1].tool_results
+    assert "numbers" in variables
+    assert "alpha" in file
+    assert "notes.txt:2:beta" in found
+
+
+@pytest.mark.requirement("permission.approve.nobody", "magics.headless.no-hang")
+def test_where_nobody_can_click_what_would_ask_is_denied_and_both_are_told(session: Session) -> None:
+    session.model.will_reply(call("run_code", code="1 + 1"), say("I could not."))
+    cell = session.run("%vibe go")
+    assert "--yes=run_code" in session.model.requests[1].tool_results[0]
+    assert "nobody is here to approve" in session.html(cell)
+
+
+def test_a_failing_server_is_said_in_the_output_and_the_kernel_goes_on(session: Session) -> None:
+    session.model.will_reply(status(404, {"error": {"message": "model not found"}}))
+    assert "404" in session.html(session.run("%vibe go"))
+    session.model.will_reply(say("Back."))
+    assert "Back." in session.html(session.run("%vibe again"))
+
+
+@pytest.mark.requirement("magics.api.ask")
+def test_ask_returns_a_reply_with_text_and_usage(session: Session) -> None:
+    session.model.will_reply(say("Forty-two."))
+    code = "import vibe_jupyter\nreply = vibe_jupyter.ask('?')\nprint(reply, reply.reason, reply.cells_changed)"
+    assert "Forty-two. stop ()" in session.run(code).text
+    assert session.run("print(reply.usage.prompt_tokens > 0, reply.turns)").text == "True 1\n"
+
+
+def test_a_run_inside_a_run_is_refused_and_the_outer_one_goes_on(session: Session) -> None:
+    session.model.will_reply(call("run_code", code="%vibe inner"), say("outer done"))
+    cell = session.run("%%vibe --yes=run_code\ngo")
+    assert "run is open" in session.model.requests[1].tool_results[0]
+    assert "outer done" in session.html(cell)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("--agent nope", "no agent 'nope'"), ("--yes=nope", "nope"), ("--max-turns x", "whole number")],
+)
+def test_a_wrong_option_value_says_what_there_is_and_sends_nothing(session: Session, line: str, words: str) -> None:
+    assert words in session.run(f"%%vibe {line}\nhello").text
+    assert session.model.requests == []
+
+
+@pytest.mark.requirement("notebook.context.changes")
+def test_what_changed_since_the_last_prompt_goes_before_the_persons_words(session: Session) -> None:
+    session.model.will_reply(say("a"), say("b"))
+    session.run("fresh_number = 7")
+    session.run("%vibe one")
+    session.run("%vibe two")
+    first, second = (request.last_user_text for request in session.model.requests)
+    assert "fresh_number" in first
+    assert first.endswith("one")
+    assert second == "two"
