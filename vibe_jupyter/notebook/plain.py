@@ -1,0 +1,210 @@
+"""Values of built-in types as short text, bounded in depth, number and width; any other object as its class's name.
+
+Only exact built-in types are walked: a subclass may have its own idea of iteration.
+"""
+
+import datetime
+import decimal
+import fractions
+import itertools
+import pathlib
+import types
+import uuid
+import zoneinfo
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from vibe_jupyter.notebook.type_facts import TypeMap, class_name, is_of_package, is_one_of, loaded, mro, type_name
+
+WIDTH: Final = 60
+"""Characters of one string shown inside another value."""
+DEPTH: Final = 2
+"""Levels of containers opened."""
+ITEMS: Final = 6
+"""Items of a container shown on each level."""
+_BIG_INT: Final = 256
+"""Bits from which a whole number is told by its size: its digits take quadratic time."""
+
+_SAFE_ZONES: Final = (types.NoneType, datetime.timezone, zoneinfo.ZoneInfo)
+BRACKETS: Final[TypeMap[tuple[str, str]]] = TypeMap(
+    {
+        list: ("[", "]"),
+        tuple: ("(", ")"),
+        set: ("{", "}"),
+        frozenset: ("frozenset({", "})"),
+        deque: ("deque([", "])"),
+    }
+)
+MAPPINGS: Final = (dict, OrderedDict, defaultdict)
+_HASHED: Final = (int, float, bool, str, bytes, types.NoneType)
+_HASH_LIMIT: Final = 100_000
+"""Characters or bytes hashed whole; of longer values the ends are compared."""
+
+
+def plain(value: object, *, depth: int = DEPTH, width: int = WIDTH) -> str:
+    """One line for any value."""
+    cls = type(value)
+    if writer := _SCALARS.get(cls):
+        return writer(value, width)
+    if brackets := BRACKETS.get(cls):
+        items = cast("list[object]", value)
+        return sequence_text(items, len(items), brackets, depth, width)
+    if is_one_of(cls, MAPPINGS):
+        mapping = cast("dict[object, object]", value)
+        return mapping_text(pairs_of(mapping), len(mapping), depth, width)
+    return _library_scalar(value, width) or f"<{class_name(cls)}>"
+
+
+def plain_text(value: object, width: int = WIDTH) -> str:
+    """As `plain`, but a string stands without quotes: for the cells of a table."""
+    return _one_line(value, width) if type(value) is str else plain(value, depth=1, width=width)
+
+
+def is_scalar(value: object) -> bool:
+    """Whether it is one small immutable value of a built-in or standard type."""
+    return type(value) in _SCALARS
+
+
+def mark(value: object) -> object:
+    """Equal for equal scalars; of any other value its identity."""
+    cls = type(value)
+    if is_one_of(cls, (str, bytes)):
+        text = cast("str", value)
+        ends = text if len(text) <= _HASH_LIMIT else text[: _HASH_LIMIT // 2] + text[-_HASH_LIMIT // 2 :]
+        return (len(text), hash(ends))
+    if is_one_of(cls, _HASHED):
+        return hash(value)
+    return plain(value, width=_HASH_LIMIT) if is_scalar(value) else id(value)
+
+
+def is_null(value: object) -> bool:
+    """Whether it stands for a missing value, without asking the value."""
+    if value is None or (type(value) is float and value != value):
+        return True
+    return value is not None and (value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"))
+
+
+def sequence_text(items: Iterable[object], size: int, brackets: tuple[str, str], depth: int, width: int) -> str:
+    """The first of `size` items, in brackets."""
+    left, right = brackets
+    if depth <= 0 and size:
+        return f"{left}… {size:,} {_items(size)}{right}"
+    shown = [plain(item, depth=depth - 1, width=width) for item in itertools.islice(items, ITEMS)]
+    return left + ", ".join(shown + _more(size)) + right
+
+
+def mapping_text(pairs: Iterable[tuple[object, object]], size: int, depth: int, width: int) -> str:
+    """The first of `size` pairs, in braces."""
+    if depth <= 0 and size:
+        return f"{{… {size:,} {_items(size)}}}"
+    first = itertools.islice(pairs, ITEMS)
+    shown = [f"{plain(key, depth=0, width=width)}: {plain(item, depth=depth - 1, width=width)}" for key, item in first]
+    return "{" + ", ".join(shown + _more(size)) + "}"
+
+
+def pairs_of(mapping: dict[object, object]) -> Iterable[tuple[object, object]]:
+    """Keys and values by the functions of dict itself, whatever a subclass overrides."""
+    items: Callable[[object], Iterable[tuple[object, object]]] = dict.__dict__["items"]
+    return items(mapping)
+
+
+def _items(size: int) -> str:
+    return "item" if size == 1 else "items"
+
+
+def _more(size: int) -> list[str]:
+    return [f"… {size - ITEMS:,} more"] if size > ITEMS else []
+
+
+def _library_scalar(value: object, width: int) -> str | None:
+    """Numbers and times of numpy and pandas, whose own code is trusted with them."""
+    cls = type(value)
+    if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
+        return cls.__name__.removesuffix("Type")
+    if cls is loaded("pandas", "Timestamp"):
+        return _time(cast("datetime.datetime", value), width)
+    if is_one_of(cls, (loaded("pandas", "Timedelta"), loaded("pandas", "Period"))):
+        return str(value)
+    generic = loaded("numpy", "generic")
+    if generic is None or generic not in mro(cls) or not is_of_package(cls, "numpy"):
+        return None
+    return str(value) if cls.__name__ in ("datetime64", "timedelta64") else _numpy_scalar(value, width)
+
+
+def _numpy_scalar(value: Any, width: int) -> str | None:
+    item = value.item()
+    return plain(item, width=width) if is_scalar(item) else None
+
+
+def _one_line(text: str, width: int) -> str:
+    head = text[:width]
+    shown = head if head.isprintable() else repr(head)[1:-1]
+    return shown if len(text) <= width else f"{shown}…"
+
+
+def _text(value: str, width: int) -> str:
+    return repr(value) if len(value) <= width else f"{value[:width]!r}… ({len(value):,} characters)"
+
+
+def _bytes(value: bytes, width: int) -> str:
+    head = bytes(value[: width // 2])
+    return repr(head) if len(value) == len(head) else f"{head!r}… ({len(value):,} bytes)"
+
+
+def _int(value: int, width: int) -> str:
+    bits = value.bit_length()
+    return str(value) if bits <= _BIG_INT else f"<int of {bits:,} bits>"
+
+
+def _decimal(value: decimal.Decimal, width: int) -> str:
+    return _one_line(str(value), width)
+
+
+def _fraction(value: fractions.Fraction, width: int) -> str:
+    return f"{_int(value.numerator, width)}/{_int(value.denominator, width)}"
+
+
+def _range(value: range, width: int) -> str:
+    return f"range({_int(value.start, width)}, {_int(value.stop, width)}, {_int(value.step, width)})"
+
+
+def _time(value: datetime.datetime | datetime.time, width: int) -> str:
+    if not is_one_of(type(value.tzinfo), _SAFE_ZONES):
+        return f"<{type_name(value)}>"
+    return value.isoformat(sep=" ") if isinstance(value, datetime.datetime) else value.isoformat()
+
+
+def _as_repr(value: object, width: int) -> str:
+    return repr(value)
+
+
+def _as_str(value: object, width: int) -> str:
+    return _one_line(str(value), width)
+
+
+_SCALARS: Final[TypeMap[Callable[[Any, int], str]]] = TypeMap(
+    {
+        types.NoneType: _as_repr,
+        bool: _as_repr,
+        int: _int,
+        float: _as_repr,
+        complex: _as_repr,
+        str: _text,
+        bytes: _bytes,
+        bytearray: _bytes,
+        range: _range,
+        types.EllipsisType: _as_repr,
+        decimal.Decimal: _decimal,
+        fractions.Fraction: _fraction,
+        datetime.date: _as_str,
+        datetime.datetime: _time,
+        datetime.time: _time,
+        datetime.timedelta: _as_str,
+        uuid.UUID: _as_str,
+        pathlib.PosixPath: _as_str,
+        pathlib.WindowsPath: _as_str,
+        pathlib.PurePosixPath: _as_str,
+        pathlib.PureWindowsPath: _as_str,
+    }
+)

@@ -1,0 +1,165 @@
+"""polars frames and series in constant time, through polars' own code alone."""
+
+import re
+from typing import Any
+
+from vibe_jupyter.notebook.plain import plain_text
+from vibe_jupyter.notebook.type_facts import (
+    class_name,
+    instance_dict,
+    is_of_package,
+    is_one_of,
+    loaded,
+    mro,
+    type_of,
+)
+from vibe_jupyter.notebook.variable_adapters.adapter import Adapter, Description, View
+from vibe_jupyter.notebook.variable_adapters.frames import (
+    CELL_WIDTH,
+    HEAD_COLUMNS,
+    LABEL_WIDTH,
+    LINE_COLUMNS,
+    Column,
+    Frame,
+    choose_columns,
+    describe_frame,
+    number_column,
+    number_text,
+    one_line,
+    spread,
+    value_column,
+)
+
+_TYPE_WIDTH = 60
+"""Characters of a column's type; nested ones can be long."""
+# Datetime(time_unit='us', time_zone=None) is Datetime(us).
+_TIME_PARAMETERS = re.compile(r"time_unit='(\w+)'|, time_zone=None|time_zone='([^']+)'")
+_CONTENT_COLUMNS = 40
+"""Columns whose values enter the fingerprint."""
+
+
+def polars_frame_adapter() -> Adapter:
+    """For `polars.DataFrame` and its subclasses."""
+    return Adapter(line=_frame_line, describe=_describe_frame, fingerprint=_frame_fingerprint)
+
+
+def polars_series_adapter() -> Adapter:
+    """For `polars.Series` and its subclasses: a frame of one column."""
+    return Adapter(line=_series_line, describe=_describe_series, fingerprint=_series_fingerprint)
+
+
+def _frame_line(value: Any) -> str:
+    frame = _plain_frame(value)
+    columns = tuple(_bare_column(frame.to_series(place)) for place in range(min(frame.width, LINE_COLUMNS)))
+    return one_line(Frame(_kind(value, "DataFrame"), frame.height, frame.width, columns))
+
+
+def _describe_frame(value: Any, view: View) -> Description:
+    frame = _plain_frame(value)
+    chosen = choose_columns(frame.columns, view.columns)
+    places = spread(frame.height) if view.stats else []
+    series = [frame.to_series(place) for place in chosen]
+    columns = [_column(each, places) if view.stats else _bare_column(each) for each in series]
+    return describe_frame(
+        Frame(
+            kind=_kind(value, "DataFrame"),
+            rows=frame.height,
+            width=frame.width if view.columns is None else len(chosen),
+            columns=tuple(columns),
+            looked_at=(frame.height if places is None else len(places)) if view.stats else 0,
+            nulls_of_all=view.stats,
+            head=_head(series[:HEAD_COLUMNS], view.rows),
+        )
+    )
+
+
+def _plain_frame(value: Any) -> Any:
+    return loaded("polars", "DataFrame")._from_pydf(instance_dict(value)["_df"])
+
+
+def _plain_series(value: Any) -> Any:
+    return loaded("polars", "Series")._from_pyseries(instance_dict(value)["_s"])
+
+
+def _bare_column(series: Any) -> Column:
+    return Column(plain_text(series.name, LABEL_WIDTH), _dtype_text(series.dtype))
+
+
+def _column(series: Any, places: list[int] | None) -> Column:
+    label, dtype = plain_text(series.name, LABEL_WIDTH), _dtype_text(series.dtype)
+    # Every column keeps the count of its nulls, so it costs nothing at any length.
+    nulls: int = series.null_count()
+    sample = series if places is None else series.gather(places)
+    if series.dtype.is_float() or series.dtype.is_integer():
+        return number_column(label, dtype, (nulls, *_range_of_numbers(sample)))
+    if series.dtype.is_temporal():
+        low, high = sample.min(), sample.max()
+        span = "" if low is None else f"{plain_text(low, CELL_WIDTH)} … {plain_text(high, CELL_WIDTH)}"
+        return number_column(label, dtype, (nulls, span, ""))
+    column = value_column(label, dtype, sample.to_list())
+    return Column(label, dtype, nulls, column.sample, column.detail)
+
+
+def _range_of_numbers(sample: Any) -> tuple[str, str]:
+    low, high, mean = sample.min(), sample.max(), sample.mean()
+    if low is None:
+        return "", ""
+    if mean == mean:
+        return f"{number_text(low)} … {number_text(high)}", f"mean {number_text(mean)}"
+    numbers = sample.fill_nan(None)
+    not_numbers = numbers.null_count() - sample.null_count()
+    span, detail = _range_of_numbers(numbers)
+    return span, ", ".join(part for part in (detail, f"{not_numbers:,} NaN") if part)
+
+
+def _dtype_text(dtype: Any) -> str:
+    # A type without parameters may stand for itself as a class.
+    cls: type = dtype if is_one_of(type, mro(type_of(dtype))) else type_of(dtype)
+    if not is_of_package(cls, "polars"):
+        return f"<{class_name(cls)}>"
+    text = _TIME_PARAMETERS.sub(lambda found: found[1] or found[2] or "", str(dtype))
+    return text if len(text) <= _TYPE_WIDTH else text[:_TYPE_WIDTH] + "…"
+
+
+def _head(columns: list[Any], rows: int) -> tuple[tuple[str, ...], ...]:
+    cells = [[number_text(value) for value in series.head(rows).to_list()] for series in columns]
+    return tuple(zip(*cells, strict=True))
+
+
+def _kind(value: Any, name: str) -> str:
+    cls = type_of(value)
+    own = f"polars {name}"
+    return own if cls is loaded("polars", name) else f"{class_name(cls)} ({own})"
+
+
+def _series_line(value: Any) -> str:
+    series = _plain_series(value)
+    return f"{_kind(value, 'Series')} {len(series):,} {_dtype_text(series.dtype)}"
+
+
+def _describe_series(value: Any, view: View) -> Description:
+    frame = _plain_series(value).alias("value").to_frame()
+    described = _describe_frame(frame, View(rows=view.rows, stats=view.stats))
+    line = _series_line(value)
+    return Description(line, described.body, line.removeprefix("polars Series "), described.table)
+
+
+def _series_fingerprint(value: Any) -> object:
+    series = _plain_series(value)
+    return (id(value), series.name, len(series), _content(series, spread(len(series))))
+
+
+def _frame_fingerprint(value: Any) -> object:
+    frame = _plain_frame(value)
+    places = spread(frame.height)
+    columns = range(min(frame.width, _CONTENT_COLUMNS))
+    content = tuple(_content(frame.to_series(place), places) for place in columns)
+    return (id(value), frame.shape, hash(tuple(frame.columns)), content)
+
+
+def _content(series: Any, places: list[int] | None) -> object:
+    dtype = _dtype_text(series.dtype)
+    if series.dtype.is_nested() or series.dtype == loaded("polars", "Object"):
+        return (dtype, series.null_count())
+    sample = series if places is None else series.gather(places)
+    return (dtype, series.null_count(), hash(tuple(sample.hash(seed=0).to_list())))
