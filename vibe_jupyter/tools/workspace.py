@@ -9,7 +9,7 @@ import difflib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ class Workspace:
         raise ToolError(f"{located.given!r} is {what}.")
 
     @contextmanager
-    def open_read(self, located: Located) -> Iterator[BinaryIO]:
+    def open_read(self, located: Located) -> Generator[BinaryIO]:
         """The regular file at exactly this place.
 
         Raises:
