@@ -63,7 +63,7 @@ requirements: python
 	@$(PY) tests/requirement_report.py
 
 wheel: python assets
-	$(WITH_NODE) $(PY) -m build --outdir dist
+	$(WITH_NODE) $(PY) -m build --no-isolation --outdir dist
 
 docs-clean:
 	rm -rf site artifacts

@@ -1,0 +1,133 @@
+"""An answer of 60 KB in 4,000 pieces, from a model server through a real kernel to where the page would read it.
+
+The page is played by a client that says it is alive, as the view does, and reads raw frames from the kernel's iopub
+socket. Payload is the content of messages; the wire is every frame of them, in the cell's whole life.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+from timed_server import TimedServer
+
+ROOT = Path(__file__).resolve().parent.parent
+PIECES = 4_000
+PIECES_A_PARAGRAPH = 40
+SECONDS = 10.0  # of the whole answer
+KERNEL_WAIT = 60  # seconds
+LIMITS = {"payload / text": 3.0, "wire / text": 7.0, "messages a second": 20.5, "most behind, ms": 300.0}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+CONTENT_FRAME = 5  # after delimiter, signature, header, parent header, metadata
+
+_NUMBER = re.compile(r"word (\d{4})")
+
+
+@dataclass
+class Page:
+    """What a page would have seen."""
+
+    payload: int = 0  # bytes
+    wire: int = 0  # bytes
+    patches: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    shown: list[float] = field(default_factory=list[float])
+    """`time.monotonic` at which each piece of the answer could be seen."""
+
+    def see(self, content: dict[str, Any]) -> None:
+        """Take one message of the view."""
+        now = time.monotonic()
+        said: dict[str, Any] = content.get("data", {}).get("content", {})
+        if said.get("type") not in ("patches", "snapshot"):
+            return
+        self.patches += 1
+        self.first, self.last = self.first or now, now
+        numbers = [int(number) for number in _NUMBER.findall(json.dumps(said))]
+        self.shown += [now] * (max(numbers, default=-1) + 1 - len(self.shown))
+
+
+def main() -> int:
+    """Print the table; fail when a limit is passed."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=SECONDS, help="that the model takes for its answer")
+    given = options.parse_args()
+    pieces = [_piece(number) for number in range(PIECES)]
+    with tempfile.TemporaryDirectory() as home, TimedServer(pieces, seconds=given.seconds) as server:
+        os.environ |= {"VIBE_HOME": home, "IPYTHONDIR": home, "NO_PROXY": "127.0.0.1"}
+        manager, client = start_new_kernel(startup_timeout=KERNEL_WAIT, cwd=str(ROOT))
+        try:
+            _wait_idle(client, client.execute("%load_ext vibe_jupyter"), Page())
+            page = Page()
+            _wait_idle(client, client.execute(f"%%vibe --model bench@{server.url}\nTell me"), page)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+        return _report(page, sum(len(piece) for piece in pieces), list(server.sent))
+
+
+def _piece(number: int) -> str:
+    end = "said.\n\n" if number % PIECES_A_PARAGRAPH == PIECES_A_PARAGRAPH - 1 else "said "
+    return f"word {number:04} {end}"
+
+
+def _wait_idle(client: BlockingKernelClient, request: str, page: Page) -> None:
+    """Read iopub until the cell is done, answering its view as a page does."""
+    socket: Any = client.iopub_channel.socket
+    while True:
+        if not socket.poll(KERNEL_WAIT * 1000):
+            raise SystemExit(f"The kernel was silent for {KERNEL_WAIT} seconds.")
+        frames: list[bytes] = socket.recv_multipart()
+        delimiter = frames.index(b"<IDS|MSG>")
+        header, parent = json.loads(frames[delimiter + 2]), json.loads(frames[delimiter + 3])
+        content: dict[str, Any] = json.loads(frames[delimiter + CONTENT_FRAME])
+        page.wire += sum(map(len, frames))
+        page.payload += len(frames[delimiter + CONTENT_FRAME])
+        match header["msg_type"]:
+            case "display_data" if WIDGET in content["data"]:
+                _say_alive(client, content["data"][WIDGET]["model_id"])
+            case "comm_msg":
+                page.see(content)
+            case "stream" | "error":
+                print(content.get("text") or content.get("evalue"), file=sys.stderr)
+            case "status" if content["execution_state"] == "idle" and parent.get("msg_id") == request:
+                return
+            case _:
+                pass
+
+
+def _say_alive(client: BlockingKernelClient, model_id: str) -> None:
+    content = {"comm_id": model_id, "data": {"method": "custom", "content": {"type": "alive"}}}
+    client.shell_channel.send(client.session.msg("comm_msg", content))
+
+
+def _report(page: Page, text: int, sent: list[float]) -> int:
+    if len(page.shown) < PIECES:
+        print(f"Only {len(page.shown)} of {PIECES} pieces were shown.", file=sys.stderr)
+        return 1
+    behind = [(shown - left) * 1000 for shown, left in zip(page.shown, sent, strict=True)]
+    figures = {
+        "payload / text": page.payload / text,
+        "wire / text": page.wire / text,
+        "messages a second": page.patches / (page.last - page.first),
+        "most behind, ms": max(behind),
+        "half of it behind by at most, ms": median(behind),
+    }
+    print(f"\n{text:,} bytes of text in {PIECES:,} pieces, {sent[-1] - sent[0]:.1f} s; {page.patches} messages")
+    print(f"{'':<36}{'measured':>10}{'at most':>10}")
+    for name, figure in figures.items():
+        print(f"{name:<36}{figure:>10.1f}{LIMITS.get(name, ''):>10}")
+    return int(any(figures[name] > limit for name, limit in LIMITS.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What is shipped: built without Node from what the sdist carries, and installed where nothing of the checkout is."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STATIC = ("vibe_jupyter/ui/static/run-view.js", "vibe_jupyter/ui/static/run-view.css")
+BUILD_LIMIT = 90  # seconds
+
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sdist and wheel; the wheel is made from the sdist, and npm cannot be found."""
+    for asset in STATIC:
+        assert (ROOT / asset).is_file(), "the page's part is not built: run `make assets`"
+    folder = tmp_path_factory.mktemp("dist")
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT],
+        env=os.environ | {"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel, and everything it depends on borrowed from ours."""
+    home = tmp_path_factory.mktemp("installed")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home / "v"], check=True, timeout=BUILD_LIMIT)
+    python = home / "v" / "bin" / "python"
+    wheel = next(built.glob("*.whl"))
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel]
+    subprocess.run(install, check=True, timeout=BUILD_LIMIT)
+    site = next((home / "v" / "lib").glob("python*/site-packages"))
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return python
+
+
+def test_the_wheel_carries_the_page_and_the_prompts_and_nothing_of_the_workshop(built: Path) -> None:
+    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+    prompts = {path.relative_to(ROOT).as_posix() for path in (ROOT / "vibe_jupyter").rglob("*.md")}
+    assert {*STATIC, *prompts} <= names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"vibe_jupyter"}
+
+
+def test_the_sdist_carries_the_built_page_and_its_sources(built: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {*STATIC, "labextension/package-lock.json", "LICENSE", "README.md", "pyproject.toml"} <= names
+    assert not {name for name in names if "node_modules" in name}
+
+
+INSTALLED = """
+import json
+from importlib import metadata, resources
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "vibe_jupyter")
+import vibe_jupyter
+from vibe_jupyter.app import App
+from vibe_jupyter.ui import run_view
+print(json.dumps({
+    "file": vibe_jupyter.__file__,
+    "magic": "vibe" in shell.magics_manager.magics["cell"],
+    "can_show": run_view.can_show(),
+    "version": metadata.version("vibe-jupyter"),
+}))
+"""
+
+
+def test_the_installed_wheel_loads_and_can_show_its_view(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [installed, "-W", "error::SyntaxWarning", "-c", INSTALLED],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert Path(said["file"]).is_relative_to(installed.parents[1])
+    assert (said["magic"], said["can_show"]) == (True, True)
