@@ -1,12 +1,20 @@
 """The contract of a front end: events go in, commands come out."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from vibe_jupyter.protocol import Command, Event, MimeBundle
 
+T = TypeVar("T")
+
 Send = Callable[[Command], None]
 """A run's `send`: takes a command from any thread and returns at once."""
+
+
+class CallMain(Protocol):
+    """Runs a function on the main thread and gives back what it returns or raises."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T: ...
 
 
 class FrontEnd(Protocol):

@@ -1,0 +1,113 @@
+"""From the live view to a plain one, when no page shows the live one.
+
+The kernel can make the widget where the page cannot draw it: the packages of the two may be apart. Nothing says so but
+silence.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.protocol import Event, MimeBundle, Notice, RunFinished
+from vibe_jupyter.ui.front_end import CallMain, FrontEnd, Send
+from vibe_jupyter.ui.widget import WidgetFrontEnd
+
+ALIVE_GRACE = 5.0
+"""Seconds the page has to draw the view before the other front end takes over."""
+PUMP_TURN = 0.1
+"""Seconds in which a free main thread has surely looked at its messages."""
+SILENT_PAGE = (
+    "The live view does not load here, so this run goes on in plain form. "
+    "The live view needs the package anywidget where JupyterLab, or the editor, runs."
+)
+NOT_SHOWN: MimeBundle = {"text/html": "", "text/plain": ""}
+"""What is left of a view that nobody saw."""
+
+
+class HandOver:
+    """Shows a run live, and from the beginning through another front end if the page stays silent."""
+
+    def __init__(self, live: WidgetFrontEnd, *, fallback: Callable[[], FrontEnd], call_main: CallMain) -> None:
+        self._live = live
+        self._make_fallback = fallback
+        self._call_main = call_main
+        self._send: Send | None = None
+        self._opened_at = 0.0
+        self._closed = False
+        self._watch: asyncio.Task[None] | None = None
+        self._replaying = False
+        self._events: deque[Event] = deque()
+        """What a fall-back would have to be told."""
+        self._fallback: FrontEnd | None = None
+
+    def open(self, send: Send) -> None:
+        """Show an empty view. Main thread."""
+        self._send = send
+        self._opened_at = time.monotonic()
+        self._live.open(send)
+
+    async def on_event(self, event: Event) -> None:
+        """Pass the event on; keep it as long as it may have to be told again."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_page())
+        if self._fallback is not None and not self._replaying:
+            await self._fallback.on_event(event)
+            return
+        if self._live.alive and not self._replaying:
+            self._events.clear()
+        else:
+            self._events.append(event)
+        await self._live.on_event(event)
+        if isinstance(event, RunFinished):
+            await self._end_watch()
+
+    def close(self) -> MimeBundle:
+        """Leave the kept form in the output. Main thread."""
+        self._closed = True
+        return (self._fallback or self._live).close()
+
+    async def _watch_page(self) -> None:
+        await asyncio.sleep(self._opened_at + ALIVE_GRACE - time.monotonic())
+        try:
+            # The page may have spoken while the main thread was busy with code; let it look at its messages first.
+            await self._call_main(_nothing)
+            await asyncio.sleep(PUMP_TURN)
+            await self._call_main(_nothing)
+            if self._live.alive:
+                return
+            self._replaying = True
+            await self._call_main(self._take_over)
+        except NotebookError:
+            return  # the cell is over
+        await self._replay()
+
+    async def _replay(self) -> None:
+        if self._fallback is not None and self._events:
+            await self._fallback.on_event(self._events.popleft())
+            await self._fallback.on_event(Notice(level="info", text=SILENT_PAGE))
+        while self._fallback is not None and self._events:
+            await self._fallback.on_event(self._events.popleft())
+        self._replaying = False
+
+    def _take_over(self) -> None:
+        if self._closed or self._send is None:
+            return
+        self._live.leave(NOT_SHOWN)
+        fallback = self._make_fallback()
+        fallback.open(self._send)
+        self._fallback = fallback
+
+    async def _end_watch(self) -> None:
+        """Let a change of front ends come to its end; else stop waiting for the page."""
+        assert self._watch is not None
+        if not self._replaying:
+            self._watch.cancel()
+        await asyncio.wait([self._watch])
+        if not self._watch.cancelled():
+            self._watch.result()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,85 @@
+"""The live front end: a widget in the cell's output, its clicks taken while the cell runs.
+
+The page is a mirror: it says that it is alive when it draws the view, and gets the whole transcript, then patches.
+
+What this cannot promise: a decision is taken from the widget's channel only, but code that already runs in this kernel
+reaches that channel as well as the page does. Approvals protect until the first hostile code was approved, not after.
+"""
+
+import asyncio
+
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    Interrupt,
+    MimeBundle,
+    RunFinished,
+)
+from vibe_jupyter.ui.front_end import Send
+from vibe_jupyter.ui.page import Alive, FromPage, Page
+from vibe_jupyter.ui.transcript import Transcript
+
+
+class WidgetFrontEnd:
+    """Shows one run live. The transcript and what waits for an answer belong to the engine loop."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.alive = False
+        """Whether a page ever said that it shows the view."""
+        self._transcript = transcript
+        self._page = Page(self._hear)
+        self._send: Send | None = None
+        """None before the run and after it: whatever is pressed then is nobody's business."""
+        self._waiting: set[str] = set()
+        """Approvals without an answer."""
+
+    def open(self, send: Send) -> None:
+        """Show an empty view. Main thread."""
+        self._send = send
+        self._page.open()
+
+    async def on_event(self, event: Event) -> None:
+        """Bring the page up to date."""
+        self._page.attach(asyncio.get_running_loop())
+        self._count(event)
+        patches = self._transcript.apply(event)
+        if self.alive:
+            self._page.patch(patches)
+        if isinstance(event, RunFinished):
+            self._send = None
+            self._page.flush()
+
+    def close(self) -> MimeBundle:
+        """Leave the kept form in the place of the view. Main thread."""
+        kept = self._transcript.bundle()
+        self.leave(kept)
+        return kept
+
+    def leave(self, instead: MimeBundle) -> None:
+        """Stop listening and showing, with these words in the place of the view. Main thread."""
+        self._send = None
+        self._page.close(instead)
+
+    def _count(self, event: Event) -> None:
+        match event:
+            case ApprovalRequested():
+                self._waiting.add(event.approval_id)
+            case ApprovalResolved():
+                self._waiting.discard(event.approval_id)
+            case _:
+                pass
+
+    def _hear(self, message: FromPage) -> None:
+        if isinstance(message, Alive):
+            self.alive = True
+            self._page.show(self._transcript.parts())
+            return
+        command = message.command
+        if self._send is None:
+            return
+        if isinstance(command, Interrupt):
+            self._send(command)
+        elif command.approval_id in self._waiting:
+            self._waiting.discard(command.approval_id)
+            self._send(command)
