@@ -28,6 +28,8 @@ FORBIDDEN = {
 }
 KERNEL_WAIT = 60  # seconds
 
+pytestmark = pytest.mark.xdist_group("load")
+
 LOAD = """
 import json, sys, threading
 before, threads = set(sys.modules), threading.active_count()
