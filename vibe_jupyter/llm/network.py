@@ -17,7 +17,7 @@ def reason_of(problem: BaseException) -> str:
             case ssl.SSLCertVerificationError():
                 return f"its certificate is not trusted: {cause.verify_message}"
             case ssl.SSLError():
-                return f"TLS failed: {cause.reason or 'broken handshake'}"
+                return f"TLS failed: {cause or 'broken handshake'}"
             case ConnectionResetError() | BrokenPipeError():
                 return "the connection broke"
             case TimeoutError():

@@ -22,6 +22,8 @@ class ModelRequest:
     body: Object
     headers: Mapping[str, str]
     """Names in lower case."""
+    path: str = ""
+    """With the query."""
     raw: bytes = b""
     """The body as it came."""
     gone: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)

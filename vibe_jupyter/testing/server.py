@@ -128,6 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = ModelRequest(
             body=cast("dict[str, Any]", body) if isinstance(body, dict) else {},
             headers={name.lower(): value for name, value in self.headers.items()},
+            path=self.path,
             raw=raw,
         )
         try:

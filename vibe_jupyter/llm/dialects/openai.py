@@ -135,7 +135,8 @@ def _wire_arguments(text: str) -> str:
     """Broken arguments in the history make llama.cpp fail every later request; the tool's message says what was
     wrong with them."""
     try:
-        _dump(strict_json.parse_object(text)).decode()
+        # A half character in a string is no text either; the error of encoding it is a ValueError.
+        json.dumps(strict_json.parse_object(text), ensure_ascii=False).encode()
     except ValueError:
         return "{}"
     return text if text.strip() not in {"", "null"} else "{}"

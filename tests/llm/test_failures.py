@@ -1,0 +1,139 @@
+"""What a person reads when a model server fails."""
+
+import socket
+import ssl
+import subprocess
+import sys
+
+import pytest
+
+from tests.llm.support import client, failure_of, refusal_of, request
+from vibe_jupyter.llm.network import is_final, reason_of
+from vibe_jupyter.testing import ScriptedModel, raw, status
+
+KEY = "sk-test-1234567890"
+
+OVERFLOWS = [
+    (
+        400,
+        {
+            "error": {
+                "code": "context_length_exceeded",
+                "message": "This model's maximum context length is 8192 tokens.",
+            }
+        },
+    ),
+    (
+        400,
+        {"error": {"type": "exceed_context_size_error", "message": "the request exceeds the available context size"}},
+    ),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+        },
+    ),
+    (400, {"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
+    (400, {"error": {"message": "The input token count (9) exceeds the maximum number of tokens allowed (8)."}}),
+    (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000", "error_type": "validation"}),
+    (413, "<html>Request Entity Too Large</html>"),
+]
+
+
+@pytest.mark.parametrize(("code", "body"), OVERFLOWS)
+async def test_a_conversation_that_is_too_long_is_recognised(code, body):
+    with ScriptedModel([status(code, body)]) as model:
+        error = await refusal_of(model)
+    assert (error.kind, error.status) == ("overflow", code)
+    assert "%vibe reset" in str(error)
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": "max_tokens must be at least 1"}}, "Bad Request", ""])
+async def test_other_refusals_are_not_taken_for_a_long_conversation(body):
+    with ScriptedModel([status(400, body)]) as model:
+        error = await refusal_of(model)
+    assert (error.kind, error.status) == ("http", 400)
+
+
+async def test_a_conversation_that_is_too_long_is_recognised_inside_a_stream():
+    body = b'data: {"error":{"message":"This model has a maximum context length of 8 tokens"}}\n\n'
+    with ScriptedModel([raw([body])]) as model:
+        assert (await refusal_of(model)).kind == "overflow"
+
+
+@pytest.mark.requirement("wire.errors.status")
+async def test_a_wrong_key_is_named_by_its_provider_and_never_shown():
+    asker = client()
+    with ScriptedModel(["no"], api_key="another") as model:
+        error, _ = await failure_of(asker, request(model.url, key=KEY))
+        nothing, _ = await failure_of(asker, request(model.url))
+        await asker.close()
+    port = model.requests[0].headers["host"]
+    assert str(error) == (
+        f"test ({port}) did not accept the API key of provider 'test' (401): Incorrect API key provided. "
+        "Check that key, or set another."
+    )
+    assert "wants an API key" in str(nothing)
+    assert (error.kind, error.status, nothing.kind) == ("auth", 401, "auth")
+
+
+@pytest.mark.requirement("wire.errors.status")
+async def test_an_unknown_model_is_named_with_the_address():
+    with ScriptedModel([status(404, {"error": {"message": "no such model"}})]) as model:
+        error = await refusal_of(model)
+        url = model.url
+    assert error.kind == "not_found"
+    assert "'scripted'" in str(error)
+    assert f"{url}/chat/completions" in str(error)
+    assert "no such model" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"detail": [{"loc": ["body"], "msg": "field required"}, {"msg": "too long"}]}, "field required; too long"),
+        ({"object": "error", "message": {"detail": [{"msg": "Input should be valid"}]}}, "Input should be valid"),
+        ({"error": {"code": 7}}, '{"code": 7}'),
+        ({"errors": ["a", "b"]}, "a; b"),
+        ("<html><head><style>x{}</style></head><body><h1>502</h1>\n<p>Bad</p></body></html>", "502 Bad"),
+        ("plain\ttext\r\n\x1b[31mred\u202e", "plain text [31mred"),
+        ("", ""),
+        ("x" * 1000, "x" * 399 + "…"),
+    ],
+)
+@pytest.mark.requirement("wire.errors.status")
+async def test_the_words_of_the_server_are_found_cleaned_and_cut(body, words):
+    with ScriptedModel([status(400, body)]) as model:
+        assert (await refusal_of(model)).provider_message == words
+
+
+async def test_an_endless_error_body_is_cut():
+    asker = client()
+    with ScriptedModel([status(418, "y" * 1_000_000)]) as model:
+        error, _ = await failure_of(asker, request(model.url))
+        await asker.close()
+    assert (error.status, len(error.provider_message)) == (418, 400)
+
+
+@pytest.mark.parametrize("cause", [ConnectionRefusedError(), socket.gaierror(), ssl.SSLError(), ConnectionResetError()])
+def test_the_reason_is_found_however_deep_it_is_wrapped(cause):
+    outer = RuntimeError("All connection attempts failed")
+    outer.__cause__ = OSError("several")
+    outer.__cause__.__cause__ = ExceptionGroup("two", [OSError("x"), cause])
+    assert reason_of(outer) == reason_of(cause) != str(outer)
+    assert not is_final(outer)
+    assert is_final(ssl.SSLCertVerificationError())
+
+
+@pytest.mark.parametrize("module", ["vibe_jupyter.llm.client", "vibe_jupyter.testing"])
+def test_importing_loads_no_http_library(module):
+    code = f"import sys, {module}; print([n for n in ('httpx', 'certifi', 'anyio') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_scripted_model_needs_nothing_but_the_standard_library():
+    code = "import sys, vibe_jupyter.testing; print([n for n in ('pydantic', 'IPython') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
