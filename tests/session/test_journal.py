@@ -189,6 +189,34 @@ def test_a_full_disk_is_told_and_recording_goes_on_once_there_is_space(tmp_path:
     assert read(tmp_path / "s" / "journal.jsonl").dropped == ()
 
 
+FORKED = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.session.conftest import user
+from vibe_jupyter.errors import JournalError
+from vibe_jupyter.session.journal import Journal
+
+journal = Journal.create(Path(sys.argv[1]), session_id="forked")
+if os.fork() == 0:
+    try:
+        asyncio.run(journal.append(user("child")))
+    except JournalError as error:
+        os.write(1, str(error).encode())
+    os._exit(0)
+os.wait()
+asyncio.run(journal.append(user("parent")))
+journal.close()
+"""
+
+
+def test_a_forked_child_is_told_at_once_that_the_journal_is_not_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, str(tmp_path / "s")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("the session is closed. Start a new one.")
+    assert texts(tmp_path / "s" / "journal.jsonl") == ["parent"]
+
+
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
