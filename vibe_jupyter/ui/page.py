@@ -75,7 +75,7 @@ class Page:
 
     def show(self, parts: Iterable[ViewPart]) -> None:
         """Tell every view the whole; what waits is part of it. On the loop."""
-        self._outbox.take()
+        self.drop()
         self._tell({"type": "snapshot", "parts": [asdict(part) for part in parts]})
 
     def patch(self, patches: Iterable[Patch]) -> None:
@@ -85,19 +85,16 @@ class Page:
             loop = asyncio.get_running_loop()
             wait = self._sent_at + PATCH_GAP - loop.time()
             if wait <= 0:
-                self.flush()
+                self._flush()
             else:
-                self._timer = loop.call_later(wait, self.flush)
+                self._timer = loop.call_later(wait, self._flush)
 
-    def flush(self) -> None:
-        """Send now what waits. On the loop."""
+    def drop(self) -> None:
+        """Forget what waits. On the loop."""
+        self._outbox.take()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._outbox:
-            self._messages += 1
-            self._sent_at = asyncio.get_running_loop().time()
-            self._tell({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
 
     def close(self, kept: MimeBundle) -> None:
         """Put the kept form in the place of the view. Main thread."""
@@ -106,6 +103,13 @@ class Page:
             view.on_msg(self._take, remove=True)
             update_display(kept, raw=True, display_id=self._display_id)
             run_view.discard(view)
+
+    def _flush(self) -> None:
+        patches = self._outbox.take()
+        self.drop()
+        self._messages += 1
+        self._sent_at = asyncio.get_running_loop().time()
+        self._tell({"type": "patches", "seq": self._messages, "patches": patches})
 
     def _tell(self, message: object) -> None:
         view = self._view

@@ -44,11 +44,11 @@ class WidgetFrontEnd:
         self._page.attach(asyncio.get_running_loop())
         self._count(event)
         patches = self._transcript.apply(event)
-        if self.alive:
-            self._page.patch(patches)
         if isinstance(event, RunFinished):
             self._send = None
-            self._page.flush()
+            self._page.drop()  # the kept form takes the place of the view right away
+        elif self.alive:
+            self._page.patch(patches)
 
     def close(self) -> MimeBundle:
         """Leave the kept form in the place of the view. Main thread."""

@@ -8,6 +8,7 @@ import type { RenderProps } from "@anywidget/types";
 
 import { Clock } from "./clock";
 import { Controls } from "./controls";
+import { FocusKeeper } from "./focus";
 import type { FromKernel, ToKernel } from "./messages";
 import { View } from "./view";
 
@@ -22,6 +23,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     model.send(message);
   };
   const view = new View(root);
+  const focus = new FocusKeeper(root);
   const clock = new Clock(root);
   const controls = new Controls(root, (command) => {
     tell({ type: "command", command });
@@ -48,6 +50,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     clock.stop();
     controls.dispose();
     root.remove();
+    focus.release();
   };
 }
 

@@ -18,15 +18,15 @@ export class View {
         this.#remove(id);
       }
     }
+    let next = this.#root.firstElementChild;
     for (const part of parts) {
       const wrapper = this.#wrapper(part.id);
       fill(wrapper, part.kind, part.html);
       if (part.kind === "tail") {
         wrapper.firstElementChild?.replaceChildren(part.text);
       }
-      if (this.#root.lastElementChild !== wrapper) {
-        this.#root.append(wrapper);
-      }
+      this.#place(wrapper, next);
+      next = wrapper.nextElementSibling;
     }
   }
 
@@ -44,11 +44,18 @@ export class View {
     const isNew = !this.#parts.has(id);
     const wrapper = this.#wrapper(id);
     fill(wrapper, kind, html);
-    const follower = this.#parts.get(before ?? "foot");
     if (id === "foot") {
-      this.#root.append(wrapper);
+      this.#place(wrapper, null);
     } else if (isNew || before !== undefined) {
-      this.#root.insertBefore(wrapper, follower ?? null);
+      this.#place(wrapper, this.#parts.get(before ?? "foot") ?? null);
+    }
+  }
+
+  /** Put it in front of another one. Moving an element would take the focus from it, so only if it must. */
+  #place(wrapper: Element, follower: Element | null): void {
+    const stands = wrapper.parentElement === this.#root;
+    if (wrapper !== follower && !(stands && wrapper.nextElementSibling === follower)) {
+      this.#root.insertBefore(wrapper, follower);
     }
   }
 
