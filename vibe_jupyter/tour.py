@@ -113,8 +113,13 @@ def _last_code(request: ModelRequest) -> str:
 
 
 def _columns(result: str) -> list[tuple[str, str, int]]:
-    """Name, type and number of different values of each column; 0 where the result does not say."""
-    return []
+    """Name, type and number of different values of each column; 0 where the result names only some of them."""
+    table = result.partition("column | type | nulls | values\n")[2].partition("\nfirst ")[0]
+    rows = [line.split(" | ", 3) for line in table.splitlines()]
+    return [
+        (name, kind, 0 if "…" in values else values.count(", ") + 1)
+        for name, kind, _, values in (row for row in rows if len(row) == 4)
+    ]
 
 
 def _code(frame: str, groups: str, measurements: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ its like and nowhere else, so that a view may insert it as it is.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 
 PartKind = Literal["prose", "tail", "step", "card", "notice", "error", "foot"]
 
@@ -30,7 +30,7 @@ class Patch(TypedDict, total=False):
     (absent: in front of the foot). ``{"id", "append"}`` adds plain text to a tail. ``{"id", "remove": true}`` removes.
     """
 
-    id: str
+    id: Required[str]
     kind: PartKind
     html: str
     append: str
