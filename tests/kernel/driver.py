@@ -14,7 +14,7 @@ from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult
 
-WAIT = 15.0  # seconds
+WAIT = 6.0  # seconds
 shell = get_ipython()
 pump = Pump(shell)
 pump.install()
@@ -29,13 +29,16 @@ clicks: list[Any] = []
 click_threads: list[str] = []
 
 
-@comm.on_msg
-def _clicked(message: dict[str, Any]) -> None:
+def on_click(message: dict[str, Any]) -> None:
     clicks.append(message["content"]["data"])
     click_threads.append(threading.current_thread().name)
 
 
+comm.on_msg(on_click)
+
+
 def forget() -> None:
+    comm.on_msg(on_click)
     clicks.clear()
     click_threads.clear()
     pump.on_execute = None

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 INTERRUPT_GRACE: Final = 2.0
 """Seconds a run has after an interrupt to answer its open calls."""
+START_GRACE: Final = 2.0
+"""Seconds that work may wait for a cell to begin serving: a run is started just before."""
 _WAIT: Final = 0.020
 """Seconds between two looks for work; a shell message ends the wait at once."""
 _OVER: Final = "The cell that would do this is over. Start a new run."
@@ -52,10 +54,11 @@ class Foreground:
         """
         item = _Item(function)
         with self._lock:
-            if not self._serving:
-                raise NotebookError(_OVER)
             self._items.append(item)
-            self._arrived.set()
+            early = not self._serving
+        self._arrived.set()
+        if early:
+            asyncio.get_running_loop().call_later(START_GRACE, self._expire, item)
         return await asyncio.wrap_future(item.done)
 
     def serve(self, until: "concurrent.futures.Future[Any]", *, interrupt: Callable[[], None]) -> bool:
@@ -92,6 +95,13 @@ class Foreground:
             left, self._items = self._items, deque()
         for item in left:
             item.fail(NotebookError(_OVER))
+
+    def _expire(self, item: "_Item[Any]") -> None:
+        with self._lock:
+            if self._serving or item not in self._items:
+                return
+            self._items.remove(item)
+        item.fail(NotebookError(_OVER))
 
     def _loop(self, until: "concurrent.futures.Future[Any]", interrupt: Callable[[], None]) -> None:
         until.add_done_callback(lambda _: self._arrived.set())

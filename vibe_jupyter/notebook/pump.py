@@ -22,6 +22,8 @@ from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.notebook.shell import Frames, Kernel, Message, Receive, Stream
 
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
+_ORDER: Final = "_vibe_jupyter_order"
+"""Attribute of the shell stream."""
 _NEEDED: Final = (
     "session.feed_identities",
     "session.deserialize",
@@ -57,7 +59,7 @@ class Pump:
     def __init__(self, shell: object) -> None:
         self._kernel, self._stream = _probe(shell)
         self._pass_on: Receive = _callback(self._stream)
-        self._in_order = asyncio.Lock()
+        self._in_order = _order_of(self._stream)
         self._holds = False
         self._installed = False
         self._serving = False
@@ -79,8 +81,6 @@ class Pump:
         current = _callback(self._stream)
         earlier = cast(object, getattr(current, "__self__", None))
         if _is_pump(earlier):
-            # The order of what already waits must outlive the pump that made it wait.
-            self._in_order = earlier._in_order
             earlier.uninstall()
         self._pass_on = _callback(self._stream)
         self._stream.on_recv(self._receive, copy=False)
@@ -243,6 +243,15 @@ def _is_pump(owner: object) -> TypeGuard[Pump]:
 
 def _callback(stream: Stream) -> Receive:
     return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, probed above)
+
+
+def _order_of(stream: Stream) -> asyncio.Lock:
+    """One lock for all pumps this stream ever has: what waits in it must outlive the pump that made it wait."""
+    order = getattr(stream, _ORDER, None)
+    if not isinstance(order, asyncio.Lock):
+        order = asyncio.Lock()
+        setattr(stream, _ORDER, order)
+    return order
 
 
 def _running_task() -> "asyncio.Task[Any] | None":
