@@ -1,5 +1,6 @@
 """One server and one browser for all tests here, one page a test."""
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 
@@ -36,12 +37,34 @@ def server(own_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
+@pytest.fixture(scope="session")
+def server_without_widget(own_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """JupyterLab whose pages do not have the widget's code, as when it runs in an environment of its own."""
+    with lab_server(tmp_path_factory.mktemp("bare"), disabled=("anywidget",)) as running:
+        yield running
+
+
 @pytest.fixture
 def lab(browser: Browser, server: LabServer) -> Iterator[Lab]:
     """A fresh page. Errors in its console fail the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    lab = Lab(context.new_page(), server)
-    yield lab
-    context.close()
-    server.end_kernels()
+    with _opened(browser, server) as lab:
+        yield lab
     assert lab.complaints == []
+
+
+@pytest.fixture
+def lab_without_widget(browser: Browser, server_without_widget: LabServer) -> Iterator[Lab]:
+    """A fresh page that cannot draw the live view, and complains of it."""
+    with _opened(browser, server_without_widget) as lab:
+        yield lab
+    assert [one for one in lab.complaints if "module anywidget" not in one] == []
+
+
+@contextlib.contextmanager
+def _opened(browser: Browser, server: LabServer) -> Iterator[Lab]:
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    try:
+        yield Lab(context.new_page(), server)
+    finally:
+        context.close()
+        server.end_kernels()

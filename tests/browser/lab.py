@@ -111,9 +111,12 @@ class Lab:
             arg=json.dumps(name == "light"),
         )
 
-    def save(self) -> None:
-        """Write the notebook to disk."""
-        self.page.evaluate(f"() => {_PANEL}.context.save()")
+    def save(self) -> Path:
+        """Write the notebook to disk, and say where."""
+        name: str = self.page.evaluate(
+            f"async () => {{ const panel = {_PANEL}; await panel.context.save(); return panel.context.path; }}"
+        )
+        return self.server.folder / name
 
     def picture(self, place: Locator, name: str) -> None:
         """Keep a picture for people to look at."""

@@ -1,0 +1,238 @@
+"""The main path as a person walks it: a wish in a cell, a card in its output, a click while the cell runs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab
+from vibe_jupyter.testing import Answer, ScriptedModel, answer, call, hold, say
+from vibe_jupyter.ui.handover import ALIVE_GRACE
+
+pytestmark = pytest.mark.browser
+
+LOAD, VIBE, NEXT = 0, 1, 2
+PROMPT_BACK = 2.0
+"""Seconds an interrupt may take."""
+PAGE_LAG = 3.0
+"""Seconds a loaded test machine may add to what the page shows."""
+SLOW = "import time\nfor second in range(60):\n    print(second, flush=True)\n    time.sleep(1)"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """A model that says what a test tells it to."""
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def ask(lab: Lab, model: ScriptedModel, prompt: str, *, after: str = "print('next:', 6 * 7)") -> Locator:
+    """Open a notebook, run the prompt with a cell queued behind it; returns the live view."""
+    lab.open("%load_ext vibe_jupyter\npenguins = 344", f"%%vibe --model scripted@{model.url}\n{prompt}", after)
+    lab.run(LOAD, VIBE, NEXT)
+    return lab.output(VIBE).locator(".vibe-run")
+
+
+def run_code(code: str, **rest: Any) -> Answer:
+    """The model asks to run code."""
+    return answer(calls=[call("run_code", code=code, **rest)])
+
+
+def card(view: Locator) -> Locator:
+    """The one card."""
+    return view.get_by_role("group", name="Approval: Run code")
+
+
+def kept(lab: Lab) -> str:
+    """The HTML the run left in the notebook, once it is over and the queued cell has run."""
+    lab.wait_for_count_above(NEXT, None)
+    (output,) = [output for output in lab.outputs(VIBE) if "text/html" in output.get("data", {})]
+    assert "application/vnd.jupyter.widget-view+json" not in output["data"]
+    return "".join(output["data"]["text/html"])
+
+
+@pytest.mark.requirement("project.kernel.hosted", "ui.stream.text", "ui.static.kept", "ui.footer.usage")
+def test_an_answer_streams_into_the_output_and_stays_there(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    model.will_reply(hold(go_on, "There are **344**", " penguins.\n\n- Adelie\n- Gentoo"))
+    view = ask(lab, model, "How many?\nSay it in words.")
+    expect(view.get_by_text("There are **344**")).to_be_visible()
+    expect(view.get_by_text("Working")).to_be_visible()
+    go_on.set()
+    html = kept(lab)
+    assert "<strong>344</strong>" in html
+    assert "<li>Gentoo</li>" in html
+    assert "scripted" in html
+    assert "<script" not in html
+    assert "<button" not in html
+    assert model.requests[0].last_user_text.endswith("How many?\nSay it in words.")
+    assert lab.output(NEXT).inner_text() == "next: 42"
+
+
+@pytest.mark.requirement(
+    "project.approval.inline", "project.kernel.shared-namespace", "permission.approve.once", "ui.stream.tool-cards"
+)
+def test_a_click_while_the_cell_runs_lets_the_code_run(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("double = penguins * 2\ndouble", keep=True, reason="double it"), "It is 688.")
+    view = ask(lab, model, "Double the penguins.", after="print('next:', double)")
+    expect(card(view)).to_contain_text("double it")
+    lab.picture(lab.cell(VIBE), "vibe-approval-light")
+    lab.theme("dark")
+    lab.picture(lab.cell(VIBE), "vibe-approval-dark")
+    lab.theme("light")
+    card(view).get_by_role("button", name="Allow once").click()
+    html = kept(lab)
+    assert "688" in model.requests[1].tool_results[0]
+    assert "It is 688." in html
+    expect(lab.cell(VIBE)).to_be_focused()
+    assert "double = penguins" in lab.output(VIBE).locator("details").first.evaluate("node => node.textContent")
+    assert lab.output(NEXT).inner_text() == "next: 688"
+    lab.picture(lab.cell(VIBE), "vibe-done-light")
+    lab.theme("dark")
+    lab.picture(lab.cell(VIBE), "vibe-done-dark")
+    lab.theme("light")
+
+
+@pytest.mark.requirement("ui.approval.choices", "permission.approve.deny")
+def test_a_denial_tells_the_model_why_and_the_run_goes_on(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("import shutil"), "As you wish.")
+    view = ask(lab, model, "Tidy up.", after="print('shutil' in dir())")
+    card(view).get_by_role("button", name="Deny…").click()
+    lab.page.keyboard.type("use the median")
+    lab.page.keyboard.press("Enter")
+    assert "As you wish." in kept(lab)
+    (result,) = model.requests[1].tool_results
+    assert "use the median" in result
+    assert lab.output(NEXT).inner_text() == "False"
+
+
+@pytest.mark.requirement("notebook.run_code.approval", "ui.approval.whole")
+def test_the_edited_code_is_what_runs(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("answer = 1", keep=True), "Done.")
+    view = ask(lab, model, "Set it.", after="print(answer)")
+    card(view).get_by_role("button", name="Edit").click()
+    lab.page.keyboard.press("ControlOrMeta+A")
+    lab.page.keyboard.type("answer = 41 + 1")
+    card(view).get_by_role("button", name="Allow once (edited)").click()
+    assert "41 + 1" in kept(lab)
+    assert lab.output(NEXT).inner_text() == "42"
+
+
+@pytest.mark.requirement("permission.approve.session", "ui.approval.choices")
+def test_allowing_for_the_session_asks_no_more(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("a = 1", keep=True), run_code("b = a + 1", keep=True), "Two.")
+    view = ask(lab, model, "Count.", after="print(b)")
+    card(view).get_by_role("button", name="Allow for this session").click()
+    assert "Two." in kept(lab)
+    assert lab.output(NEXT).inner_text() == "2"
+
+
+@pytest.mark.requirement("ui.approval.focus")
+def test_someone_typing_elsewhere_approves_nothing(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("ran = True", keep=True), "Done.")
+    view = ask(lab, model, "Do it.", after="print(ran)")
+    editor = lab.cell(NEXT).locator(".cm-content")
+    editor.click()
+    lab.page.keyboard.type("# a")
+    card(view).wait_for()
+    lab.page.keyboard.press("Enter")
+    lab.page.keyboard.press("e")
+    expect(editor).to_be_focused()
+    assert len(model.requests) == 1
+    card(view).focus()
+    lab.page.keyboard.press("Enter")
+    assert "Done." in kept(lab)
+
+
+@pytest.mark.requirement("ui.stop.button", "magics.interrupt.prompt-back")
+def test_stop_ends_a_run_while_the_model_speaks(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(hold(threading.Event(), "Let me think about it"))
+    view = ask(lab, model, "Think.")
+    expect(view.get_by_text("Let me think about it")).to_be_visible()
+    pressed = time.monotonic()
+    view.get_by_role("button", name="Stop").click()
+    html = kept(lab)
+    assert time.monotonic() - pressed < PROMPT_BACK + PAGE_LAG
+    assert "Let me think about it" in html
+    assert lab.output(NEXT).inner_text() == "next: 42"
+
+
+@pytest.mark.requirement("ui.stop.button")
+def test_stop_ends_a_run_that_waits_for_an_approval(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("ran = True", keep=True))
+    view = ask(lab, model, "Do it.", after="print('ran' in dir())")
+    card(view).wait_for()
+    view.get_by_role("button", name="Stop").click()
+    kept(lab)
+    assert lab.output(NEXT).inner_text() == "False"
+    assert len(model.requests) == 1
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+@pytest.mark.parametrize("moment", ["streaming", "approval", "code"])
+def test_the_interrupt_button_ends_a_run(lab: Lab, model: ScriptedModel, moment: str) -> None:
+    model.will_reply(hold(threading.Event(), "Thinking") if moment == "streaming" else run_code(SLOW))
+    view = ask(lab, model, "Take your time.")
+    if moment == "streaming":
+        expect(view.get_by_text("Thinking")).to_be_visible()
+    else:
+        card(view).wait_for()
+    if moment == "code":
+        card(view).get_by_role("button", name="Allow once").click()
+        expect(view.locator('.vibe-step[data-outcome="running"]')).to_be_visible()
+    pressed = time.monotonic()
+    lab.interrupt()
+    kept(lab)
+    assert time.monotonic() - pressed < PROMPT_BACK + PAGE_LAG
+    assert lab.output(NEXT).inner_text() == "next: 42"
+
+
+@pytest.mark.requirement("ui.stop.button")
+def test_stop_names_the_interrupt_button_while_code_blocks_the_kernel(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code(SLOW))
+    view = ask(lab, model, "Take your time.")
+    card(view).get_by_role("button", name="Allow once").click()
+    expect(view.locator('.vibe-step[data-outcome="running"]')).to_be_visible()
+    view.get_by_role("button", name="Stop").click()
+    expect(view.get_by_text("Code is running: press ■ in the toolbar to interrupt it")).to_be_visible()
+    lab.picture(lab.cell(VIBE), "vibe-stopping")
+    lab.interrupt()
+    kept(lab)
+
+
+@pytest.mark.requirement("ui.static.kept")
+def test_what_is_kept_is_there_after_opening_the_notebook_again(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("1 + 1"), say("It is **two**."))
+    view = ask(lab, model, "Count.")
+    card(view).get_by_role("button", name="Allow once").click()
+    kept(lab)
+    path = lab.save()
+    lab.server.end_kernels()
+    lab.show(path)
+    output = lab.output(VIBE)
+    expect(output.get_by_text("two")).to_be_visible()
+    expect(output.get_by_role("button")).to_have_count(0)
+    output.locator("summary").first.click()
+    expect(output.get_by_text("1 + 1").first).to_be_visible()
+
+
+@pytest.mark.requirement("magics.headless.no-widget")
+def test_where_no_page_draws_the_view_a_text_prompt_asks(lab_without_widget: Lab, model: ScriptedModel) -> None:
+    lab = lab_without_widget
+    model.will_reply(run_code("double = penguins * 2\ndouble", keep=True), "It is 688.")
+    ask(lab, model, "Double the penguins.", after="print('next:', double)")
+    model.wait_for_request(1)
+    asked = time.monotonic()
+    box = lab.output(VIBE).locator("input.jp-Stdin-input")
+    box.wait_for()
+    assert time.monotonic() - asked < ALIVE_GRACE + PAGE_LAG
+    expect(lab.output(VIBE)).to_contain_text("double = penguins * 2")
+    lab.picture(lab.cell(VIBE), "vibe-text-prompt")
+    box.fill("a")
+    box.press("Enter")
+    assert "It is 688." in kept(lab)
+    assert lab.output(NEXT).inner_text() == "next: 688"
+    lab.picture(lab.cell(VIBE), "vibe-text-prompt-done")
