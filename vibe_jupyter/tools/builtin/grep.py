@@ -1,0 +1,100 @@
+"""The tool `grep`: lines of the project's files that match a regular expression."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.search.engine import search
+from vibe_jupyter.tools.search.query import OWN_IGNORE_FILE, Found, Query
+from vibe_jupyter.tools.truncate import head_and_tail
+from vibe_jupyter.tools.workspace import Located, Workspace
+
+DEFAULT_MATCHES: Final = 100
+"""Matching lines given back where the model names no number."""
+
+
+class GrepArgs(BaseModel):
+    """What to search for, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: str = Field(min_length=1, max_length=10_000, description="Regular expression, matched line by line.")
+    path: str = Field(default=".", min_length=1, description="Folder or file; relative to the project folder.")
+    max_matches: int | None = Field(default=None, ge=1, description=f"Default: {DEFAULT_MATCHES}.")
+    use_default_ignore: bool = Field(
+        default=True, description="False also searches hidden, ignored and generated files."
+    )
+
+
+class Grep:
+    """Searches by ripgrep, or the same way in Python; never shows files that hold secrets unless they are named."""
+
+    name = "grep"
+    description = (
+        "Search files for a regular expression; gives path:line:text. A pattern in lower case matches any case. "
+        "Ignored, hidden and binary files are skipped. Use it to find where something is defined or used, then "
+        "read_file around it."
+    )
+    level: Level = "always"
+    arguments = GrepArgs
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def headline(self, args: GrepArgs) -> Headline:
+        note = "" if args.path == "." else f"in {args.path}"
+        return Headline(verb="Searched for", doing="Searching for", asking="Search for", target=args.pattern, note=note)
+
+    def preview(self, args: GrepArgs) -> Preview:
+        return Preview(kind="text", text=f"Search {args.path} for {args.pattern} and send the lines to the model.")
+
+    def touches(self, args: GrepArgs) -> Sequence[Resource]:
+        return (Resource(kind="path", value=args.path, access="read"),)
+
+    async def run(self, args: GrepArgs, context: ToolContext) -> ToolResult:
+        located = self._workspace.resolve(args.path)
+        self._workspace.require(located, "regular", "directory")
+        found = await search(self._query(args, located), self._workspace.root, args.max_matches or DEFAULT_MATCHES)
+        return _result(found)
+
+    def _query(self, args: GrepArgs, located: Located) -> Query:
+        own = self._workspace.root / OWN_IGNORE_FILE
+        return Query(
+            pattern=args.pattern,
+            target=_target(located),
+            use_default_ignore=args.use_default_ignore,
+            own_ignore_file=str(own) if own.is_file() else "",
+        )
+
+
+def _target(located: Located) -> str:
+    if not located.inside:
+        return str(located.path)
+    return "./" if located.shown == "." else f"./{located.shown}"
+
+
+def _result(found: Found) -> ToolResult:
+    count = len(found.matches)
+    matches = "\n".join(f"{match.path}:{match.line}:{match.text}" for match in found.matches)
+    fields = [f"match_count: {count}", f"was_truncated: {'true' if found.was_truncated else 'false'}"]
+    if found.was_truncated:
+        fields.append("note: there are more matches; narrow the pattern or the path, or raise max_matches")
+    text = "\n".join([*fields, "matches:", matches]) if count else "\n".join(fields)
+    return ToolResult(
+        parts=(TextPart(text=text),),
+        summary=_summary(found),
+        display={"text/plain": head_and_tail(matches)} if count else {},
+        details={"match_count": count, "was_truncated": found.was_truncated},
+    )
+
+
+def _summary(found: Found) -> str:
+    count = len(found.matches)
+    if not count:
+        return "no matches"
+    files = len({match.path for match in found.matches})
+    lines = f"first {count} matches" if found.was_truncated else f"{count} match{'es' * (count != 1)}"
+    return f"{lines} in {files} file{'s' * (files != 1)}"

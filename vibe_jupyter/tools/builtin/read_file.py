@@ -1,0 +1,124 @@
+"""The tool `read_file`: lines of a text file, or the cells of a notebook file."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.notebook_text import notebook_lines
+from vibe_jupyter.tools.text_file import LONG_LINE, PAGE_LIMIT, Page, TextLines, encoding_of, kind_of, page
+from vibe_jupyter.tools.truncate import head_and_tail
+from vibe_jupyter.tools.workspace import Located, Workspace
+
+_NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
+
+
+class ReadFileArgs(BaseModel):
+    """Which lines of which file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str = Field(min_length=1, description="File to read; relative paths start at the project folder.")
+    offset: int = Field(default=0, ge=0, description="First line to read, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, description="Most lines to read. Default: as many as fit.")
+
+
+class ReadFile:
+    """Reads text, bounded in size; opens exactly the file that was judged."""
+
+    name = "read_file"
+    description = (
+        "Read a text file, or the cells of an .ipynb file. Long files come in pages: was_truncated and a note say how "
+        "to go on with offset (0-based line) and limit. Use grep to find the place first, and run_code for data files."
+    )
+    level: Level = "always"
+    arguments = ReadFileArgs
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def headline(self, args: ReadFileArgs) -> Headline:
+        note = _lines_wanted(args) if args.offset or args.limit else ""
+        return Headline(verb="Read", doing="Reading", asking="Read", target=args.path, note=note)
+
+    def preview(self, args: ReadFileArgs) -> Preview:
+        return Preview(kind="text", text=f"Read {args.path}, {_lines_wanted(args)}, and send it to the model.")
+
+    def touches(self, args: ReadFileArgs) -> Sequence[Resource]:
+        return (Resource(kind="path", value=args.path, access="read"),)
+
+    async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
+        return await asyncio.to_thread(self._read, args, context)
+
+    def _read(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
+        located = self._workspace.resolve(args.path)
+        with self._workspace.open_read(located) as file:
+            found = _page_of(file, located, args, context)
+        return _result(located, found)
+
+
+def _page_of(file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> Page:
+    cells = notebook_lines(file) if located.path.suffix == ".ipynb" else None
+    if cells is not None:
+        return _with_notes(page(cells, args.offset, args.limit), (_NOTEBOOK_NOTE,))
+    encoding = encoding_of(file)
+    if encoding is None:
+        raise ToolError(f"{args.path!r} is {kind_of(file)}, not text. Load it with run_code.")
+    lines = TextLines(file, encoding, context.cancelled)
+    found = page(iter(lines), args.offset, args.limit)
+    return _with_notes(found, lines.notes)
+
+
+def _with_notes(found: Page, notes: tuple[str, ...]) -> Page:
+    return Page(found.lines, found.offset, found.end, found.is_cut, found.total, notes + tuple(_advice(found)))
+
+
+def _advice(found: Page) -> Iterator[str]:
+    read = len(found.lines)
+    if found.end and not found.total:
+        yield "the file is empty"
+    elif found.end and not read:
+        lines = "1 line" if found.total == 1 else f"{found.total:,} lines"
+        yield f"offset {found.offset:,} is behind the last line; the file has {lines}"
+    if not found.end:
+        size = f" a result holds {PAGE_LIMIT:,} bytes;" if found.is_cut else ""
+        yield f"more lines follow;{size} go on with offset={found.offset + read}"
+    if any(len(line) > LONG_LINE for line in found.lines):
+        yield f"lines longer than {LONG_LINE:,} characters were cut"
+
+
+def _result(located: Located, found: Page) -> ToolResult:
+    read = len(found.lines)
+    fields = [
+        f"path: {located.shown}",
+        f"lines_read: {read}",
+        f"was_truncated: {'true' if found.is_cut else 'false'}",
+        *(f"note: {note}" for note in found.notes),
+    ]
+    content = "\n".join(found.lines)
+    text = "\n".join([*fields, "content:", content]) if read else "\n".join(fields)
+    return ToolResult(
+        parts=(TextPart(text=text),),
+        summary=_summary(found),
+        display={"text/plain": head_and_tail(content)} if read else {},
+        details={"path": located.shown, "lines_read": read, "was_truncated": found.is_cut},
+    )
+
+
+def _summary(found: Page) -> str:
+    read = len(found.lines)
+    if not read:
+        return "empty" if not found.total else "behind the last line"
+    if found.offset == 0 and found.end:
+        return "1 line" if read == 1 else f"{read:,} lines"
+    return f"lines {found.offset + 1:,} to {found.offset + read:,}"
+
+
+def _lines_wanted(args: ReadFileArgs) -> str:
+    if args.limit is None:
+        return f"from line {args.offset + 1:,}" if args.offset else "all lines"
+    return f"lines {args.offset + 1:,} to {args.offset + args.limit:,}"

@@ -1,0 +1,171 @@
+"""Runs a search in a child process, reads its matches within bounds, and ends it when enough was read."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import re
+import shutil
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pathspec
+
+import vibe_jupyter
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.search.query import Found, Match, Query
+from vibe_jupyter.tools.search.ripgrep import ripgrep_command
+
+OUTPUT_LIMIT: Final = 64_000
+"""Bytes of all matching lines together."""
+TIME_LIMIT: Final = 60.0
+"""Seconds for one search."""
+TEXT_LIMIT: Final = 500
+"""Bytes of a matching line that are shown, around the match."""
+_BEFORE_MATCH: Final = 100
+"""Bytes shown before a match that lies far into a long line."""
+_CHUNK: Final = 65_536
+"""Bytes read from the child at a time."""
+_LINE_LIMIT: Final = 1_048_576
+"""Bytes of one line kept; the rest of a longer one is dropped."""
+_STDERR_LIMIT: Final = 2_000
+"""Characters of an engine's complaint."""
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP")
+_WRONG_PATTERN: Final = 2
+
+
+async def search(query: Query, folder: Path, max_matches: int) -> Found:
+    """Up to `max_matches` matching lines, by ripgrep where it is installed and understands the pattern.
+
+    Raises:
+        ToolError: the pattern is wrong, or the search took too long.
+    """
+    program = shutil.which("rg")
+    if program is not None:
+        command = ripgrep_command(program, query)
+        found = await _run(command, b"", folder, max_matches)
+        if isinstance(found, Found):
+            return found
+        # Look-around and back-references are known to Python alone.
+        if not _is_python_pattern(query.pattern):
+            raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+    given = json.dumps(dataclasses.asdict(query)).encode()
+    found = await _run(_worker_command(), given, folder, max_matches)
+    if isinstance(found, Found):
+        return found
+    raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+
+
+def _is_python_pattern(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _worker_command() -> Sequence[str]:
+    if not sys.executable:
+        raise ToolError("Searching needs ripgrep (rg) here. Ask the person to install it.")
+    return (sys.executable, "-P", "-X", "utf8", "-m", "vibe_jupyter.tools.search.worker")
+
+
+def _environment() -> Mapping[str, str]:
+    """No keys; and the packages from where this process has them, wherever that is."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    homes = dict.fromkeys(str(Path(module.__path__[0]).parent) for module in (vibe_jupyter, pathspec))
+    return {**passed, "PYTHONPATH": os.pathsep.join(homes), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+async def _run(command: Sequence[str], given: bytes, folder: Path, max_matches: int) -> Found | str:
+    """The matches, or the engine's complaint about the pattern."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, env=_environment()
+    )
+    try:
+        async with asyncio.timeout(TIME_LIMIT):
+            return await _converse(process, given, max_matches)
+    except TimeoutError:
+        raise ToolError(
+            f"The search took longer than {TIME_LIMIT:.0f} seconds and was ended. Narrow path or simplify pattern."
+        ) from None
+    finally:
+        await asyncio.shield(_end(process))
+
+
+async def _converse(process: Process, given: bytes, max_matches: int) -> Found | str:
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(given)
+    process.stdin.close()
+    found = await _collect(process, max_matches)
+    if found.was_truncated:
+        return found
+    # Read after the matches: both engines say a few lines at the most, which the pipe holds.
+    said = (await process.stderr.read()).decode("utf-8", "replace").strip()
+    return said[:_STDERR_LIMIT] if await process.wait() == _WRONG_PATTERN and said else found
+
+
+async def _collect(process: Process, max_matches: int) -> Found:
+    matches: list[Match] = []
+    room = OUTPUT_LIMIT
+    async for line in _lines(process):
+        match = _match(line)
+        if match is None:
+            continue
+        room -= len(f"{match.path}:{match.line}:{match.text}\n".encode("utf-8", "replace"))
+        if len(matches) == max_matches or room < 0:
+            return Found(tuple(matches), was_truncated=True)
+        matches.append(match)
+    return Found(tuple(matches), was_truncated=False)
+
+
+async def _lines(process: Process) -> AsyncIterator[bytes]:
+    assert process.stdout is not None
+    rest = b""
+    while chunk := await process.stdout.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        rest = rest[:_LINE_LIMIT]
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+def _match(line: bytes) -> Match | None:
+    """One line of an engine; None for its remarks, which name no place."""
+    path, mark, place = line.partition(b"\0")
+    number, _, after = place.partition(b":")
+    column, _, text = after.partition(b":")
+    if not mark or not number.isdigit() or not column.isdigit():
+        return None
+    shown = (
+        os.fsdecode(path).removeprefix(f".{os.sep}").encode("unicode_escape" if b"\n" in path else "utf-8", "replace")
+    )
+    return Match(shown.decode(), int(number), _shown(text.removesuffix(b"\r"), int(column) - 1))
+
+
+def _shown(text: bytes, column: int) -> str:
+    if len(text) <= TEXT_LIMIT:
+        return _text(text)
+    start = max(0, column - _BEFORE_MATCH) if column > TEXT_LIMIT - _BEFORE_MATCH else 0
+    window = text[start : start + TEXT_LIMIT].decode("utf-8", "ignore")
+    return f"{'…' if start else ''}{window}{'…' if start + TEXT_LIMIT < len(text) else ''}"
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    # What is left in the pipes is read, so that they are closed.
+    await asyncio.gather(*(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None))
+    await process.wait()

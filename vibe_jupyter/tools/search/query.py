@@ -1,0 +1,61 @@
+"""What is searched for, where, and what is left out unless it is named."""
+
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT_FOLDERS: Final = (
+    ".venv",
+    "venv",
+    ".env",
+    "env",
+    "node_modules",
+    ".git",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".ipynb_checkpoints",
+    ".tox",
+    ".nox",
+    "htmlcov",
+    "dist",
+    "build",
+    ".idea",
+    ".vscode",
+)
+"""Folders left out by default."""
+DEFAULT_FILES: Final = ("*.egg-info", "*.pyc", "*.pyo", "*.pyd", ".coverage", ".DS_Store", "Thumbs.db")
+"""Glob patterns of names left out by default."""
+OWN_IGNORE_FILE: Final = ".vibeignore"
+"""In the project folder: patterns as in ``.gitignore``."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One search. The engine runs in the project folder."""
+
+    pattern: str
+    target: str
+    """Folder or file: relative to the project folder where it is inside, else absolute; never empty."""
+    use_default_ignore: bool = True
+    """Whether hidden files, ignore files and the default exclusions are heeded."""
+    own_ignore_file: str = ""
+    """Path of `OWN_IGNORE_FILE` where the project has one, else empty."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One matching line."""
+
+    path: str
+    line: int
+    """From 1."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search gave."""
+
+    matches: tuple[Match, ...]
+    was_truncated: bool

@@ -1,0 +1,36 @@
+"""The arguments ripgrep gets. Its own configuration is not read, and no pattern or path can be taken for an option."""
+
+from vibe_jupyter.tools.protected import SECRET_FILES, SECRET_FOLDERS
+from vibe_jupyter.tools.search.query import DEFAULT_FILES, DEFAULT_FOLDERS, Query
+
+_FORM = ("--color=never", "--no-heading", "--with-filename", "--line-number", "--column", "--null")
+# In path order, without memory maps: the same search gives the same lines in the same order.
+_ORDER = ("--sort=path", "--no-mmap")
+_MATCHING = ("--smart-case", "--crlf")
+_IGNORE_FILES = ("--no-require-git", "--no-ignore-global", "--no-ignore-exclude")
+
+
+def ripgrep_command(program: str, query: Query) -> list[str]:
+    """The argument vector for `query`."""
+    secrets = [f"--iglob=!{pattern}" for pattern in (*SECRET_FILES, *SECRET_FOLDERS)]
+    return [
+        program,
+        "--no-config",
+        "--no-messages",
+        *_FORM,
+        *_ORDER,
+        *_MATCHING,
+        *secrets,
+        *(_heeding_ignores(query) if query.use_default_ignore else ("--no-ignore", "--hidden")),
+        "-e",
+        query.pattern,
+        "--",
+        query.target,
+    ]
+
+
+def _heeding_ignores(query: Query) -> list[str]:
+    folders = [f"--glob=!{folder}/" for folder in DEFAULT_FOLDERS]
+    files = [f"--glob=!{pattern}" for pattern in DEFAULT_FILES]
+    own = [f"--ignore-file={query.own_ignore_file}"] if query.own_ignore_file else []
+    return [*_IGNORE_FILES, *folders, *files, *own]

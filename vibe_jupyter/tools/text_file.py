@@ -1,0 +1,145 @@
+"""Text files as numbered lines: any encoding that can be told, any length, bounded memory."""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from vibe_jupyter.tools.truncate import cut_line
+
+PAGE_LIMIT: Final = 64_000
+"""Bytes of text in one page."""
+LONG_LINE: Final = 4_000
+"""Characters of a line that are shown."""
+_SNIFFED: Final = 8_192
+"""First bytes looked at to tell text from other files."""
+_CHUNK: Final = 65_536
+"""Characters of one line read at a time, so that a file of one endless line is never in memory whole."""
+_CANCEL_EVERY: Final = 5_000
+"""Lines between two looks at whether the run was interrupted."""
+
+# Longest marks first: the one of UTF-32 begins with the one of UTF-16.
+_BYTE_ORDER_MARKS: Final = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+)
+_KINDS: Final = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"PAR1", "a Parquet table"),
+    (b"ARROW1", "an Arrow table"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"PK\x03\x04", "a zip archive (also .xlsx, .docx, .npz)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ", "an xz file"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (b"\x7fELF", "a program"),
+    (b"\x80\x04\x95", "a pickle"),
+    (b"\x80\x05\x95", "a pickle"),
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some lines of a text."""
+
+    lines: tuple[str, ...]
+    """Without their ends."""
+    offset: int
+    """Number of the first line, from 0."""
+    end: bool
+    """Whether the text ends with this page."""
+    is_cut: bool
+    """Whether it ended for its size, or a long line was shortened."""
+    total: int
+    """Lines of the whole text when `end`, else lines seen."""
+    notes: tuple[str, ...] = ()
+    """What the reader must know of the decoding."""
+
+
+class TextLines:
+    """The lines of one open file, decoded."""
+
+    def __init__(self, file: BinaryIO, encoding: str, cancelled: Callable[[], bool]) -> None:
+        errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
+        # A lone CR is no line end: line numbers are the same as in a search.
+        self._text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
+        self._encoding = encoding
+        self._cancelled = cancelled
+        self._has_latin = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the lines read so far say of the file's encoding."""
+        if self._has_latin:
+            return ("some lines are not valid UTF-8 and were read as Latin-1",)
+        return (f"decoded from {self._encoding.upper()}",) if self._encoding.startswith(("utf-16", "utf-32")) else ()
+
+    def __iter__(self) -> Iterator[str]:
+        number = 0
+        while piece := self._text.readline(_CHUNK):
+            if number % _CANCEL_EVERY == 0 and self._cancelled():
+                return
+            number += 1
+            yield self._whole_line(piece)
+
+    def _whole_line(self, piece: str) -> str:
+        length, last = len(piece), piece
+        while not last.endswith("\n") and (last := self._text.readline(_CHUNK)):
+            length += len(last)
+        line = self._decoded(piece.removesuffix("\n").removesuffix("\r"))
+        if length == len(piece):
+            return cut_line(line, LONG_LINE)
+        return f"{line[:LONG_LINE]}… ({length - LONG_LINE:,} more characters)"
+
+    def _decoded(self, line: str) -> str:
+        if line.isascii():
+            return line
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            self._has_latin = True
+            return line.encode("utf-8", "surrogateescape").decode("latin-1")
+        return line
+
+
+def encoding_of(file: BinaryIO) -> str | None:
+    """How to decode the file, which is then at its start again; None when it is no text."""
+    head = file.read(_SNIFFED)
+    file.seek(0)
+    marked = next((encoding for mark, encoding in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
+    if marked is not None:
+        return marked
+    is_known = any(head.startswith(magic) for magic, _ in _KINDS)
+    return None if is_known or b"\0" in head else "utf-8"
+
+
+def kind_of(file: BinaryIO) -> str:
+    """What a file that is no text is, by its first bytes; the file is then at its start again."""
+    head = file.read(_SNIFFED)
+    file.seek(0)
+    return next((kind for magic, kind in _KINDS if head.startswith(magic)), "a binary file")
+
+
+def page(lines: Iterator[str], offset: int, limit: int | None) -> Page:
+    """Up to `limit` lines from number `offset`, at most `PAGE_LIMIT` bytes."""
+    shown: list[str] = []
+    room, seen, is_cut = PAGE_LIMIT, 0, False
+    for line in lines:
+        seen += 1
+        if seen <= offset:
+            continue
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0 or len(shown) == limit:
+            return Page(tuple(shown), offset, end=False, is_cut=is_cut or room < 0, total=seen)
+        is_cut = is_cut or len(line) > LONG_LINE
+        shown.append(line)
+    return Page(tuple(shown), offset, end=True, is_cut=is_cut, total=seen)
