@@ -190,6 +190,12 @@ async def test_an_error_in_a_stream_is_readable_and_keeps_the_text(event):
     assert "boom" in str(error)
 
 
+def test_what_came_in_the_broken_event_itself_is_shown_and_kept():
+    deltas, result, partial = read([chunk({"content": "Hi"}, "error")])
+    assert isinstance(result, Broken)
+    assert (result.kind, shown(deltas)[0], partial) == ("provider", "Hi", "Hi")
+
+
 @pytest.mark.parametrize("body", [{"error": {"message": "boom"}}, {"detail": "boom"}, {"message": "boom"}, ["boom"]])
 def test_a_json_body_that_is_no_answer_is_an_error_in_its_own_words(body):
     broken = wrong(json.dumps(body).encode(), content_type="application/json")

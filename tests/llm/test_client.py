@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.support import Waits, ask, client, failure_of, message_of, request, retries, shown
+from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.protocol import TextDelta
 from vibe_jupyter.testing import ScriptedModel, hold, raw, say, status
@@ -224,6 +225,26 @@ async def test_a_complete_answer_does_not_wait_for_a_server_that_forgets_to_end(
     async with answering(head(), HELLO + STOP, end=False) as url:
         assert (await asyncio.wait_for(message_of(asker, request(url)), 10)).text == "Hello"
         await asker.close()
+
+
+async def test_a_complete_answer_does_not_wait_for_keep_alive_signs_to_end():
+    asker = client(limits=Limits(tail=0.2))
+    with ScriptedModel([raw([HELLO, STOP, *[b": ping\n\n"] * 10_000], delay_between=0.02)]) as model:
+        assert (await asyncio.wait_for(message_of(asker, request(model.url)), 10)).text == "Hello"
+        await asker.close()
+
+
+async def test_closing_the_client_in_the_middle_of_an_answer_ends_it_with_a_model_error():
+    asker = client()
+    with ScriptedModel([hold(threading.Event(), "One moment")]) as model:
+        items = asker.answer(request(model.url))
+        assert isinstance(await anext(items), TextDelta)
+        assert isinstance(await anext(items), TextDelta)
+        waiting = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        await asker.close()
+        with pytest.raises(ModelError):
+            await asyncio.wait_for(waiting, 10)
 
 
 async def test_a_stream_that_stalls_is_ended_and_its_text_kept():

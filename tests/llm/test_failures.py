@@ -1,5 +1,6 @@
 """What a person reads when a model server fails."""
 
+import re
 import socket
 import ssl
 import subprocess
@@ -87,6 +88,16 @@ async def test_an_unknown_model_is_named_with_the_address():
     assert "'scripted'" in str(error)
     assert f"{url}/chat/completions" in str(error)
     assert "no such model" in str(error)
+
+
+async def test_a_password_or_a_query_in_the_address_is_not_shown():
+    asker = client()
+    with ScriptedModel([status(404)]) as model:
+        base = model.url.replace("//", "//user:pa55@") + "?key=s3cret"
+        error, _ = await failure_of(asker, request(base))
+        await asker.close()
+    assert error.kind == "not_found"
+    assert not {"pa55", "s3cret"} & set(re.split(r"\W", str(error)))
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,20 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
 from vibe_jupyter.llm.body import BodyEncoder
 from vibe_jupyter.llm.dialect import Dialect
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.endpoint import Endpoint
 from vibe_jupyter.llm.failures import Broken, Refusal
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.network import is_final, reason_of
 from vibe_jupyter.llm.reader import Reader, reader_for
 from vibe_jupyter.llm.request import Request, RetryScheduled
-from vibe_jupyter.llm.retry import RetryPolicy, asked_wait, retried
+from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
 from vibe_jupyter.protocol import AssistantMessage, Delta
 
 if TYPE_CHECKING:
@@ -30,26 +28,11 @@ if TYPE_CHECKING:
 
 Item = Delta | RetryScheduled | AssistantMessage
 
-DIALECTS: dict[str, Dialect] = {"openai": OpenAIDialect()}
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept for the next turn."""
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
-
-
-@dataclass(frozen=True)
-class _Setback:
-    """An attempt that gave no answer."""
-
-    reason: str
-    """For `RetryScheduled`."""
-    error: Callable[..., ModelError]
-    """Makes the final error from ``retries`` and, for a refusal, ``wait``."""
-    again: bool
-    """Whether another attempt may help."""
-    asked: float | None = None
-    """Seconds the server asks us to wait; None where it asks nothing."""
 
 
 class LLMClient:
@@ -88,14 +71,16 @@ class LLMClient:
         dialect = DIALECTS[request.model.server.dialect]
         endpoint = Endpoint.of(request.model, dialect.path)
         attempt = 0
-        while isinstance(response := await self._send(request, dialect, endpoint), _Setback):
-            pause = self._pause(response, attempt)
+        while isinstance(response := await self._send(request, dialect, endpoint), Setback):
+            pause = self._retry.pause(response, attempt)
             attempt += 1
             yield RetryScheduled(pause, response.reason)
             await self._sleep(pause)
         decoder = dialect.decoder(self._limits)
         try:
-            reader = _reader(response, request, partial(reader_for, decoder=decoder, limits=self._limits))
+            _check_encoding(response)
+            kind = response.headers.get("content-type", "")
+            reader = reader_for(kind, decoder, self._limits, streamed=request.stream)
             async with aclosing(self._chunks(response, reader)) as chunks:
                 async for chunk in chunks:
                     for delta in reader.feed(chunk):
@@ -117,7 +102,7 @@ class LLMClient:
             for client in clients.values():
                 await client.aclose()
 
-    async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | _Setback":
+    async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | Setback":
         """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
         import httpx  # noqa: PLC0415
 
@@ -126,18 +111,18 @@ class LLMClient:
             response = await self._post(request, endpoint, plain=plain)
         except httpx.ReadTimeout:
             waited = f"nothing for {self._limits.answer:.0f} s"
-            return _Setback("timed out", partial(failures.unreachable, endpoint, waited, kind="limit"), again=False)
+            return Setback("timed out", partial(failures.unreachable, endpoint, waited, kind="limit"), again=False)
         except (httpx.TransportError, httpx.InvalidURL) as problem:
             reason = reason_of(problem)
             again = isinstance(problem, httpx.TransportError) and not is_final(problem)
-            return _Setback(f"no connection ({reason})", partial(failures.unreachable, endpoint, reason), again=again)
+            return Setback(f"no connection ({reason})", partial(failures.unreachable, endpoint, reason), again=again)
         if response.status_code < 300:
             return response
         refusal = await self._refusal(response)
         if not plain and request.stream and dialect.wants_plain(refusal.status, refusal.body):
             self._plain.add(endpoint.url)
             return await self._send(request, dialect, endpoint)
-        return _Setback(
+        return Setback(
             failures.retry_reason(refusal.status),
             partial(failures.refused, endpoint, refusal),
             again=retried(refusal.status, response.headers),
@@ -186,26 +171,18 @@ class LLMClient:
 
         said = bytearray()
         try:
+            _check_encoding(response)
             async with asyncio.timeout(self._limits.connect):
                 async for chunk in response.aiter_bytes():
                     said += chunk
                     if len(said) > self._limits.error_body:
                         break
-        except (TimeoutError, httpx.HTTPError):
+        except (TimeoutError, httpx.HTTPError, Broken):
             pass
         finally:
             await response.aclose()
         body = bytes(said[: self._limits.error_body]).decode("utf-8", "replace")
         return Refusal(response.status_code, body, response.headers.get("location", ""))
-
-    def _pause(self, setback: _Setback, attempt: int) -> float:
-        """Seconds until the next attempt, or the end of all attempts."""
-        asked = setback.asked or 0.0
-        if setback.again and asked > self._retry.longest_asked:
-            raise setback.error(retries=attempt, wait=asked)
-        if not setback.again or attempt >= self._retry.retries:
-            raise setback.error(retries=attempt)
-        return self._retry.pause(attempt, setback.asked)
 
     async def _chunks(self, response: "httpx.Response", reader: Reader) -> AsyncGenerator[bytes, None]:
         """The body, until the answer has ended. A complete answer is not lost to a connection that breaks after it."""
@@ -218,8 +195,9 @@ class LLMClient:
                     yield chunk
                     if reader.finished:
                         break
+                until = asyncio.get_running_loop().time() + self._limits.tail
                 while reader.finished and not reader.ended:
-                    async with asyncio.timeout(self._limits.tail):
+                    async with asyncio.timeout_at(until):
                         chunk = await anext(chunks, b"")
                     if not chunk:
                         return
@@ -248,8 +226,7 @@ def _trust(*, tls: bool) -> ssl.SSLContext:
     return context
 
 
-def _reader(response: "httpx.Response", request: Request, make: Callable[..., Reader]) -> Reader:
+def _check_encoding(response: "httpx.Response") -> None:
     encoding = response.headers.get("content-encoding", "").lower()
     if encoding not in _ENCODINGS:
         raise Broken("not_sse", f"content encoding {encoding}")
-    return make(response.headers.get("content-type", ""), streamed=request.stream)

@@ -35,6 +35,10 @@ class Decoder(Protocol):
         """Take an answer that came as one JSON body."""
         ...
 
+    def rest(self) -> list[Delta]:
+        """Deltas of an event that was broken further on, so that what is shown is what is kept."""
+        ...
+
     def message(self) -> AssistantMessage:
         """The complete answer."""
         ...

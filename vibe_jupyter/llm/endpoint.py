@@ -24,6 +24,12 @@ class Endpoint:
     key: str | None = field(repr=False)
 
     @property
+    def address(self) -> str:
+        """The url as it may be shown: without a password or a query, which may hold a key too."""
+        parts = urlsplit(self.url)
+        return urlunsplit((parts.scheme, self.host, parts.path, "", ""))
+
+    @property
     def place(self) -> str:
         """Provider and host, for the texts of errors."""
         return f"{self.provider} ({self.host})"

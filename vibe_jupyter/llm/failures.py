@@ -16,6 +16,8 @@ from vibe_jupyter.llm.surrogates import repair
 
 MAX_PROVIDER_MESSAGE = 400
 """Characters kept of a server's own words."""
+MAX_CLEANED = 8_000
+"""Characters looked at for those; a server may send a megabyte of tags."""
 MIN_REDACTED_KEY = 4
 """Characters; a shorter key is a placeholder such as ``x``, and hiding it would garble the text."""
 
@@ -73,7 +75,7 @@ def words(text: str, key: str | None) -> str:
     if key and len(key) >= MIN_REDACTED_KEY:
         text = text.replace(key, "[redacted]")
     text = _BEARER.sub("Bearer [redacted]", text)
-    text = _INVISIBLE.sub(" ", _TAG.sub(" ", text)).strip()
+    text = _INVISIBLE.sub(" ", _TAG.sub(" ", text[:MAX_CLEANED])).strip()
     return text if len(text) <= MAX_PROVIDER_MESSAGE else text[: MAX_PROVIDER_MESSAGE - 1] + "…"
 
 
@@ -148,7 +150,7 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
         return f"{host} {what} the API key of provider '{name}' ({status})", "Check that key, or set another."
     if kind == "not_found":
         return (
-            f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.url} ({status})",
+            f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.address} ({status})",
             f"Check the model's name and api_base of provider '{name}'.",
         )
     if kind == "rate_limit":

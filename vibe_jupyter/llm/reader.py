@@ -50,8 +50,12 @@ class StreamReader:
                 raise Broken("limit", f"nothing but keep-alive signs for {self._limits.answer:.0f} s")
             return
         self._last_event = now
-        for name, data in events:
-            yield from self._decoder.event(name, data)
+        try:
+            for name, data in events:
+                yield from self._decoder.event(name, data)
+        except Broken:
+            yield from self._decoder.rest()
+            raise
 
     def end(self) -> list[Delta]:
         """The body is over."""

@@ -6,8 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from vibe_jupyter.errors import ModelError
+
 RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 """And everything from 500 up."""
+
+
+@dataclass(frozen=True)
+class Setback:
+    """An attempt that gave no answer."""
+
+    reason: str
+    """A few words, for `RetryScheduled`."""
+    error: Callable[..., ModelError]
+    """Makes the final error from ``retries`` and, for a refusal, ``wait``."""
+    again: bool
+    """Whether another attempt may help."""
+    asked: float | None = None
+    """Seconds the server asks us to wait; None where it asks nothing."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +41,18 @@ class RetryPolicy:
     jitter: Callable[[], float] = random.random
     """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once."""
 
-    def pause(self, attempt: int, asked: float | None) -> float:
-        """Seconds before retry number `attempt`, from 0."""
-        if asked is not None:
-            return asked
+    def pause(self, setback: Setback, attempt: int) -> float:
+        """Seconds before retry number `attempt`, from 0.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if setback.again and (setback.asked or 0.0) > self.longest_asked:
+            raise setback.error(retries=attempt, wait=setback.asked)
+        if not setback.again or attempt >= self.retries:
+            raise setback.error(retries=attempt)
+        if setback.asked is not None:
+            return setback.asked
         return min(self.first * 2**attempt, self.longest) * (1 - 0.25 * self.jitter())
 
 

@@ -65,6 +65,10 @@ class ChatDecoder:
         self.finished = self.ended = True
         return self._answer.take()
 
+    def rest(self) -> list[Delta]:
+        """Deltas of an event that was broken further on."""
+        return self._answer.take()
+
     def message(self) -> AssistantMessage:
         """The complete answer."""
         return self._answer.finish()
