@@ -1,0 +1,141 @@
+"""One answer of the model while it is being written: finished blocks are rendered, its end stays plain text."""
+
+import re
+from dataclasses import dataclass
+
+from vibe_jupyter.ui.code import LIVE
+from vibe_jupyter.ui.html import markdown_blocks
+from vibe_jupyter.ui.markup import Markup, element
+from vibe_jupyter.ui.sheet import Sheet
+from vibe_jupyter.ui.text import readable, split_unfinished
+
+_FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})")
+
+
+@dataclass
+class _Shown:
+    """A part of the answer on the page."""
+
+    id: str
+    line: int
+    """Where its text starts in the answer."""
+    html: Markup
+    """Its blocks as last shown; empty for the tail."""
+
+
+class Answer:
+    """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.cut = False
+        """Whether the answer broke off."""
+        self._sheet = sheet
+        self._pieces: list[str] = []
+        self._shown: list[_Shown] = []
+        self._block: list[str] = []
+        """The open block; its last piece may be the beginning of a line."""
+        self._line: list[str] = []
+        self._lines = 0
+        """Line ends seen."""
+        self._fence = ""
+        self._has_tail = False
+        self._held = ""
+        """An end that is not yet shown, since the next piece may change what it means."""
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self._pieces)
+
+    def add(self, text: str) -> None:
+        """Take the next piece."""
+        self._pieces.append(text)
+        done = 0
+        for end in _line_ends(text):
+            self._block.append(text[done:end])
+            self._line.append(text[done:end])
+            done = end
+            self._lines += 1
+            if self._ends_block():
+                self._close_block()
+        self._block.append(text[done:])
+        self._line.append(text[done:])
+        self._grow(text)
+
+    def finish(self, text: str) -> None:
+        """Take the whole text: render what spans blocks (lists, tables, references) again, and leave the rest."""
+        if text != self.text:
+            self._forget(text)
+        starts = [shown.line for shown in self._shown] or [0]
+        rendered: list[list[str]] = [[] for _ in starts]
+        at = 0
+        for block in markdown_blocks(text, LIVE):
+            while at + 1 < len(starts) and starts[at + 1] <= block.line:
+                at += 1
+            rendered[at].append(block.html)
+        if not self._shown and text.strip():
+            self._shown = [_Shown(self._sheet.new_id("t"), 0, Markup(""))]
+        for shown, blocks in zip(list(self._shown), rendered, strict=False):
+            self._show(shown, Markup("".join(blocks)))
+        self._has_tail = False
+
+    def _ends_block(self) -> bool:
+        line, self._line = "".join(self._line), []
+        fence = _FENCE.match(line)
+        rest = line[fence.end() :] if fence else ""
+        if self._fence:
+            if fence and fence[1].startswith(self._fence) and not rest.strip():
+                self._fence = ""
+            return False
+        if fence and "`" not in rest:
+            self._fence = fence[1]
+        return not line.strip() and any(piece.strip() for piece in self._block)
+
+    def _close_block(self) -> None:
+        text = "".join(self._block)
+        if not self._has_tail:
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - text.count("\n"), Markup("")))
+        self._has_tail = False
+        self._held = ""
+        self._block = []
+        self._show(self._shown[-1], Markup("".join(block.html for block in markdown_blocks(text, LIVE))))
+
+    def _show(self, shown: _Shown, html: Markup) -> None:
+        is_tail = self._has_tail and shown is self._shown[-1]
+        if not html:
+            self._shown.remove(shown)
+            self._sheet.remove(shown.id)
+        elif is_tail or html != shown.html:
+            shown.html = html
+            self._sheet.put(shown.id, "prose", prose(html))
+
+    def _grow(self, text: str) -> None:
+        """Add to the plain end, or begin one."""
+        if not self._has_tail:
+            block = "".join(self._block)
+            text = block.lstrip()
+            if not text:
+                return
+            self._has_tail = True
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n"), Markup("")))
+            self._sheet.start_tail(self._shown[-1].id)
+        ready, self._held = split_unfinished(self._held + text)
+        self._sheet.append(self._shown[-1].id, readable(ready))
+
+    def _forget(self, text: str) -> None:
+        """The message is another text than the pieces were: show it in their place."""
+        for shown in self._shown[1:]:
+            self._sheet.remove(shown.id)
+        del self._shown[1:]
+        for shown in self._shown:
+            shown.line, shown.html = 0, Markup("")
+        self._pieces = [text]
+
+
+def prose(html: Markup) -> Markup:
+    """The element around what the model says."""
+    return element("div", html, class_="vibe-prose")
+
+
+def _line_ends(text: str) -> list[int]:
+    return [found.end() for found in re.finditer("\n", text)]

@@ -1,0 +1,104 @@
+"""The calls of a run on the sheet: each has one place, where its card, its live line and its final line follow."""
+
+from dataclasses import replace
+
+from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, ToolFinished, ToolProgress, ToolStarted
+from vibe_jupyter.ui.card import argument_text, card_html
+from vibe_jupyter.ui.entries import Entry, StepEntry
+from vibe_jupyter.ui.sheet import Sheet
+from vibe_jupyter.ui.step import PROGRESS_LIMIT, Step, finished, step_html
+
+CallEvent = ApprovalRequested | ApprovalResolved | ToolStarted | ToolProgress | ToolFinished
+
+
+class Calls:
+    """Folds the events of calls."""
+
+    def __init__(self, sheet: Sheet, entries: list[Entry]) -> None:
+        self._sheet = sheet
+        self._entries = entries
+        self._calls: dict[str, StepEntry] = {}
+        self._waiting: dict[str, str] = {}
+        """Approval id to call id."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a card waits for the person."""
+        return bool(self._waiting)
+
+    def forget_ids(self) -> None:
+        """A new message came: its calls may have the ids of older ones."""
+        self._calls.clear()
+
+    def apply(self, event: CallEvent) -> None:
+        """Bring the call's place up to date."""
+        match event:
+            case ApprovalRequested():
+                self._ask(event)
+            case ApprovalResolved():
+                self._resolve(event)
+            case ToolStarted():
+                self._start(event)
+            case ToolProgress():
+                self._progress(event)
+            case ToolFinished():
+                self._finish(event)
+
+    def end(self) -> None:
+        """The run is over: what is still open was interrupted."""
+        self._waiting.clear()
+        for call in self._calls.values():
+            if call.step.outcome == "running":
+                self._show(call, replace(call.step, outcome="interrupted"))
+
+    def _ask(self, event: ApprovalRequested) -> None:
+        call = self._call(event.call.id, Step(event.headline, event.call.name, event.preview))
+        self._waiting[event.approval_id] = event.call.id
+        self._sheet.put(call.part_id, "card", card_html(event))
+
+    def _resolve(self, event: ApprovalResolved) -> None:
+        self._waiting.pop(event.approval_id, None)
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return
+        if event.allowed:
+            self._show(call, _as_allowed(call.step, event.arguments))
+        else:
+            summary = "nobody can answer here" if event.by == "nobody" else event.message
+            outcome = "interrupted" if event.by == "interrupt" else "denied"
+            self._show(call, replace(call.step, outcome=outcome, summary=summary))
+
+    def _start(self, event: ToolStarted) -> None:
+        call = self._call(event.call_id, Step(event.headline))
+        preview = event.preview or call.step.preview
+        self._show(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
+
+    def _progress(self, event: ToolProgress) -> None:
+        call = self._calls.get(event.call_id)
+        if call is not None:
+            output = (call.step.output + event.text)[-PROGRESS_LIMIT:]
+            self._show(call, replace(call.step, output=output))
+
+    def _finish(self, event: ToolFinished) -> None:
+        call = self._call(event.call_id, Step(event.headline))
+        self._show(call, finished(call.step, event))
+
+    def _call(self, call_id: str, step: Step) -> StepEntry:
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step)
+            self._entries.append(call)
+        return call
+
+    def _show(self, call: StepEntry, step: Step) -> None:
+        call.step = step
+        self._sheet.put(call.part_id, "step", step_html(step))
+
+
+def _as_allowed(step: Step, arguments: str | None) -> Step:
+    """The step with what the person made of it."""
+    if arguments is None or step.preview is None:
+        return step
+    text = argument_text(arguments, step.preview.edits)
+    preview = step.preview if text is None else step.preview.model_copy(update={"text": text})
+    return replace(step, preview=preview, edited=True)

@@ -1,0 +1,97 @@
+"""Source code as coloured HTML: by class names in the live view, by literal colours in what the notebook keeps."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] (untyped options)
+from pygments.token import Token, _TokenType  # pyright: ignore[reportPrivateUsage] (it has no public name)
+
+from vibe_jupyter.ui.markup import Markup, escape
+from vibe_jupyter.ui.text import fold_blanks
+
+HIGHLIGHT_LIMIT = 30_000
+"""Characters above which code stays without colours: lexing is no longer instant."""
+
+Kind = Literal["k", "s", "m", "c"]
+"""Keyword, string, number, comment: the only four things that get a colour."""
+Look = Mapping[Kind, str]
+"""How a kind is expressed: the attribute its span gets."""
+
+LIVE: Look = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
+KEPT: Look = {
+    "k": 'style="color:#8d5fd3"',
+    "s": 'style="color:#1f8550"',
+    "m": 'style="color:#2b76c4"',
+    "c": 'style="color:#767676"',
+}
+"""Each at least 4:1 on white and on #111."""
+
+_KINDS: tuple[tuple[_TokenType, Kind], ...] = (
+    (Token.Comment, "c"),
+    (Token.Literal.String, "s"),
+    (Token.Literal.Number, "m"),
+    (Token.Keyword, "k"),
+    (Token.Operator.Word, "k"),
+)
+_LANGUAGES: Mapping[str, str] = {
+    **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3"), "python"),
+    **dict.fromkeys(("bash", "sh", "shell", "zsh"), "bash"),
+    **dict.fromkeys(("javascript", "js"), "javascript"),
+    **dict.fromkeys(("typescript", "ts"), "typescript"),
+    **dict.fromkeys(("yaml", "yml"), "yaml"),
+    **dict.fromkeys(("rust", "rs"), "rust"),
+    **dict.fromkeys(("cpp", "c++"), "cpp"),
+    **{name: name for name in ("json", "toml", "sql", "html", "css", "c", "java", "go", "r", "julia", "xml", "ini")},
+}
+"""Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
+
+
+def code_lines(text: str, language: str, look: Look) -> list[Markup]:
+    """One safe piece of HTML for each line."""
+    lines: list[list[str]] = [[]]
+    for kind, value in _tokens(text, language):
+        for number, piece in enumerate(value.split("\n")):
+            if number:
+                lines.append([])
+            if piece:
+                lines[-1].append(_span(kind, piece, look))
+    return [Markup("".join(pieces)) for pieces in lines]
+
+
+def code_html(text: str, language: str, look: Look) -> Markup:
+    """The same as one piece, line ends kept."""
+    return Markup("\n".join(code_lines(text, language, look)))
+
+
+def _span(kind: Kind | None, text: str, look: Look) -> str:
+    safe = escape(fold_blanks(text))
+    return f"<span {look[kind]}>{safe}</span>" if kind and not text.isspace() else safe
+
+
+def _tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
+    """Pieces of the text with their kind, neighbours of one kind joined."""
+    lexer = _lexer(language) if len(text) <= HIGHLIGHT_LIMIT else None
+    plain = text.replace("\r\n", "\n")
+    if lexer is None:
+        yield None, plain
+        return
+    last: Kind | None = None
+    pieces: list[str] = []
+    for _, token, value in lexer.get_tokens_unprocessed(plain):
+        kind = _kind(token)
+        if kind != last and pieces:
+            yield last, "".join(pieces)
+            pieces = []
+        last = kind
+        pieces.append(value)
+    yield last, "".join(pieces)
+
+
+def _kind(token: _TokenType) -> Kind | None:
+    return next((kind for family, kind in _KINDS if token in family), None)
+
+
+def _lexer(language: str) -> Lexer | None:
+    name = _LANGUAGES.get(language.lower())
+    return get_lexer_by_name(name) if name else None

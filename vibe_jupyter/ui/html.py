@@ -1,0 +1,246 @@
+"""Markdown of a model or a tool as safe HTML (security control C20).
+
+Raw HTML is text. What markdown-it makes is written by rules of ours and then held against an allow-list by nh3. Links
+go to http, https and mail only and show where they lead; pictures are only ones that come with the text.
+"""
+
+import re
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from vibe_jupyter.ui.code import LIVE, Look, code_html
+from vibe_jupyter.ui.formulas import find_formula, only_draws
+from vibe_jupyter.ui.markup import Markup, element, escape, inert
+from vibe_jupyter.ui.text import readable, shorten
+
+MARKDOWN_LIMIT = 200_000
+"""Characters of one text that are rendered; more is cut with a word."""
+ADDRESS_LIMIT = 120
+"""Characters of a link's address shown beside its text; host and beginning of the path."""
+
+_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=%]*", re.IGNORECASE)
+_TAGS = {
+    *("p", "br", "hr", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "code", "em", "strong", "s"),
+    *("a", "img", "table", "thead", "tbody", "tr", "th", "td", "span"),
+}
+_ATTRIBUTES = {
+    "a": {"href"},
+    "img": {"src", "alt"},
+    "ol": {"start"},
+    "th": {"align"},
+    "td": {"align"},
+    "code": {"class"},
+    "span": {"class", "style"},
+}
+_OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address"}
+_OUR_STYLE = re.compile(r"color:#[0-9a-f]{6}")
+_HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5"}
+
+_Env = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One top-level piece of a Markdown text."""
+
+    line: int
+    """Where it starts in the text, from 0."""
+    html: Markup
+
+
+def markdown_blocks(text: str, look: Look) -> list[Block]:
+    """Render a text, block by block."""
+    env: _Env = {"look": look}
+    tokens = _MARKDOWN.parse(readable(shorten(text, MARKDOWN_LIMIT)), env)
+    return [_block(group, env) for group in _top_level(tokens)]
+
+
+def markdown_html(text: str, look: Look) -> Markup:
+    """Render a text as the children of one element."""
+    return Markup("".join(block.html for block in markdown_blocks(text, look)))
+
+
+def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
+    groups: list[list[Token]] = []
+    for token in tokens:
+        if token.level == 0 and token.nesting >= 0:
+            groups.append([])
+        groups[-1].append(token)
+    return groups
+
+
+def _block(tokens: list[Token], env: _Env) -> Block:
+    line = tokens[0].map[0] if tokens[0].map else 0
+    return Block(line, _clean(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)))
+
+
+def _clean(html: str) -> Markup:
+    """The allow-list: nothing that runs, loads, navigates or imitates us gets past it, whatever came before."""
+    return Markup(
+        nh3.clean(
+            html,
+            tags=_TAGS,
+            attributes=_ATTRIBUTES,
+            attribute_filter=_allowed_value,
+            url_schemes={"http", "https", "mailto", "data"},
+            link_rel="noopener noreferrer",
+            set_tag_attribute_values={"a": {"target": "_blank"}},
+            strip_comments=True,
+        )
+    )
+
+
+def _allowed_value(tag: str, attribute: str, value: str) -> str | None:
+    match attribute:
+        case "class":
+            allowed = value in _OUR_CLASSES
+        case "style":
+            allowed = _OUR_STYLE.fullmatch(value) is not None
+        case "href":
+            allowed = _LINK.match(value) is not None
+        case "src":
+            allowed = _PICTURE.fullmatch(value) is not None
+        case _:
+            allowed = True
+    return value if allowed else None
+
+
+class _Markdown(MarkdownIt):
+    """CommonMark without raw HTML, with tables and strikethrough."""
+
+    def __init__(self) -> None:
+        super().__init__("commonmark", {"html": False}, renderer_cls=_Renderer)
+        self.enable(["table", "strikethrough"])
+        self.inline.ruler.before("escape", "formula", _formula)
+        self.core.ruler.after("inline", "addresses", _show_addresses)
+
+    def validateLink(self, url: str) -> bool:
+        """A link elsewhere stays visible as its source."""
+        return bool(_LINK.match(url) or _PICTURE.fullmatch(url))
+
+
+class _Renderer(RendererHTML):
+    """Writes the tokens whose text could mean something to a notebook."""
+
+    def text(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        return inert(tokens[idx].content)
+
+    def html_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        return inert(tokens[idx].content)
+
+    def html_block(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        return inert(tokens[idx].content)
+
+    def code_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        return element("code", escape(tokens[idx].content))
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        return element("pre", element("code", escape(tokens[idx].content)))
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        language = (tokens[idx].info.split() or [""])[0]
+        return element("pre", element("code", code_html(tokens[idx].content.rstrip("\n"), language, env["look"])))
+
+    def image(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        words = self.renderInlineAsText(tokens[idx].children, options, env)
+        return f'<img src="{escape(str(tokens[idx].attrs["src"]))}" alt="{escape(words)}">'
+
+    def formula(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        """The kept form is typeset by notebooks that can; the live view, which is not, shows the source."""
+        token = tokens[idx]
+        if env["look"] is LIVE or not only_draws(token.content):
+            return element("code", escape(token.markup), class_="vibe-tex" if env["look"] is LIVE else None)
+        opening, closing = ("\\[", "\\]") if token.meta["display"] else ("\\(", "\\)")
+        return f"<span>{escape(opening + token.content + closing)}</span>"
+
+    def address(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        shown = inert(f" ({tokens[idx].content})")
+        return element("span", shown, class_="vibe-address") if env["look"] is LIVE else shown
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    """Inline rule: a formula is one piece, so Markdown does not take its underscores and backslashes."""
+    found = find_formula(state.src, state.pos) if state.src[state.pos] in "$\\" else None
+    if found is None or found[0] > state.posMax:
+        return False
+    end, inside, display = found
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.content, token.markup, token.meta = inside, state.src[state.pos : end], {"display": display}
+    state.pos = end
+    return True
+
+
+def _show_addresses(state: StateCore) -> None:
+    """Core rule: headings become smaller; each link is followed by where it leads, unless its text says it."""
+    for token in state.tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = _HEADINGS.get(token.tag, "h6")
+        elif token.type in ("th_open", "td_open"):
+            _align(token)
+        elif token.children:
+            token.children = _with_addresses(token.children)
+
+
+def _align(cell: Token) -> None:
+    """Alignment as an attribute: it lives where styles are dropped."""
+    style = str(cell.attrs.pop("style", ""))
+    if style:
+        cell.attrs["align"] = style.removeprefix("text-align:")
+
+
+def _with_addresses(children: Sequence[Token]) -> list[Token]:
+    out: list[Token] = []
+    link: Token | None = None
+    words: list[str] = []
+    for token in children:
+        if token.type == "link_open":
+            link, words = token, []
+            if _is_link(token, "href"):
+                out.append(token)
+        elif token.type == "link_close" and link is not None:
+            if _is_link(link, "href"):
+                out.append(token)
+            out += _address(str(link.attrs["href"]), "".join(words))
+            link = None
+        elif token.type == "image":
+            out += _picture(token, inside_link=link is not None)
+        else:
+            words.append(token.content)
+            out.append(token)
+    return out
+
+
+def _is_link(token: Token, attribute: str) -> bool:
+    return _LINK.match(str(token.attrs[attribute])) is not None
+
+
+def _address(address: str, words: str) -> list[Token]:
+    if words.strip() in (address, address.removeprefix("mailto:"), address.rstrip("/")):
+        return []
+    shown = address if len(address) <= ADDRESS_LIMIT else address[:ADDRESS_LIMIT] + "…"
+    return [Token("address", "", 0, content=shown)]
+
+
+def _picture(token: Token, *, inside_link: bool) -> list[Token]:
+    """A picture that came with the text; one from elsewhere is only a link to it, since drawing it would fetch it."""
+    address = str(token.attrs["src"])
+    if _PICTURE.fullmatch(address):
+        return [token]
+    words = Token("text", "", 0, content=token.content or "picture")
+    if inside_link:
+        return [words, *_address(address, words.content)]
+    opening = Token("link_open", "a", 1, attrs={"href": address})
+    return [opening, words, Token("link_close", "a", -1), *_address(address, words.content)]
+
+
+_MARKDOWN = _Markdown()

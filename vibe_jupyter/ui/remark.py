@@ -1,0 +1,43 @@
+"""Words of ours in the run: notices, and the error it ended with."""
+
+import re
+
+from vibe_jupyter.ui.markup import Markup, element, escape, inert, joined
+from vibe_jupyter.ui.text import output_text
+
+CUT_SHORT = "The answer broke off here. It stays for you to read; the model is not sent it again."
+CUT_BY_LENGTH = (
+    "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
+)
+TURN_LIMIT = "The run ended at its turn limit. Ask to go on, or allow more with --max-turns."
+REFUSED = "The model's server withheld the answer (content filter). Say it in other words."
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+
+
+def notice_html(level: str, text: str) -> Markup:
+    """A notice in the live view."""
+    return element("div", lines(text), class_="vibe-notice", data_level=level)
+
+
+def error_html(text: str) -> Markup:
+    """An error in the live view: what happened in bold, then the rest."""
+    return element("div", error_words(text), class_="vibe-error", role="alert")
+
+
+def error_words(text: str) -> Markup:
+    """The first sentence in bold."""
+    end = _SENTENCE_END.search(text)
+    cut = end.end() if end else len(text)
+    rest = text[cut:].strip()
+    first = element("b", lines(text[:cut].strip()))
+    return joined(first, Markup(" "), lines(rest)) if rest else first
+
+
+def lines(text: str) -> Markup:
+    """Plain text; ``code`` between backticks, line ends kept."""
+    pieces = output_text(text).split("`")
+    if len(pieces) % 2 == 0:
+        pieces = [output_text(text)]
+    marked = [element("code", escape(piece)) if at % 2 else inert(piece) for at, piece in enumerate(pieces)]
+    return Markup("".join(marked).replace("\n", "<br>"))

@@ -1,0 +1,34 @@
+"""A run that nobody watches, such as in nbconvert and papermill: its kept form appears once, at the end."""
+
+from IPython.display import display  # pyright: ignore[reportUnknownVariableType] (untyped)
+
+from vibe_jupyter.protocol import ApprovalRequested, Event, MimeBundle
+from vibe_jupyter.ui.asking import Asking
+from vibe_jupyter.ui.front_end import Send
+from vibe_jupyter.ui.transcript import Transcript
+
+
+class SilentFrontEnd:
+    """Shows nothing while the run goes on."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._asking = Asking(None)
+        self._send: Send | None = None
+
+    def open(self, send: Send) -> None:
+        """Nothing to show. Main thread."""
+        self._send = send
+
+    async def on_event(self, event: Event) -> None:
+        """Keep it for the end; say no for a person who is not there."""
+        self._transcript.apply(event)
+        if isinstance(event, ApprovalRequested) and self._send is not None:
+            self._asking.ask(event, self._send)
+
+    def close(self) -> MimeBundle:
+        """Show the kept form. Main thread."""
+        self._send = None
+        bundle = self._transcript.bundle()
+        display(bundle, raw=True)
+        return bundle

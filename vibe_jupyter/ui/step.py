@@ -1,0 +1,198 @@
+"""A tool call as one quiet line, and what the line shows when it is opened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pydantic import JsonValue, ValidationError
+
+from vibe_jupyter.protocol import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolFinished
+from vibe_jupyter.ui.code import LIVE, Look, code_html, code_lines
+from vibe_jupyter.ui.html import markdown_html
+from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
+from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
+
+Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
+
+THOUGHT = "thought"
+"""The name of a step that is no call: what the model thought before it answered."""
+PROGRESS_LIMIT = 4_000
+"""Characters of a running tool's output that stay on the page: the newest."""
+ROWS_LIMIT = 60
+"""Rows of a table shown in a step."""
+
+_MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
+_TOOL_MARKS = {"run_code": "▷", "inspect_variable": "▦", "list_variables": "▦", THOUGHT: "✻"}
+_OTHER_MARK = "▤"
+_WORDS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "interrupted"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call, as far as it went."""
+
+    headline: Headline
+    name: str = ""
+    """The tool's; empty until it started."""
+    preview: Preview | None = None
+    outcome: Outcome = "running"
+    summary: str = ""
+    seconds: float | None = None
+    """None where nothing ran."""
+    display: MimeBundle = field(default_factory=dict[str, JsonValue])
+    output: str = ""
+    """What it printed so far; shown until `display` says it finally."""
+    edited: bool = False
+    """Whether the person changed the call before allowing it."""
+
+
+def step_html(step: Step) -> Markup:
+    """The step in the live view."""
+    line = (
+        element("span", escape(mark(step)), class_="vibe-mark", aria_hidden="true"),
+        element("span", what(step), class_="vibe-what"),
+        element("span", inert(came(step)), class_="vibe-came"),
+        element("span", _time(step), class_="vibe-time"),
+    )
+    inside = detail(step, LIVE)
+    if not inside:
+        return element("div", *line, class_="vibe-step", data_outcome=step.outcome)
+    opened = element("div", inside, class_="vibe-detail")
+    return element("details", element("summary", *line), opened, class_="vibe-step", data_outcome=step.outcome)
+
+
+def plain_line(event: ToolFinished) -> str:
+    """A finished call as a line of plain text."""
+    step = finished(Step(event.headline), event)
+    headline = step.headline
+    verb = headline.asking if step.outcome == "denied" else headline.verb
+    time = seconds_text(step.seconds) if step.seconds is not None else ""
+    said = " ".join(word for word in (mark(step), verb, headline.target, headline.note) if word)
+    return readable(" · ".join(word for word in (one_line(said), came(step), time) if word))
+
+
+def finished(step: Step, event: ToolFinished) -> Step:
+    """The step at its end. A denial keeps the person's words when the event has none."""
+    ran = event.outcome != "denied" and (event.seconds > 0 or event.outcome == "ok")
+    return replace(
+        step,
+        headline=event.headline,
+        name=event.name,
+        outcome=event.outcome,
+        summary=event.summary or step.summary,
+        seconds=event.seconds if ran else None,
+        display=event.display,
+    )
+
+
+def mark(step: Step) -> str:
+    """The sign before the line; its meaning also stands in words."""
+    return _MARKS.get(step.outcome) or _TOOL_MARKS.get(step.name, _OTHER_MARK)
+
+
+def what(step: Step) -> Markup:
+    """Verb, object, and a few words."""
+    headline = step.headline
+    verb = {"running": headline.doing, "denied": headline.asking}.get(step.outcome, headline.verb)
+    pieces = [element("b", inert(one_line(verb)))]
+    if headline.target:
+        pieces.append(element("code", escape(one_line(headline.target))))
+    if headline.note:
+        pieces.append(inert(one_line(headline.note)))
+    return Markup(" ".join(pieces))
+
+
+def came(step: Step) -> str:
+    """What came back, with the outcome in words wherever it is not a success."""
+    words = [_WORDS.get(step.outcome, "") if step.outcome != "error" or not step.summary else ""]
+    words += ["edited by you" if step.edited else "", one_line(output_text(step.summary))]
+    return " · ".join(word for word in words if word)
+
+
+def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
+    """What was run and what it gave; each text at most `limit` characters."""
+    shown = shorten(step.preview.text, limit) if step.preview and limit else ""
+    pieces: list[Markup] = []
+    if step.preview and shown:
+        pieces.append(preview_html(step.preview.model_copy(update={"text": shown}), look))
+    for media_type, content in step.display.items() if limit else ():
+        if media_type != "text/x-python" or step.preview is None or _string(content) != step.preview.text:
+            pieces.append(_display(media_type, content, look, limit))
+    if limit and not step.display and step.output:
+        pieces.append(_output(step.output, look, limit))
+    return joined(*pieces)
+
+
+def preview_html(preview: Preview, look: Look) -> Markup:
+    """Code, a command or a diff, whole."""
+    if preview.kind == "text" and look is not LIVE:
+        return element("pre", escape(preview.text))
+    if look is not LIVE:
+        return element("pre", element("code", code_html(preview.text, _language(preview), look)))
+    return element("pre", element("code", *_lines(preview)), class_="vibe-code")
+
+
+def _lines(preview: Preview) -> list[Markup]:
+    if preview.kind == "diff":
+        return [_diff_line(line) for line in preview.text.replace("\r\n", "\n").split("\n")]
+    lines = code_lines(preview.text, _language(preview), LIVE)
+    return [element("span", line, class_="vibe-line") for line in lines]
+
+
+def _diff_line(line: str) -> Markup:
+    """The sign at the beginning is drawn by the view, beside the line numbers."""
+    change = None if line.startswith(("+++", "---")) else {"+": "add", "-": "del"}.get(line[:1])
+    text = line[1:] if change or line.startswith(" ") else line
+    return element("span", *code_lines(text, "", LIVE), class_="vibe-line", data_change=change)
+
+
+def _language(preview: Preview) -> str:
+    return preview.language or ("bash" if preview.kind == "command" else "")
+
+
+def _display(media_type: str, content: JsonValue, look: Look, limit: int) -> Markup:
+    if media_type == TABLE_MIME:
+        return _table(content, look)
+    match media_type:
+        case "text/markdown":
+            return element("div", markdown_html(shorten(_string(content), limit), look))
+        case "text/x-python":
+            code = Preview(kind="code", text=shorten(_string(content), limit), language="python")
+            return preview_html(code, look)
+        case "text/plain":
+            return _output(_string(content), look, limit)
+        case _:
+            return NOTHING
+
+
+def _output(text: str, look: Look, limit: int) -> Markup:
+    shown = escape(shorten(output_text(text).rstrip("\n"), limit))
+    return element("pre", shown, class_="vibe-output" if look is LIVE else None) if shown else NOTHING
+
+
+def _table(content: JsonValue, look: Look) -> Markup:
+    try:
+        table = Table.model_validate(content)
+    except ValidationError:
+        return NOTHING
+    head = element("tr", *_cells("th", table.columns))
+    rows = [element("tr", *_cells("td", row)) for row in table.rows[:ROWS_LIMIT]]
+    if len(table.rows) > ROWS_LIMIT:
+        rows.append(element("tr", *_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",))))
+    class_ = "vibe-table" if look is LIVE else None
+    return element("table", element("thead", head), element("tbody", *rows), class_=class_)
+
+
+def _cells(name: str, texts: Sequence[str]) -> list[Markup]:
+    return [element(name, inert(one_line(text)), align="left") for text in texts]
+
+
+def _string(content: JsonValue) -> str:
+    """The text of a MIME bundle, which may be one string or a list of lines."""
+    if isinstance(content, list):
+        return "".join(piece for piece in content if isinstance(piece, str))
+    return content if isinstance(content, str) else ""
+
+
+def _time(step: Step) -> Markup:
+    return escape(seconds_text(step.seconds)) if step.seconds is not None else NOTHING

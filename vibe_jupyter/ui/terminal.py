@@ -1,0 +1,92 @@
+"""A run in a terminal: the answer as it comes, one line for each step, questions on the prompt."""
+
+from collections import deque
+from collections.abc import Callable
+
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    AssistantMessage,
+    Event,
+    MessageAdded,
+    MimeBundle,
+    Notice,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+)
+from vibe_jupyter.ui.asking import Asking
+from vibe_jupyter.ui.front_end import CallMain, Send
+from vibe_jupyter.ui.pace import Pace
+from vibe_jupyter.ui.stdin import TextPrompt
+from vibe_jupyter.ui.step import plain_line
+from vibe_jupyter.ui.text import output_text, readable, split_unfinished
+from vibe_jupyter.ui.transcript import Transcript
+
+PRINT_GAP = 0.05
+"""Seconds between two writes."""
+
+
+class TerminalFrontEnd:
+    """Everything is printed by the main thread, in the order of the events."""
+
+    def __init__(
+        self, transcript: Transcript, prompt: TextPrompt, *, call_main: CallMain, write: Callable[[str], None]
+    ) -> None:
+        self._transcript = transcript
+        self._asking = Asking(prompt)
+        self._write = write
+        self._pace = Pace(call_main, lambda: self._print, gap=PRINT_GAP)
+        self._waiting: deque[str] = deque()
+        """Text that is not yet printed; filled on the loop, emptied on the main thread."""
+        self._held = ""
+        self._streamed = False
+        """Whether the answer that ends next was printed while it came."""
+        self._send: Send | None = None
+
+    def open(self, send: Send) -> None:
+        """Nothing to show yet. Main thread."""
+        self._send = send
+
+    async def on_event(self, event: Event) -> None:
+        """Print what is new."""
+        self._transcript.apply(event)
+        self._waiting.append(self._text_of(event))
+        self._pace.soon()
+        if isinstance(event, ApprovalRequested) and self._send is not None:
+            self._asking.ask(event, self._send)
+        if isinstance(event, RunFinished):
+            await self._pace.stop()
+
+    def close(self) -> MimeBundle:
+        """Print what is left. Main thread."""
+        self._send = None
+        self._print()
+        return self._transcript.bundle()
+
+    def _text_of(self, event: Event) -> str:
+        match event:
+            case TextDelta():
+                self._streamed = True
+                ready, self._held = split_unfinished(self._held + event.text)
+                return readable(ready)
+            case MessageAdded(message=AssistantMessage() as message):
+                text = readable(self._held if self._streamed else message.text)
+                self._streamed, self._held = False, ""
+                return f"{text}\n" if message.text else ""
+            case ToolFinished():
+                return f"{plain_line(event)}\n"
+            case Notice():
+                return f"{output_text(event.text)}\n"
+            case RunFinished():
+                error = f"{output_text(event.error)}\n" if event.error else ""
+                return f"{error}{self._transcript.foot_line}\n"
+            case _:
+                return ""
+
+    def _print(self) -> None:
+        pieces: list[str] = []
+        while self._waiting:
+            pieces.append(self._waiting.popleft())
+        text = "".join(pieces)
+        if text:
+            self._write(text)

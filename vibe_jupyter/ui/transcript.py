@@ -1,0 +1,199 @@
+"""The transcript: what the person sees of a run, folded from its events.
+
+No I/O: `apply` takes an event and gives the patches of the live view, `parts` the whole of it, `bundle` the form that
+the notebook keeps. The same events always give the same bundle.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    ApprovalResolved,
+    AssistantMessage,
+    Event,
+    Headline,
+    MessageAdded,
+    MimeBundle,
+    Notice,
+    ReasoningDelta,
+    ReasoningPart,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+)
+from vibe_jupyter.ui import remark
+from vibe_jupyter.ui.answer import Answer
+from vibe_jupyter.ui.calls import Calls
+from vibe_jupyter.ui.entries import Entry, Remark, StepEntry
+from vibe_jupyter.ui.foot import Foot, end_words, foot_html, foot_line
+from vibe_jupyter.ui.kept import kept
+from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.sheet import FOOT, Sheet
+from vibe_jupyter.ui.step import THOUGHT, Step, step_html
+
+_THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
+_WRITING_ID = "writing"
+
+
+class Transcript:
+    """Folds one run. Belongs to one thread at a time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.answer_text = ""
+        """What the model said in its last message."""
+        self._clock = clock
+        self._began = clock()
+        self._sheet = Sheet()
+        self._entries: list[Entry] = []
+        self._calls = Calls(self._sheet, self._entries)
+        self._foot = Foot()
+        self._answer: Answer | None = None
+        """The text that is being written."""
+        self._thought: StepEntry | None = None
+        """The thinking that goes on."""
+
+    def apply(self, event: Event) -> list[Patch]:
+        """Take the next event; the patches bring the page to where `parts` is."""
+        self._fold(event)
+        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
+            self._show_foot(event)
+        return self._sheet.take_patches()
+
+    def parts(self) -> list[ViewPart]:
+        """The whole live view."""
+        return self._sheet.parts()
+
+    def bundle(self) -> MimeBundle:
+        """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
+        over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Left behind")
+        return kept(self._entries, over, self.answer_text)
+
+    def so_far(self) -> MimeBundle:
+        """The same of a run that goes on."""
+        return kept(self._entries, self._foot, self.answer_text)
+
+    @property
+    def foot_line(self) -> str:
+        """How the run stands, in one line of plain text."""
+        return foot_line(self._foot)
+
+    def _fold(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._say().add(event.text)
+            case ReasoningDelta():
+                self._think()
+            case ToolCallDelta():
+                self._sheet.put(_WRITING_ID, "step", step_html(_writing(event.name)))
+            case MessageAdded():
+                self._add_message(event)
+            case ApprovalRequested() | ApprovalResolved() | ToolStarted() | ToolProgress() | ToolFinished():
+                self._calls.apply(event)
+            case Notice():
+                self._remark(event.level, event.text)
+            case RunStarted() | TurnStarted():
+                pass
+            case RunFinished():
+                self._end(event)
+            case _ as rest:
+                assert_never(rest)
+
+    def _say(self) -> Answer:
+        if self._answer is None:
+            self._answer = Answer(self._sheet)
+            self._entries.append(self._answer)
+        return self._answer
+
+    def _think(self) -> StepEntry:
+        if self._thought is None:
+            self._thought = StepEntry(self._sheet.new_id("r"), _THINKING)
+            self._entries.append(self._thought)
+            self._sheet.put(self._thought.part_id, "step", step_html(_THINKING))
+        return self._thought
+
+    def _add_message(self, event: MessageAdded) -> None:
+        message = event.message
+        if not isinstance(message, AssistantMessage):
+            return
+        self._sheet.remove(_WRITING_ID)
+        self._calls.forget_ids()
+        self._end_thought("".join(part.text for part in message.parts if isinstance(part, ReasoningPart)))
+        if message.text or self._answer:
+            self._say().finish(message.text)
+        self._answer = None
+        self.answer_text = message.text
+        if not event.in_history:
+            self._remark("warning", remark.CUT_SHORT)
+        elif message.stop_reason == "length":
+            self._remark("warning", remark.CUT_BY_LENGTH)
+
+    def _end_thought(self, text: str) -> None:
+        if text:
+            thought = self._think()
+            thought.step = replace(thought.step, outcome="ok", display={"text/plain": text})
+            self._sheet.put(thought.part_id, "step", step_html(thought.step))
+        elif self._thought is not None:
+            self._entries.remove(self._thought)
+            self._sheet.remove(self._thought.part_id)
+        self._thought = None
+
+    def _remark(self, level: str, text: str) -> None:
+        kind = "warning" if level == "warning" else "info"
+        self._entries.append(Remark(kind, text))
+        self._sheet.put(self._sheet.new_id("n"), "notice", remark.notice_html(kind, text))
+
+    def _end(self, event: RunFinished) -> None:
+        self._sheet.remove(_WRITING_ID)
+        self._end_thought("")
+        if self._answer is not None:
+            self.answer_text = self._answer.text
+            self._answer.finish(self._answer.text)
+            self._answer = None
+            self._remark("warning", remark.CUT_SHORT)
+        self._calls.end()
+        if event.reason == "turn_limit":
+            self._remark("warning", remark.TURN_LIMIT)
+        if event.reason == "refused":
+            self._remark("warning", remark.REFUSED)
+        if event.error:
+            self._entries.append(Remark("error", event.error))
+            self._sheet.put(self._sheet.new_id("e"), "error", remark.error_html(event.error))
+
+    def _show_foot(self, event: Event) -> None:
+        foot = replace(self._foot, seconds=self._clock() - self._began)
+        match event:
+            case RunStarted():
+                foot = replace(foot, model=event.model, provider=event.provider)
+            case TurnStarted():
+                foot = replace(foot, turn=event.turn)
+            case MessageAdded(message=AssistantMessage(usage=Usage() as usage)):
+                foot = replace(foot, usage=foot.usage + usage)
+            case _:
+                pass
+        if isinstance(event, RunFinished):
+            state, words = end_words(event.reason)
+            known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
+            foot = replace(foot, state=state, words=words, **known)
+        else:
+            waits = self._calls.waiting
+            foot = replace(
+                foot, state="waiting" if waits else "working", words="Waiting for you" if waits else "Working"
+            )
+        self._foot = foot
+        self._sheet.put(FOOT, "foot", foot_html(foot))
+
+
+def _writing(name: str) -> Step:
+    """The line while a call is being written."""
+    doing = "Writing code" if name in ("", "run_code") else "Preparing"
+    target = "" if doing == "Writing code" else name
+    return Step(Headline(verb=doing, doing=doing, asking=doing, target=target), name)
