@@ -83,6 +83,10 @@ class TextLines:
             return ("some lines are not valid UTF-8 and were read as Latin-1",)
         return (f"decoded from {self._encoding.upper()}",) if self._encoding.startswith(("utf-16", "utf-32")) else ()
 
+    def close(self) -> None:
+        """Let go of the file, which stays open."""
+        self._text.detach()
+
     def __iter__(self) -> Iterator[str]:
         number = 0
         while piece := self._text.readline(_CHUNK):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -68,8 +69,8 @@ def _page_of(file: BinaryIO, located: Located, args: ReadFileArgs, context: Tool
     encoding = encoding_of(file)
     if encoding is None:
         raise ToolError(f"{args.path!r} is {kind_of(file)}, not text. Load it with run_code.")
-    lines = TextLines(file, encoding, context.cancelled)
-    found = page(iter(lines), args.offset, args.limit)
+    with closing(TextLines(file, encoding, context.cancelled)) as lines:
+        found = page(iter(lines), args.offset, args.limit)
     return _with_notes(found, lines.notes)
 
 

@@ -1,0 +1,234 @@
+"""read_file: pages of text, whatever the encoding, and errors that say what to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import Resource, TextPart, ToolResult
+from vibe_jupyter.tools.base import ToolContext, spec_of
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
+from vibe_jupyter.tools.workspace import Workspace
+
+LATIN = "d\xe9j\xe0 vu\n"
+
+
+@pytest.fixture
+def read(workspace: Workspace, context: ToolContext):
+    tool = ReadFile(workspace)
+
+    async def call(**args: object) -> ToolResult:
+        return await tool.run(ReadFileArgs.model_validate(args), context)
+
+    return call
+
+
+def text_of(result: ToolResult) -> str:
+    (part,) = result.parts
+    assert isinstance(part, TextPart)
+    return part.text
+
+
+@pytest.mark.requirement("tools.read_file.result.fields")
+async def test_a_small_file_comes_whole_with_its_fields(project: Path, read):
+    (project / "notes.txt").write_text("one\ntwo\n", encoding="utf-8")
+
+    result = await read(path="notes.txt")
+
+    assert text_of(result) == "path: notes.txt\nlines_read: 2\nwas_truncated: false\ncontent:\none\ntwo"
+    assert result.summary == "2 lines"
+    assert result.details == {"path": "notes.txt", "lines_read": 2, "was_truncated": False}
+    assert result.display == {"text/plain": "one\ntwo"}
+
+
+@pytest.mark.requirement("tools.read_file.args.path")
+async def test_a_path_may_be_absolute_or_begin_at_the_home(project: Path, read, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(project))
+    (project / "a.txt").write_text("a", encoding="utf-8")
+
+    texts = [text_of(await read(path=path)) for path in ("a.txt", str(project / "a.txt"), "~/a.txt")]
+
+    assert texts == ["path: a.txt\nlines_read: 1\nwas_truncated: false\ncontent:\na"] * 3
+    with pytest.raises(ValidationError):
+        await read(path="")
+    with pytest.raises(ToolError, match="The path is empty"):
+        await read(path=" ")
+
+
+@pytest.mark.requirement("tools.read_file.args.range")
+@pytest.mark.parametrize(
+    ("asked", "lines", "summary"),
+    [
+        ({"offset": 2}, ["line 2", "line 3", "line 4"], "lines 3 to 5"),
+        ({"limit": 2}, ["line 0", "line 1"], "lines 1 to 2"),
+        ({"offset": 1, "limit": 3}, ["line 1", "line 2", "line 3"], "lines 2 to 4"),
+        ({"offset": 4, "limit": 9}, ["line 4"], "lines 5 to 5"),
+    ],
+)
+async def test_offset_counts_from_zero_and_limit_bounds_the_lines(
+    project: Path, read, asked: dict[str, int], lines: list[str], summary: str
+):
+    (project / "a.txt").write_text("".join(f"line {number}\n" for number in range(5)), encoding="utf-8")
+
+    result = await read(path="a.txt", **asked)
+
+    assert text_of(result).partition("content:\n")[2].split("\n") == lines
+    assert result.summary == summary
+    assert ("more lines follow" in text_of(result)) == (lines[-1] != "line 4")
+
+
+@pytest.mark.requirement("tools.read_file.args.range")
+@pytest.mark.parametrize("asked", [{"offset": -1}, {"limit": 0}, {"lines": 3}])
+async def test_arguments_out_of_range_are_errors(read, asked: dict[str, int]):
+    with pytest.raises(ValidationError):
+        await read(path="a.txt", **asked)
+
+
+@pytest.mark.requirement("tools.read_file.result.truncated")
+async def test_a_long_file_comes_in_pages_that_join_to_the_whole(project: Path, read):
+    lines = [f"{number} " + "x" * 90 for number in range(2_000)]
+    (project / "long.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    pages: list[str] = []
+    offset = 0
+    while True:
+        result = await read(path="long.txt", offset=offset)
+        content = text_of(result).partition("content:\n")[2]
+        pages.append(content)
+        assert len(content.encode()) <= 64_000
+        offset += content.count("\n") + 1
+        if "was_truncated: false" in text_of(result):
+            break
+        assert f"go on with offset={offset}" in text_of(result)
+
+    assert "\n".join(pages).split("\n") == lines
+    assert len(pages) == 3
+
+
+async def test_a_line_without_end_is_cut_and_the_next_ones_are_read(project: Path, read):
+    (project / "min.js").write_text("a" * 500_000 + "\nlast\n", encoding="utf-8")
+
+    text = text_of(await read(path="min.js"))
+
+    assert "was_truncated: true" in text
+    assert "lines longer than 4,000 characters were cut" in text
+    assert text.endswith("a… (496,001 more characters)\nlast")
+
+
+@pytest.mark.requirement("tools.read_file.error.past-end")
+async def test_an_empty_file_and_an_offset_behind_the_end_are_told_apart(project: Path, read):
+    (project / "empty.txt").touch()
+    (project / "two.txt").write_text("1\n2\n", encoding="utf-8")
+
+    empty, behind = await read(path="empty.txt"), await read(path="two.txt", offset=2)
+
+    assert text_of(empty).endswith("lines_read: 0\nwas_truncated: false\nnote: the file is empty")
+    assert text_of(behind).endswith("note: offset 2 is behind the last line; the file has 2 lines")
+
+
+@pytest.mark.requirement("tools.read_file.error.missing")
+async def test_a_missing_file_and_a_folder_are_distinct_errors(project: Path, read):
+    (project / "data").mkdir()
+    (project / "data" / "sales.csv").touch()
+
+    with pytest.raises(ToolError) as missing:
+        await read(path="data/sale.csv")
+    with pytest.raises(ToolError) as folder:
+        await read(path="data")
+
+    assert str(missing.value) == "'data/sale.csv' does not exist. Did you mean data/sales.csv?"
+    assert str(folder.value) == "'data' is a folder, not a file. It holds sales.csv."
+
+
+@pytest.mark.requirement("tools.read_file.decode.other")
+@pytest.mark.parametrize(
+    ("raw", "line", "note"),
+    [
+        (LATIN.encode("latin-1"), "d\xe9j\xe0 vu", "note: some lines are not valid UTF-8 and were read as Latin-1"),
+        (LATIN.encode("utf-8-sig"), "d\xe9j\xe0 vu", ""),
+        (LATIN.encode("utf-16"), "d\xe9j\xe0 vu", "note: decoded from UTF-16"),
+        (b"\xfe\xff" + LATIN.encode("utf-16-be"), "d\xe9j\xe0 vu", "note: decoded from UTF-16"),
+        (LATIN.encode("utf-32"), "d\xe9j\xe0 vu", "note: decoded from UTF-32"),
+        (b"a\r\nb\r\n", "a\nb", ""),
+        (b"a\xe2\x80\xa8b\n", "a\u2028b", ""),
+        (b"x\ry\n", "x\ry", ""),
+    ],
+)
+async def test_no_character_of_another_encoding_is_lost(project: Path, read, raw: bytes, line: str, note: str):
+    (project / "t.txt").write_bytes(raw)
+
+    text = text_of(await read(path="t.txt"))
+
+    assert text.partition("content:\n")[2] == line
+    assert ("note:" in text) == bool(note)
+    assert note in text
+
+
+@pytest.mark.requirement("tools.read_file.decode.other")
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n" + bytes(20), "a PNG image"),
+        (b"%PDF-1.7 text", "a PDF document"),
+        (b"PAR1" + bytes(9), "a Parquet table"),
+        (b"\x1f\x8b\x08", "a gzip file"),
+        (b"abc\0def", "a binary file"),
+    ],
+)
+async def test_a_file_that_is_no_text_is_refused_by_its_kind(project: Path, read, raw: bytes, kind: str):
+    (project / "f").write_bytes(raw)
+
+    with pytest.raises(ToolError) as refusal:
+        await read(path="f")
+
+    assert str(refusal.value) == f"'f' is {kind}, not text. Load it with run_code."
+
+
+@pytest.mark.requirement("notebook.file.other-read")
+async def test_a_notebook_is_read_as_its_cells_without_outputs(project: Path, read):
+    output = {"output_type": "display_data", "data": {"image/png": "iVBOR" * 10_000}, "metadata": {}}
+    cells = [
+        {"cell_type": "markdown", "id": "ab12", "metadata": {}, "source": ["# Title\n", "words"]},
+        {"cell_type": "code", "id": "cd34", "metadata": {}, "source": "x = 1\nx", "outputs": [output]},
+    ]
+    (project / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}), encoding="utf-8")
+
+    text = text_of(await read(path="n.ipynb"))
+
+    assert text.partition("content:\n")[2].rstrip() == (
+        "--- cell 1, markdown, id ab12 ---\n# Title\nwords\n\n"
+        "--- cell 2, code, id cd34, 1 output left out ---\nx = 1\nx"
+    )
+    assert "note: a notebook, shown as the sources of its cells" in text
+
+
+@pytest.mark.parametrize("raw", ["{}", "not json", '{"cells": 3}', "[" * 100_000])
+async def test_a_broken_notebook_is_read_as_text(project: Path, read, raw: str):
+    (project / "n.ipynb").write_text(raw, encoding="utf-8")
+
+    assert text_of(await read(path="n.ipynb")).partition("content:\n")[2].startswith(raw[:100])
+
+
+async def test_an_interrupted_read_of_a_huge_file_ends_early(project: Path, workspace: Workspace):
+    (project / "huge.txt").write_bytes(b"line\n" * 3_000_000)
+    asked: list[bool] = []
+
+    def cancelled() -> bool:
+        asked.append(True)
+        return True
+
+    context = ToolContext(call_id="1", progress=lambda text: None, cancelled=cancelled)
+    await ReadFile(workspace).run(ReadFileArgs(path="huge.txt", offset=2_999_999), context)
+
+    assert len(asked) == 1
+
+
+@pytest.mark.requirement("tools.read_file.permission.default")
+async def test_the_policy_is_told_the_path_as_the_model_gave_it(workspace: Workspace):
+    tool = ReadFile(workspace)
+
+    assert tool.level == "always"
+    assert tool.touches(ReadFileArgs(path="~/x")) == (Resource(kind="path", value="~/x", access="read"),)
+    assert set(spec_of(tool).parameters["properties"]) == {"path", "offset", "limit"}
