@@ -101,8 +101,9 @@ class View:
             except queue.Empty:
                 raise AssertionError(f"not seen within {WAIT} s") from None
 
-    @staticmethod
-    def _is_view(message: dict[str, Any]) -> bool:
+    def _is_view(self, message: dict[str, Any]) -> bool:
+        if message["parent_header"].get("msg_id") != self._request:
+            return False
         state = message["content"].get("data", {}).get("state", {})
         return "anywidget" in str(state.get("_model_module", ""))
 
