@@ -311,6 +311,15 @@ async def test_interrupting_an_answer_closes_its_connection():
         await asker.close()
 
 
+async def test_a_body_that_is_not_read_is_not_left_open():
+    asker = client()
+    with ScriptedModel([raw([b"a"] * 10_000, content_type="text/html", delay_between=0.02)]) as model:
+        error, _ = await failure_of(asker, request(model.url))
+        assert error.kind == "not_sse"
+        assert await asyncio.to_thread(model.requests[0].gone.wait, 10)
+        await asker.close()
+
+
 async def test_closing_the_iterator_closes_its_connection():
     asker = client()
     with ScriptedModel([hold(threading.Event(), "One moment")]) as model:
