@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.protocol import Event, MimeBundle, Notice, RunFinished
+from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui.front_end import CallMain, FrontEnd, Send
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 
@@ -22,7 +22,10 @@ SILENT_PAGE = (
     "The live view does not load here, so this run goes on in plain form. "
     "The live view needs the package anywidget where JupyterLab, or the editor, runs."
 )
-NOT_SHOWN: MimeBundle = {"text/html": "", "text/plain": ""}
+IN_ITS_PLACE: MimeBundle = {
+    "text/html": f'<p style="margin:2px 0;color:#767676">{SILENT_PAGE}</p>',
+    "text/plain": SILENT_PAGE,
+}
 """What is left of a view that nobody saw."""
 
 
@@ -84,9 +87,6 @@ class HandOver:
         await self._replay()
 
     async def _replay(self) -> None:
-        if self._fallback is not None and self._events:
-            await self._fallback.on_event(self._events.popleft())
-            await self._fallback.on_event(Notice(level="info", text=SILENT_PAGE))
         while self._fallback is not None and self._events:
             await self._fallback.on_event(self._events.popleft())
         self._replaying = False
@@ -94,7 +94,7 @@ class HandOver:
     def _take_over(self) -> None:
         if self._closed or self._send is None:
             return
-        self._live.leave(NOT_SHOWN)
+        self._live.leave(IN_ITS_PLACE)
         fallback = self._make_fallback()
         fallback.open(self._send)
         self._fallback = fallback

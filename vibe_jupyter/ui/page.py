@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from IPython.display import display, update_display
+from IPython.display import display, update_display  # pyright: ignore[reportUnknownVariableType] (untyped)
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Command, MimeBundle

@@ -1,0 +1,61 @@
+"""Which front end shows a run: found out by probing, never by the name of a product."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from vibe_jupyter.ui import run_view
+from vibe_jupyter.ui.front_end import FrontEnd
+from vibe_jupyter.ui.handover import HandOver
+from vibe_jupyter.ui.silent import SilentFrontEnd
+from vibe_jupyter.ui.stdin import TextPrompt
+from vibe_jupyter.ui.terminal import TerminalFrontEnd
+from vibe_jupyter.ui.transcript import Transcript
+from vibe_jupyter.ui.updates import UpdatingFrontEnd
+from vibe_jupyter.ui.widget import WidgetFrontEnd
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """What a front end may ask of the shell it runs in."""
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether this is a Jupyter kernel, and not IPython in a terminal."""
+        ...
+
+    @property
+    def allow_stdin(self) -> bool:
+        """Whether someone can answer a text prompt; nbconvert and papermill say no."""
+        ...
+
+    async def call_main(self, function: Callable[[], T]) -> T:
+        """Run a function on the main thread."""
+        ...
+
+    def read_line(self, prompt: str) -> str:
+        """Ask on the text prompt. Main thread."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Print. Main thread."""
+        ...
+
+
+def choose(host: Host) -> FrontEnd:
+    """The front end of one run. Main thread."""
+    if not host.has_kernel:
+        return TerminalFrontEnd(Transcript(), _prompt(host), call_main=host.call_main, write=host.write)
+    if not host.allow_stdin:
+        return SilentFrontEnd(Transcript())
+    if not run_view.can_show():
+        return _plain(host)
+    return HandOver(WidgetFrontEnd(Transcript()), fallback=lambda: _plain(host), call_main=host.call_main)
+
+
+def _plain(host: Host) -> FrontEnd:
+    return UpdatingFrontEnd(Transcript(), _prompt(host), call_main=host.call_main)
+
+
+def _prompt(host: Host) -> TextPrompt:
+    return TextPrompt(host.call_main, host.read_line, host.write)
