@@ -1,0 +1,101 @@
+"""Cells of the notebook, and the edits that may be asked of it."""
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from vibe_jupyter.protocol.value import Value
+
+CellKind = Literal["code", "markdown", "raw"]
+CellState = Literal["fresh", "stale", "never", "running", "error"]
+"""How the outputs of a cell stand to its source; a cell that is no code stays ``never``."""
+
+BRIEF_TEXT = 200
+"""Characters of text in an `OutputBrief`."""
+
+
+def source_hash(source: str) -> str:
+    """Eight hex digits that stand for exactly this source."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+class OutputBrief(Value):
+    """An output without its weight."""
+
+    type: str
+    """nbformat's ``output_type``."""
+    mimes: tuple[str, ...] = ()
+    size: int
+    """Bytes of the whole output."""
+    text: str = Field(default="", max_length=BRIEF_TEXT)
+    """How its text begins."""
+
+
+class Cell(Value):
+    """One cell as it stands in the notebook."""
+
+    id: str
+    """nbformat's id; the only address a write accepts."""
+    number: int
+    """Place in the notebook, from 1, for people; changes when cells move."""
+    kind: CellKind
+    source: str
+    execution_count: int | None = None
+    """None for a cell that never ran and for one that is no code."""
+    state: CellState = "never"
+    outputs: tuple[OutputBrief, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """Stands for the source: a write names the one it was made for."""
+        return source_hash(self.source)
+
+
+class SetSource(Value):
+    """Give a cell another source."""
+
+    op: Literal["set_source"] = "set_source"
+    cell: str
+    expected: str
+    """Hash of the source it must have now."""
+    source: str
+
+
+class InsertCell(Value):
+    """Put in a new cell."""
+
+    op: Literal["insert"] = "insert"
+    id: str
+    """Made by the one who asks, so that the cell can be found again."""
+    after: str | None
+    """Id of the cell above it; None for the top."""
+    kind: CellKind
+    source: str
+
+
+class ExpectedCell(Value):
+    """A cell and the source it must have now."""
+
+    id: str
+    expected: str
+
+
+class DeleteCells(Value):
+    """Remove cells, in one step."""
+
+    op: Literal["delete"] = "delete"
+    cells: tuple[ExpectedCell, ...]
+
+
+class MoveCells(Value):
+    """Put cells behind another one, in the given order."""
+
+    op: Literal["move"] = "move"
+    cells: tuple[str, ...]
+    after: str | None
+    """None for the top."""
+
+
+CellEdit = Annotated[SetSource | InsertCell | DeleteCells | MoveCells, Field(discriminator="op")]
+"""Each is one undo step of the person's; a list of them is done whole or not at all."""
