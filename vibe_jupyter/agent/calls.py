@@ -9,7 +9,7 @@ import time
 
 from vibe_jupyter.agent.consent import permit
 from vibe_jupyter.agent.desk import Desk
-from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, headline_of, prepare, text_of
+from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, headline_of, prepare
 from vibe_jupyter.errors import JournalError, ToolError
 from vibe_jupyter.protocol import (
     ImagePart,
@@ -46,7 +46,7 @@ async def answer(call: ToolCall, desk: Desk) -> tuple[ToolMessage, bool]:
                 name=call.name,
                 headline=headline_of(call, desk.tools),
                 outcome="denied" if prepared.denied else "error",
-                summary=text_of(prepared.message).split("\n", 1)[0],
+                summary=prepared.summary,
             )
         )
         return prepared.message, prepared.denied

@@ -22,7 +22,7 @@ async def permit(prepared: Prepared, desk: Desk) -> Prepared | Refused:
     """
     decision = desk.permissions.decide(prepared.tool, prepared.args, desk.terms)
     if isinstance(decision, Deny):
-        return Refused(error_message(prepared.call, decision.reason), denied=True)
+        return Refused(error_message(prepared.call, decision.reason), denied=True, summary=decision.reason)
     if isinstance(decision, Ask):
         return await _approve(prepared, decision, desk)
     return prepared
@@ -103,7 +103,8 @@ async def _resolve(
 
 
 def _denied(call: ToolCall, words: str) -> Refused:
+    words = words.strip()
     text = "The person denied this call; it was not run."
-    if words.strip():
-        text += f" Their words: {words.strip()}"
-    return Refused(error_message(call, text), denied=True)
+    if words:
+        text += f" Their words: {words}"
+    return Refused(error_message(call, text), denied=True, summary=f"“{words}”" if words else "")

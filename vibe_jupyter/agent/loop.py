@@ -6,6 +6,7 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent
@@ -162,18 +163,19 @@ class Loop:
             stream=self._agent.stream,
         )
         self._partial.clear()
-        async for item in self._agent.client.answer(request):
-            match item:
-                case TextDelta():
-                    self._partial.append(item.text)
-                    self._run.emit(item)
-                case ReasoningDelta() | ToolCallDelta():
-                    self._run.emit(item)
-                case RetryScheduled():
-                    wait = f"Trying again in {item.seconds:.0f} s: {item.reason}."
-                    self._run.emit(Notice(level="info", text=wait))
-                case AssistantMessage():
-                    return item
+        async with aclosing(self._agent.client.answer(request)) as items:
+            async for item in items:
+                match item:
+                    case TextDelta():
+                        self._partial.append(item.text)
+                        self._run.emit(item)
+                    case ReasoningDelta() | ToolCallDelta():
+                        self._run.emit(item)
+                    case RetryScheduled():
+                        wait = f"Trying again in {item.seconds:.1f} s: {item.reason}."
+                        self._run.emit(Notice(level="info", text=wait))
+                    case AssistantMessage():
+                        return item
         raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
 
     async def _answer(self, call: ToolCall) -> None:

@@ -28,6 +28,8 @@ class Refused:
     message: ToolMessage
     denied: bool = False
     """Whether a person, or the lack of one, said no; a broken call is no denial."""
+    summary: str = ""
+    """The same for the person, who knows what they said."""
 
 
 def prepare(call: ToolCall, tools: Toolset) -> Prepared | Refused:
@@ -58,17 +60,12 @@ def headline_of(call: ToolCall, tools: Toolset) -> Headline:
 
 def refuse(call: ToolCall, text: str) -> Refused:
     """A call that does not run, with what the model is told."""
-    return Refused(error_message(call, text))
+    return Refused(error_message(call, text), summary=text.split("\n", 1)[0])
 
 
 def error_message(call: ToolCall, text: str) -> ToolMessage:
     """A failed result of one text."""
     return ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=True)
-
-
-def text_of(message: ToolMessage) -> str:
-    """All text of a result."""
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
 def explain(name: str, error: ValidationError) -> str:
