@@ -112,7 +112,10 @@ class _Walk:
         self._links += 1
         if self._links > _LINK_LIMIT:
             raise ToolError(f"{self._given!r} leads into a loop of links at {link}.")
-        self._push(os.readlink(link))
+        try:
+            self._push(os.readlink(link))
+        except OSError as error:
+            raise _unreachable(self._given, error) from error
 
     def _mode(self, path: str) -> int | None:
         try:

@@ -1,0 +1,378 @@
+"""Everything that is no frame: built-in values shown, foreign objects named, and none of their code run."""
+
+import collections
+import enum
+import logging
+import math
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.figure
+import pytest
+from pydantic import ValidationError
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.notebook.variables import describe, fingerprint, line, summary_line
+from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
+
+SECONDS = 1.0
+"""Bound on looking at any hostile object."""
+ran: list[str] = []
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Size(enum.IntEnum):
+    BIG = 9
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def area(width, height=2, *rest, unit="m", **more):
+    """Multiply."""
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (5, "int 5"),
+        (True, "bool True"),
+        (None, "None"),
+        (1.5, "float 1.5"),
+        (10**400, "int <int of 1,329 bits>"),
+        ("text", "str 'text'"),
+        ("x" * 100, f"str '{'x' * 80}'… (100 characters)"),
+        (b"ab", "bytes b'ab'"),
+        ([1, "a", None], "list of 3 items [1, 'a', None]"),
+        (list(range(1_000)), "list of 1,000 items [0, 1, 2, 3, 4, 5, … 994 more]"),
+        ({"a": [1, 2], "b": {}}, "dict of 2 items {'a': [… 2 items], 'b': {}}"),
+        ({3}, "set of 1 item {3}"),
+        (Point(1, 2), "Point of 2 items (1, 2)"),
+        (collections.Counter("aab"), "collections.Counter of 2 items {'a': 2, 'b': 1}"),
+        (collections.deque([1]), "collections.deque of 1 item deque([1])"),
+        (Path("/tmp"), "pathlib.PosixPath /tmp"),
+        (Color.RED, "Color.RED"),
+        (Size.BIG, "Size 9"),
+        (math, "module math"),
+        (area, "function area(width, height=2, *rest, unit='m', **more)"),
+        (lambda *, key: key, "function <lambda>(*, key)"),
+        (len, "built-in function len"),
+        (Color, "class Color(enum.Enum)"),
+        (matplotlib.figure.Figure(figsize=(4, 3)), "matplotlib Figure 4 × 3 inches, 0 axes"),
+        ((item for item in ()), "<generator>"),
+        (threading.Lock(), "<_thread.lock>"),
+    ],
+)
+def test_one_line_says_what_a_value_is(value: object, said: str):
+    own = f"{__name__}."
+
+    assert line(value).replace(own, "") == said
+    assert fingerprint(value) == fingerprint(value)
+
+
+async def test_a_long_text_is_shown_further_when_inspected(namespace, inspect, text_of):
+    namespace["text"] = "word " * 1_000
+
+    result = await inspect("text")
+
+    assert text_of(result).count("word ") > 300
+    assert len(text_of(result)) < 3_000
+    assert "text/plain" in result.display
+
+
+async def test_an_object_is_told_by_its_class_and_the_names_it_has(namespace, inspect, text_of):
+    class Model:
+        def __init__(self) -> None:
+            self.weights = [1]
+            self._secret = 2
+
+        def fit(self) -> None: ...
+
+        @property
+        def score(self) -> float:
+            raise AssertionError("a property was read")
+
+    namespace["model"] = Model()
+
+    text = text_of(await inspect("model"))
+
+    assert text.split("\n")[1:] == ["attributes: weights", text.split("\n")[2]]
+    assert text.split("\n")[2].endswith("Model defines: fit, score")
+
+
+async def test_a_function_is_told_with_where_it_stands(namespace, inspect, text_of):
+    namespace["area"] = area
+
+    text = text_of(await inspect("area"))
+
+    assert f"defined in {__file__}, line " in text
+    assert text.endswith("Multiply.")
+
+
+def hostile(name: str) -> Callable[..., object]:
+    """A method that must never run: it says that it did, and then hangs."""
+
+    def method(*args: object, **kwargs: object) -> object:
+        ran.append(name)
+        threading.Event().wait()
+        raise AssertionError(name)
+
+    return method
+
+
+class HostileMeta(type):
+    __hash__ = __eq__ = __repr__ = __getattribute__ = hostile("metaclass")  # type: ignore[assignment]
+    __instancecheck__ = __subclasscheck__ = hostile("metaclass")  # type: ignore[assignment]
+
+
+def _everything(base: type = object, **more: object) -> type:
+    names = (
+        "repr str len iter getitem getattr getattribute hash eq bool format dir contains sizeof int float index call"
+    )
+    methods = {f"__{name}__": hostile(f"{base.__name__}.__{name}__") for name in names.split()}
+    return type("Hostile", (base,), methods | more)
+
+
+def hostile_objects() -> dict[str, object]:
+    import numpy as np
+    import pandas as pd
+
+    plain = _everything()
+    frame = pd.DataFrame({"a": [1, 2], "b": [0, None]}, dtype=object, index=pd.Index(["x", "y"], dtype=object))
+    # Put in afterwards, since pandas itself looks closely at what it is given.
+    for values in (frame.index._data, frame._mgr.blocks[0].values[1]):
+        values.setflags(write=True)
+        values[0] = object.__new__(plain)
+    shadowed = pd.DataFrame({"a": [1]})
+    object.__setattr__(shadowed, "isna", hostile("instance attribute"))
+    array = np.empty(2, dtype=object)
+    array[0] = object.__new__(plain)
+    with_class = _everything(__class__=property(hostile("__class__")), __dict__=property(hostile("__dict__")))
+    with_names = _everything(__module__="pandas", __qualname__="DataFrame")
+    with_names.__name__ = "DataFrame"
+    return {
+        "object": object.__new__(plain),
+        "lying class": object.__new__(with_class),
+        "false frame": object.__new__(with_names),
+        "list": list.__new__(_everything(list)),
+        "dict": dict.__new__(_everything(dict)),
+        "str": str.__new__(_everything(str), "text"),
+        "int": int.__new__(_everything(int), 5),
+        "in a list": [object.__new__(plain)],
+        "as key and value": _mapping_of(object.__new__(plain)),
+        "in a frame": frame,
+        "shadowed frame": shadowed,
+        "array": array,
+        "array subclass": np.zeros(2).view(_everything(np.ndarray)),
+        "class": type.__new__(HostileMeta, "Named", (), {}),
+        "instance of hostile class": object.__new__(type.__new__(HostileMeta, "Named", (), {})),
+        "module": _module(),
+        "wrapped function": _wrapped(object.__new__(plain)),
+        "zone": __import__("datetime").datetime(2024, 1, 1, tzinfo=_zone()),
+    }
+
+
+def _mapping_of(value: object) -> dict[object, object]:
+    class Key:
+        __hash__ = object.__hash__
+        __repr__ = __eq__ = hostile("key")  # type: ignore[assignment]
+
+    return {Key(): value}
+
+
+def _module() -> types.ModuleType:
+    class Lazy(types.ModuleType):
+        __getattribute__ = __repr__ = hostile("module")  # type: ignore[assignment]
+
+    return Lazy("lazy")
+
+
+def _wrapped(value: object) -> Callable[..., object]:
+    def function(given=value): ...
+
+    function.__wrapped__ = value  # type: ignore[attr-defined]
+    function.__signature__ = value  # type: ignore[attr-defined]
+    return function
+
+
+def _zone():
+    import datetime
+
+    class Zone(datetime.tzinfo):
+        utcoffset = tzname = dst = __repr__ = hostile("zone")  # type: ignore[assignment]
+
+    return Zone()
+
+
+HOSTILE = hostile_objects()
+
+
+@pytest.mark.requirement("notebook.variables.safe")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFixture):
+    value = HOSTILE[name]
+    said: list[str] = []
+    ran.clear()
+
+    def look() -> None:
+        said.append(summary_line("it", value))
+        said.append(describe(value).headline)
+        fingerprint(value)
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(SECONDS)
+
+    assert ran == []
+    assert not looking.is_alive()
+    assert len(said) == 2
+    assert said[0].startswith("it: ")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("name", ["object", "list", "int", "lying class", "false frame", "array subclass"])
+def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name: str):
+    ran.clear()
+
+    asking = threading.Thread(target=lambda: repr(HOSTILE[name]), daemon=True)
+    asking.start()
+    asking.join(SECONDS)
+
+    assert ran != []
+
+
+@pytest.mark.requirement("notebook.variables.safe")
+def test_a_hostile_object_in_a_frame_is_named_by_its_class():
+    described = describe(HOSTILE["in a frame"])
+
+    assert "b | object | 1 | " in described.body
+    assert "Hostile" in described.body
+    assert described.body.count("<") >= 2
+
+
+@pytest.mark.requirement("notebook.variables.list")
+async def test_variables_are_listed_by_name_with_type_and_shape(namespace, list_all, text_of):
+    import pandas as pd
+
+    namespace |= {"x": 1, "df": pd.DataFrame({"a": [1]}), "df_2": [1], "math": math, "pd": pd}
+
+    result = await list_all()
+
+    assert text_of(result) == (
+        "3 variables\ndf: pandas DataFrame 1 × 1 (a int64)\ndf_2: list of 1 item [1]\nx: int 1\nmodules: math, pd"
+    )
+    assert result.summary == "3 variables"
+    assert Table.model_validate(result.display[TABLE_MIME]).rows[2] == ("x", "int 1")
+
+
+@pytest.mark.requirement("notebook.variables.list")
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"pattern": "a*"}, ["a1", "a2"]),
+        ({"types": ["STR"]}, ["a2", "b"]),
+        ({"types": ["int", "float"]}, ["a1", "c"]),
+        ({"pattern": "a*", "types": ["str"]}, ["a2"]),
+        ({"types": ["module"]}, []),
+        ({"pattern": "nothing"}, []),
+    ],
+)
+async def test_pattern_and_types_filter_the_list(namespace, list_all, text_of, asked, names):
+    namespace |= {"a1": 1, "a2": "x", "b": "y", "c": 1.5, "math": math}
+
+    text = text_of(await list_all(**asked))
+
+    assert [line.split(":")[0] for line in text.split("\n")[1:] if not line.startswith("modules")] == names
+
+
+@pytest.mark.requirement("notebook.variables.list")
+async def test_the_list_is_cut_at_its_limit_and_says_how_to_see_the_rest(namespace, list_all, text_of):
+    namespace |= {f"v{number:03}": number for number in range(60)}
+
+    short, long = await list_all(limit=2), await list_all()
+
+    assert text_of(short).split("\n") == [
+        "60 variables",
+        "v000: int 0",
+        "v001: int 1",
+        "… 58 more; narrow with pattern or types, or raise limit",
+    ]
+    assert short.summary == "60 variables, first 2 shown"
+    assert text_of(long).count("\n") == 51
+    with pytest.raises(ValidationError):
+        await list_all(limit=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("penguin", "There is no variable 'penguin'. Did you mean penguins?"),
+        ("zebra", "There is no variable 'zebra'. list_variables names all there are."),
+        ("penguins.head()", "'penguins.head()' is not a variable's name. Give a bare name;"),
+    ],
+)
+async def test_a_name_that_is_not_there_is_an_error_that_helps(namespace, inspect, name: str, said: str):
+    namespace["penguins"] = 1
+
+    with pytest.raises(ToolError) as refusal:
+        await inspect(name)
+
+    assert str(refusal.value).startswith(said)
+
+
+async def test_the_policy_is_told_which_variable_is_read(context):
+    from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable, InspectVariableArgs
+
+    tool = InspectVariable(dict, None)  # type: ignore[arg-type]
+
+    assert tool.level == "always"
+    assert tool.touches(InspectVariableArgs(name="x")) == (Resource(kind="variable", value="x", access="read"),)
+
+
+def test_a_value_that_cannot_be_described_does_not_hide_the_others(caplog: pytest.LogCaptureFixture):
+    import pandas as pd
+
+    broken = pd.DataFrame({"a": [1]})
+    del broken.__dict__["_mgr"]
+    caplog.set_level(logging.CRITICAL)
+
+    assert line(broken) == "<pandas.DataFrame> (could not be described)"
+    assert isinstance(fingerprint(broken), int)
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (lambda value: value.append(1), [1, 2]),
+        (lambda value: value.__setitem__(1, 9), [1, 2]),
+        (lambda value: value.update(a=2), {"a": 1}),
+    ],
+)
+def test_a_small_container_changed_in_place_has_another_fingerprint(change, value):
+    before = fingerprint(value)
+
+    change(value)
+
+    assert fingerprint(value) != before
+
+
+def test_describing_imports_no_library(tmp_path: Path):
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from vibe_jupyter.notebook.variables import describe, fingerprint, summary_line\n"
+        "for value in (1, 'a', [1], {}, object(), sys): summary_line('x', value), describe(value), fingerprint(value)\n"
+        "print([name for name in ('numpy', 'pandas', 'polars', 'torch', 'pydantic', 'httpx') if name in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout.strip(), done.stderr) == ("['pydantic']", "") or done.stdout.strip() == "[]"
