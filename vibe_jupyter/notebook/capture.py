@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from vibe_jupyter.notebook.outputs import Outputs
-from vibe_jupyter.notebook.shell import Kernel, Message, Shell
+from vibe_jupyter.notebook.shell import Kernel, Message, Shell, attribute
 
 OnOutput = Callable[[str], None]
 """Called with new text as it comes, from any thread; must not raise."""
@@ -90,21 +90,6 @@ def terminal_capture(shell: Shell, outputs: Outputs, on_output: OnOutput) -> Gen
         stack.enter_context(contextlib.redirect_stdout(_Writer("stdout", outputs, on_output)))
         stack.enter_context(contextlib.redirect_stderr(_Writer("stderr", outputs, on_output)))
         yield
-
-
-@contextmanager
-def attribute(owner: object, name: str, value: object) -> Generator[None]:
-    """Set an attribute of one object for a while, also one that its class defines."""
-    own = vars(owner)
-    had, before = name in own, own.get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
 
 
 class _Tap:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NoReturn, cast
 
 from vibe_jupyter.notebook.capture import (
     OnOutput,
-    attribute,
     exception_message,
     kernel_capture,
     plain_text,
@@ -20,7 +19,7 @@ from vibe_jupyter.notebook.names import Names
 from vibe_jupyter.notebook.nested import run_nested
 from vibe_jupyter.notebook.outputs import Output, Outputs
 from vibe_jupyter.notebook.pump import Pump
-from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell
+from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell, attribute
 from vibe_jupyter.notebook.sigint import Deadline, Proceed, sigint_goes_to
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
 
@@ -138,15 +137,16 @@ class _Attempt:
             self._deadline.stop()
 
     def on_sigint(self, proceed: Proceed) -> None:
-        timed_out = self._deadline.sent()
+        by_deadline = self._deadline.sent()
         if not self._running:
             # What was changed for the code is being put back; that must not be cut short.
-            self.late_press = self.late_press or not timed_out
-        elif timed_out:
-            self._timed_out = True
+            self.late_press = self.late_press or not by_deadline
+        elif by_deadline:
+            self._timed_out = self._timed_out or not self._interrupted
             signal.default_int_handler(signal.SIGINT, None)
         else:
             self._interrupted = True
+            self._deadline.soon()
             proceed()
 
     def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
@@ -161,10 +161,10 @@ class _Attempt:
         return wrapped
 
     def status(self) -> Status:
-        if self._timed_out:
-            return "timeout"
         if self._interrupted:
             return "interrupted"
+        if self._timed_out:
+            return "timeout"
         return "ok" if self._outcome is not None and self._outcome.success else "error"
 
     def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.shell import attribute
 from vibe_jupyter.notebook.sigint import Proceed, sigint_goes_to
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class _Drive(Generic[T]):
         self._interrupted = False
 
     def run(self) -> T:
-        with self._inside_the_outer_task(), sigint_goes_to(self._on_sigint):
+        with self._inside_the_outer_task(), self._keeping_the_shut_out(), sigint_goes_to(self._on_sigint):
             try:
                 self._turn_until(None)
             except BaseException:
@@ -94,6 +95,29 @@ class _Drive(Generic[T]):
                 _enter(self._loop, outer)
             for _ in range(promised - len(self._ready)):
                 self._loop.call_soon(_nothing)
+
+    @contextmanager
+    def _keeping_the_shut_out(self) -> Generator[None]:
+        """Put off what cannot begin now, instead of losing it.
+
+        The outer cell has entered its context, and on ipykernel 7 all shell messages share one: a message that was
+        received before the pump was there would fail to begin, and be gone.
+        """
+        report = self._loop.call_exception_handler
+        kept: list[object] = []
+
+        def keep_or_report(failure: dict[str, Any]) -> None:
+            if "handle" in failure and _never_began(failure.get("exception")):
+                kept.append(failure["handle"])
+            else:
+                report(failure)
+
+        # Not by `set_exception_handler`: Python 3.12 and newer call that one in the very context that is shut.
+        with attribute(self._loop, "call_exception_handler", keep_or_report):
+            try:
+                yield
+            finally:
+                self._ready.extend(kept)
 
     def _turn_until(self, deadline: float | None) -> None:
         while not self._task.done():
@@ -124,6 +148,16 @@ class _Drive(Generic[T]):
     def _note_end(self) -> None:
         if self._task.done() and not self._task.cancelled():
             self._task.exception()  # else asyncio reports it as never retrieved, in a later cell
+
+
+def _never_began(error: object) -> bool:
+    """Whether a callback failed for its context alone: no frame of its own is in the traceback."""
+    return (
+        isinstance(error, RuntimeError)
+        and "cannot enter context" in str(error)
+        and error.__traceback__ is not None
+        and error.__traceback__.tb_next is None
+    )
 
 
 def _with_nest_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -13,7 +13,7 @@ Proceed = Callable[[], None]
 """Does what would have been done without our handler; most often it raises KeyboardInterrupt."""
 
 _AGAIN: Final = 1.0
-"""Seconds after which code that swallowed the end of its time is interrupted again."""
+"""Seconds after which code that swallowed an interrupt is interrupted again."""
 
 
 @contextmanager
@@ -38,36 +38,41 @@ def sigint_goes_to(handler: Callable[[Proceed], None]) -> Generator[Proceed]:
 
 
 class Deadline:
-    """Interrupts the main thread when the time is over, and again while it does not end."""
+    """Interrupts the main thread when the time is over, or soon, and again while the code does not end."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
-        self._over = threading.Event()
+        self._over = False
+        self._changed = threading.Event()
         self._sent = False
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._watch, name="vibe-deadline", daemon=True)
 
     def start(self) -> None:
-        if self._seconds is not None:
-            self._thread = threading.Thread(
-                target=self._watch, args=(self._seconds,), name="vibe-deadline", daemon=True
-            )
-            self._thread.start()
+        self._thread.start()
+
+    def soon(self) -> None:
+        """The person wants the end; the first signal of it may be swallowed, by a `__del__` or by the code."""
+        self._changed.set()
 
     def stop(self) -> None:
         """After this no more signal comes."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._over = True
+        self._changed.set()
+        self._thread.join()
 
     def sent(self) -> bool:
         """Whether the signal just received is this deadline's own; says so once for each."""
         sent, self._sent = self._sent, False
         return sent
 
-    def _watch(self, seconds: float) -> None:
-        while not self._over.wait(seconds):
-            self._sent = True
-            _interrupt_main_thread()
+    def _watch(self) -> None:
+        seconds = self._seconds
+        while not self._over:
+            if self._changed.wait(seconds):
+                self._changed.clear()
+            else:
+                self._sent = True
+                _interrupt_main_thread()
             seconds = _AGAIN
 
 

@@ -1,0 +1,160 @@
+"""Interrupts while a cell serves: the prompt comes back, and nothing is left behind."""
+
+import time
+
+import pytest
+
+from tests.kernel.wire import Cell, Wire
+
+PROMPT_BACK = 2.0  # seconds
+
+
+def interrupted(kernel: Wire, code: str, *, when: str) -> Cell:
+    """Run a cell, interrupt it once it has printed `when`, and see the prompt come back in time."""
+    cell = kernel.send(code)
+    queued = kernel.send("print('the queued cell ran')")
+    kernel.until_printed(cell, when)
+    began = time.monotonic()
+    kernel.interrupt()
+    ended = kernel.cell(cell)
+    assert time.monotonic() - began < PROMPT_BACK
+    assert kernel.cell(queued).text == "the queued cell ran\n"
+    assert kernel.run("print(extra_threads())").text == "set()\n"
+    return ended
+
+
+def in_nested_code(kernel: Wire, code: str) -> Cell:
+    """Interrupt code that the agent runs; it says so itself, past the capture, when it is under way."""
+    return interrupted(kernel, f"print(serve_code({'tell()' + chr(10) + code!r}))", when="under way")
+
+
+@pytest.fixture(autouse=True)
+def told(kernel: Wire) -> None:
+    kernel.run(
+        "def tell():\n    shell.kernel.session.__class__.send(shell.kernel.session, shell.kernel.iopub_socket, 'stream',"
+        " {'name': 'stdout', 'text': 'under way '}, parent=shell.kernel.get_parent('shell'))"
+    )
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+def test_an_interrupt_while_the_model_is_waited_for(kernel: Wire) -> None:
+    assert interrupted(kernel, "print(serve(asyncio.sleep(60)))", when="serving").text == "serving\ninterrupted\n"
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+def test_an_interrupt_while_an_approval_waits_for_a_click(kernel: Wire) -> None:
+    assert interrupted(kernel, "print(serve(clicked()))", when="serving").text == "serving\ninterrupted\n"
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time; time.sleep(60)",
+        "import asyncio; await asyncio.sleep(60)",
+        "import asyncio; await asyncio.gather(asyncio.sleep(60), asyncio.sleep(60))",
+        "async def busy():\n    while True: pass\nawait busy()",
+        "!sleep 60",
+        "!sleep 60\n!sleep 60",
+        "import subprocess; subprocess.run(['sleep', '60'])",
+    ],
+    ids=["loop", "sleep", "await", "gather", "await-loop", "command", "commands", "child"],
+)
+def test_an_interrupt_of_code_that_the_agent_runs_ends_the_run(kernel: Wire, code: str) -> None:
+    assert in_nested_code(kernel, code).text.endswith("interrupted\n")
+
+
+def test_code_that_ignores_the_interrupt_does_not_hide_it_from_the_run(kernel: Wire) -> None:
+    swallowing = "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass"
+    assert in_nested_code(kernel, swallowing).text.endswith("interrupted\n")
+
+
+def test_a_handler_of_a_click_can_be_interrupted(kernel: Wire) -> None:
+    comm_id = kernel.run("import time; comm.on_msg(lambda _: (print('in the handler', flush=True), time.sleep(60)))")
+    comm_id = kernel.run("print(comm.comm_id, end='')").text
+    cell = kernel.send("print(serve(clicked()))")
+    kernel.until_printed(cell, "serving")
+    kernel.comm(comm_id, "yes")
+    kernel.until_printed(cell, "in the handler")
+    kernel.interrupt()
+    assert kernel.cell(cell).text.endswith("interrupted\n")
+
+
+def test_a_run_that_does_not_end_is_left_after_the_grace(kernel: Wire) -> None:
+    kernel.run(
+        "async def stubborn():\n    release = asyncio.Event()\n    stubborn.release = release\n"
+        "    while not release.is_set():\n"
+        "        try:\n            await release.wait()\n        except asyncio.CancelledError:\n            pass"
+    )
+    cell = kernel.send(
+        "import time, concurrent.futures\nfuture = asyncio.run_coroutine_threadsafe(stubborn(), engine)\n"
+        "print('serving', flush=True)\n"
+        "stop = lambda: (calls.append(1), engine.call_soon_threadsafe(task_of(future)))\ncalls = []\n"
+        "task_of = lambda _: [task.cancel for task in asyncio.all_tasks(engine)][0]\n"
+        "pressed = foreground.serve(future, interrupt=stop)\nprint(pressed, future.done(), calls)"
+    )
+    kernel.until_printed(cell, "serving")
+    began = time.monotonic()
+    kernel.interrupt()
+    assert kernel.cell(cell).text == "serving\nTrue False [1]\n"
+    assert 1.5 < time.monotonic() - began < 3.5
+    kernel.run("engine.call_soon_threadsafe(stubborn.release.set); future.result(5)")
+
+
+def test_a_second_interrupt_leaves_the_run_at_once(kernel: Wire) -> None:
+    cell = kernel.send(
+        "import concurrent.futures\nnever = concurrent.futures.Future()\nprint('serving', flush=True)\n"
+        "print(foreground.serve(never, interrupt=lambda: print('asked to stop', flush=True)))"
+    )
+    kernel.until_printed(cell, "serving")
+    kernel.interrupt()
+    kernel.until_printed(cell, "asked to stop")
+    began = time.monotonic()
+    kernel.interrupt()
+    assert kernel.cell(cell).text == "serving\nasked to stop\nTrue\n"
+    assert time.monotonic() - began < 1.0
+
+
+def test_work_that_waits_when_the_person_interrupts_is_not_begun(kernel: Wire) -> None:
+    kernel.run(
+        "ran = []\n"
+        "async def two():\n"
+        "    slow = asyncio.ensure_future(foreground.call(lambda: (print('slow', flush=True), time.sleep(60))))\n"
+        "    late = asyncio.ensure_future(foreground.call(lambda: ran.append('late')))\n"
+        "    results = await asyncio.gather(slow, late, return_exceptions=True)\n"
+        "    return [type(result).__name__ for result in results]\n"
+        "import time"
+    )
+    cell = kernel.send(
+        "future = asyncio.run_coroutine_threadsafe(two(), engine)\n"
+        "print(foreground.serve(future, interrupt=lambda: None), future.result(0), ran)"
+    )
+    kernel.until_printed(cell, "slow")
+    kernel.interrupt()
+    assert kernel.cell(cell).text == "slow\nTrue ['Interrupted', 'Interrupted'] []\n"
+
+
+def test_work_that_comes_when_no_cell_serves_is_refused(kernel: Wire) -> None:
+    kernel.run("future = asyncio.run_coroutine_threadsafe(foreground.call(lambda: 1), engine)")
+    refusal = kernel.run("print(repr(future.exception(5)))").text
+    assert refusal == "NotebookError('The cell that would do this is over. Start a new run.')\n"
+
+
+@pytest.mark.parametrize("error", ["SystemExit(3)", "StopIteration()", "asyncio.CancelledError()"])
+def test_an_exception_that_would_upset_the_engine_comes_back_as_an_error_for_people(kernel: Wire, error: str) -> None:
+    kernel.run(f"def bad():\n    raise {error}")
+    cell = kernel.send(
+        "future = asyncio.run_coroutine_threadsafe(foreground.call(bad), engine)\n"
+        "foreground.serve(future, interrupt=lambda: None)\nprint(type(future.exception(0)).__name__)"
+    )
+    assert kernel.cell(cell).text == "NotebookError\n"
+    assert kernel.run("print(serve(asyncio.sleep(0, 'the engine lives')))").text.endswith("the engine lives\n")
+
+
+def test_an_idle_kernel_survives_an_interrupt_after_all_this(kernel: Wire) -> None:
+    kernel.run("print(serve(asyncio.sleep(0)))")
+    handler = kernel.run("import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)").text
+    kernel.interrupt()
+    assert kernel.run("print('alive')").text == "alive\n"
+    assert handler == "True\n"
