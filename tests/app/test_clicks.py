@@ -1,7 +1,6 @@
 """A click while the cell runs decides: on the installed ipykernel, and on older ones."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

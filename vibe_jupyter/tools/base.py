@@ -12,7 +12,6 @@ from pydantic import BaseModel, JsonValue
 
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult, ToolSpec
 
-
 A = TypeVar("A", bound=BaseModel)
 
 
