@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable
+from concurrent.futures import Future
 from typing import Any
 
 from comm import create_comm
@@ -25,6 +26,7 @@ threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
 threads_at_rest = {thread.name for thread in threading.enumerate()}
 
 comm = create_comm(target_name="test", data={})
+serving_cell: list[Any] = []
 clicks: list[Any] = []
 click_threads: list[str] = []
 
@@ -44,10 +46,28 @@ def forget() -> None:
     pump.on_execute = None
 
 
-def serve(work: Coroutine[Any, Any, Any]) -> Any:
-    """Serve as a `%%vibe` cell does, say so, and give what the work gave, or ``interrupted``."""
-    future = asyncio.run_coroutine_threadsafe(work, engine)
-    print("serving", flush=True)
+def tell(text: str) -> None:
+    """Print past any capture, from any thread, in the cell that serves."""
+    kernel = shell.kernel
+    send = type(kernel.session).send
+    send(kernel.session, kernel.iopub_socket, "stream", {"name": "stdout", "text": text}, parent=serving_cell[-1])
+
+
+async def once_served(work: Awaitable[Any]) -> Any:
+    await foreground.call(lambda: None)
+    tell("serving\n")
+    return await work
+
+
+def begin(work: Awaitable[Any]) -> Future[Any]:
+    """Start work on the engine; it says ``serving`` when this cell does."""
+    serving_cell.append(shell.kernel.get_parent("shell"))
+    return asyncio.run_coroutine_threadsafe(once_served(work), engine)
+
+
+def serve(work: Awaitable[Any]) -> Any:
+    """Serve as a `%%vibe` cell does, and give what the work gave, or ``interrupted``."""
+    future = begin(work)
     if foreground.serve(future, interrupt=future.cancel):
         return "interrupted"
     return future.result(0)

@@ -25,15 +25,8 @@ def interrupted(kernel: Wire, code: str, *, when: str) -> Cell:
 
 def in_nested_code(kernel: Wire, code: str) -> Cell:
     """Interrupt code that the agent runs; it says so itself, past the capture, when it is under way."""
-    return interrupted(kernel, f"print(serve_code({'tell()' + chr(10) + code!r}))", when="under way")
-
-
-@pytest.fixture(autouse=True)
-def told(kernel: Wire) -> None:
-    kernel.run(
-        "def tell():\n    shell.kernel.session.__class__.send(shell.kernel.session, shell.kernel.iopub_socket, 'stream',"
-        " {'name': 'stdout', 'text': 'under way '}, parent=shell.kernel.get_parent('shell'))"
-    )
+    told = "tell('under way ')\n" + code
+    return interrupted(kernel, f"print(serve_code({told!r}))", when="under way")
 
 
 @pytest.mark.requirement("magics.interrupt.prompt-back")
@@ -71,7 +64,7 @@ def test_code_that_ignores_the_interrupt_does_not_hide_it_from_the_run(kernel: W
 
 
 def test_a_handler_of_a_click_can_be_interrupted(kernel: Wire) -> None:
-    comm_id = kernel.run("import time; comm.on_msg(lambda _: (print('in the handler', flush=True), time.sleep(60)))")
+    kernel.run("import time; comm.on_msg(lambda _: (print('in the handler', flush=True), time.sleep(60)))")
     comm_id = kernel.run("print(comm.comm_id, end='')").text
     cell = kernel.send("print(serve(clicked()))")
     kernel.until_printed(cell, "serving")
@@ -83,36 +76,33 @@ def test_a_handler_of_a_click_can_be_interrupted(kernel: Wire) -> None:
 
 def test_a_run_that_does_not_end_is_left_after_the_grace(kernel: Wire) -> None:
     kernel.run(
-        "async def stubborn():\n    release = asyncio.Event()\n    stubborn.release = release\n"
-        "    while not release.is_set():\n"
-        "        try:\n            await release.wait()\n        except asyncio.CancelledError:\n            pass"
+        "async def stubborn():\n    release.clear()\n    while not release.is_set():\n"
+        "        try:\n            await release.wait()\n        except asyncio.CancelledError:\n            pass\n"
+        "release = asyncio.Event()"
     )
     cell = kernel.send(
-        "import time, concurrent.futures\nfuture = asyncio.run_coroutine_threadsafe(stubborn(), engine)\n"
-        "print('serving', flush=True)\n"
-        "stop = lambda: (calls.append(1), engine.call_soon_threadsafe(task_of(future)))\ncalls = []\n"
-        "task_of = lambda _: [task.cancel for task in asyncio.all_tasks(engine)][0]\n"
-        "pressed = foreground.serve(future, interrupt=stop)\nprint(pressed, future.done(), calls)"
+        "calls = []\nfuture = begin(stubborn())\n"
+        "print(foreground.serve(future, interrupt=lambda: calls.append('interrupt')), future.done(), calls)"
     )
     kernel.until_printed(cell, "serving")
     began = time.monotonic()
     kernel.interrupt()
-    assert kernel.cell(cell).text == "serving\nTrue False [1]\n"
+    assert kernel.cell(cell).text == "serving\nTrue False ['interrupt']\n"
     assert 1.5 < time.monotonic() - began < 3.5
-    kernel.run("engine.call_soon_threadsafe(stubborn.release.set); future.result(5)")
+    kernel.run("engine.call_soon_threadsafe(release.set); future.result(5)")
 
 
 def test_a_second_interrupt_leaves_the_run_at_once(kernel: Wire) -> None:
     cell = kernel.send(
-        "import concurrent.futures\nnever = concurrent.futures.Future()\nprint('serving', flush=True)\n"
-        "print(foreground.serve(never, interrupt=lambda: print('asked to stop', flush=True)))"
+        "future = begin(asyncio.sleep(60))\n"
+        "print(foreground.serve(future, interrupt=lambda: print('asked to stop', flush=True)), future.cancel())"
     )
     kernel.until_printed(cell, "serving")
     kernel.interrupt()
     kernel.until_printed(cell, "asked to stop")
     began = time.monotonic()
     kernel.interrupt()
-    assert kernel.cell(cell).text == "serving\nasked to stop\nTrue\n"
+    assert kernel.cell(cell).text == "serving\nasked to stop\nTrue True\n"
     assert time.monotonic() - began < 1.0
 
 
@@ -120,19 +110,18 @@ def test_work_that_waits_when_the_person_interrupts_is_not_begun(kernel: Wire) -
     kernel.run(
         "ran = []\n"
         "async def two():\n"
-        "    slow = asyncio.ensure_future(foreground.call(lambda: (print('slow', flush=True), time.sleep(60))))\n"
+        "    slow = asyncio.ensure_future(foreground.call(lambda: (tell('slow\\n'), time.sleep(60))))\n"
         "    late = asyncio.ensure_future(foreground.call(lambda: ran.append('late')))\n"
         "    results = await asyncio.gather(slow, late, return_exceptions=True)\n"
         "    return [type(result).__name__ for result in results]\n"
         "import time"
     )
     cell = kernel.send(
-        "future = asyncio.run_coroutine_threadsafe(two(), engine)\n"
-        "print(foreground.serve(future, interrupt=lambda: None), future.result(0), ran)"
+        "future = begin(two())\nprint(foreground.serve(future, interrupt=lambda: None), future.result(0), ran)"
     )
     kernel.until_printed(cell, "slow")
     kernel.interrupt()
-    assert kernel.cell(cell).text == "slow\nTrue ['Interrupted', 'Interrupted'] []\n"
+    assert kernel.cell(cell).text == "serving\nslow\nTrue ['Interrupted', 'Interrupted'] []\n"
 
 
 def test_work_that_comes_when_no_cell_serves_is_refused(kernel: Wire) -> None:

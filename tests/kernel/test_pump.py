@@ -1,7 +1,5 @@
 """Clicks while a cell runs, and the cells queued behind it."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.kernel.conftest import DRIVER
@@ -16,11 +14,11 @@ def comm_id(kernel: Wire) -> str:
 
 
 @pytest.fixture
-def subshell(kernel: Wire) -> Iterator[str]:
-    if not kernel.run("print(getattr(shell.kernel, '_supports_kernel_subshells', False), end='')").text == "True":
+def subshell(kernel: Wire) -> str:
+    if kernel.run("print(getattr(shell.kernel, '_supports_kernel_subshells', False), end='')").text != "True":
         pytest.skip("this ipykernel has no subshells")
     answer = kernel.ask_control("create_subshell_request")
-    yield answer["subshell_id"]
+    return answer["subshell_id"]
 
 
 @pytest.mark.requirement("project.approval.inline")
@@ -34,9 +32,7 @@ def test_a_click_is_handled_on_the_main_thread_while_the_cell_runs(kernel: Wire,
 
 
 @pytest.mark.requirement("project.approval.inline")
-def test_a_click_sent_over_a_subshell_is_handled_while_the_cell_runs(
-    kernel: Wire, comm_id: str, subshell: str
-) -> None:
+def test_a_click_sent_over_a_subshell_is_handled_while_the_cell_runs(kernel: Wire, comm_id: str, subshell: str) -> None:
     cell = kernel.send("print(serve(clicked()))")
     kernel.until_printed(cell, "serving")
     kernel.comm(comm_id, "yes", subshell=subshell)
