@@ -7,8 +7,9 @@ PY := .venv/bin/python
 # For tools that start Node: setup may have put one into .venv.
 WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-# Test processes; the browser tests keep to one of them.
+# Test processes; the browser tests keep to one of them, after all others (tests/conftest.py).
 JOBS ?= 2
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup python assets browser kernels demo lab test test-matrix check bench requirements wheel clean docs-clean
 
@@ -42,11 +43,11 @@ lab: python assets
 	$(PY) -m jupyter lab notebooks
 
 test: setup kernels check
-	$(WITH_NODE) $(PY) -m pytest -n $(JOBS) --dist loadgroup
+	$(WITH_NODE) $(PYTEST)
 
 test-matrix: setup
 	$(PY) tests/kernel/matrix.py --all --pythons
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup -m matrix
+	$(PYTEST) -m matrix
 
 check: python assets
 	$(PY) -m ruff check

@@ -49,7 +49,11 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share one JupyterLab on one worker."""
+    """Keep the tests that share one JupyterLab on one worker, and last.
+
+    Playwright leaves its event loop running in the thread it was started in; asyncio tests after it could not run.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("browser"))

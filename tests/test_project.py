@@ -102,7 +102,7 @@ def test_one_documented_command_runs_the_tests_and_ci_runs_the_same() -> None:
     assert command == "exec make test"
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^test:.*\n(\t.*\n)*\t.* -m pytest", makefile, re.MULTILINE)
+    assert re.search(r"^test:.*\n(\t.*\n)*\t.*\$\(PYTEST\)$", makefile, re.MULTILINE)
 
 
 def test_no_file_names_a_package_registry() -> None:
