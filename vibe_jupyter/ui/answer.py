@@ -1,13 +1,20 @@
 """One answer of the model while it is being written: finished blocks are rendered, its end stays plain text."""
 
 import re
+from collections import deque
 from dataclasses import dataclass
 
 from vibe_jupyter.ui.code import LIVE
 from vibe_jupyter.ui.html import markdown_blocks
-from vibe_jupyter.ui.markup import Markup, element
+from vibe_jupyter.ui.markup import NOTHING, Markup, element
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.text import readable, split_unfinished
+
+REDO_FLOOR = 20_000
+"""Characters of HTML that the end of a message may always render anew."""
+REDO_SHARE = 0.5
+"""The same as a share of the text. A longer list of many blocks stays in the pieces it came in: the form that is kept
+takes its place anyway."""
 
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})")
 
@@ -19,7 +26,7 @@ class _Shown:
     id: str
     line: int
     """Where its text starts in the answer."""
-    html: Markup
+    html: Markup = NOTHING
     """Its blocks as last shown; empty for the tail."""
 
 
@@ -27,8 +34,6 @@ class Answer:
     """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
 
     def __init__(self, sheet: Sheet) -> None:
-        self.cut = False
-        """Whether the answer broke off."""
         self._sheet = sheet
         self._pieces: list[str] = []
         self._shown: list[_Shown] = []
@@ -66,18 +71,33 @@ class Answer:
         """Take the whole text: render what spans blocks (lists, tables, references) again, and leave the rest."""
         if text != self.text:
             self._forget(text)
-        starts = [shown.line for shown in self._shown] or [0]
-        rendered: list[list[str]] = [[] for _ in starts]
-        at = 0
-        for block in markdown_blocks(text, LIVE):
-            while at + 1 < len(starts) and starts[at + 1] <= block.line:
-                at += 1
-            rendered[at].append(block.html)
         if not self._shown and text.strip():
-            self._shown = [_Shown(self._sheet.new_id("t"), 0, Markup(""))]
-        for shown, blocks in zip(list(self._shown), rendered, strict=False):
-            self._show(shown, Markup("".join(blocks)))
+            self._shown = [_Shown(self._sheet.new_id("t"), 0)]
+        budget = max(REDO_FLOOR, int(len(text) * REDO_SHARE))
+        for span, html in self._spans(text):
+            has_tail = self._has_tail and span[-1] is self._shown[-1]
+            changed = has_tail or len(span) > 1 or html != span[0].html
+            if changed and len(html) <= budget:
+                budget -= len(html)
+                self._replace(span, html)
+            elif has_tail:
+                self._show(span[-1], self._rendered("".join(self._block)))
         self._has_tail = False
+
+    def _spans(self, text: str) -> list[tuple[list[_Shown], Markup]]:
+        """What the whole text gives for each part, and for the parts behind it that it swallows."""
+        spans: list[tuple[list[_Shown], list[str]]] = []
+        blocks = deque(markdown_blocks(text, LIVE))
+        for at, shown in enumerate(self._shown):
+            end = self._shown[at + 1].line if at + 1 < len(self._shown) else None
+            mine: list[str] = []
+            while blocks and (end is None or blocks[0].line < end):
+                mine.append(blocks.popleft().html)
+            if mine or not spans:
+                spans.append(([shown], mine))
+            else:
+                spans[-1][0].append(shown)
+        return [(span, Markup("".join(htmls))) for span, htmls in spans]
 
     def _ends_block(self) -> bool:
         line, self._line = "".join(self._line), []
@@ -94,20 +114,26 @@ class Answer:
     def _close_block(self) -> None:
         text = "".join(self._block)
         if not self._has_tail:
-            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - text.count("\n"), Markup("")))
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - text.count("\n")))
         self._has_tail = False
         self._held = ""
         self._block = []
-        self._show(self._shown[-1], Markup("".join(block.html for block in markdown_blocks(text, LIVE))))
+        self._show(self._shown[-1], self._rendered(text))
+
+    def _rendered(self, text: str) -> Markup:
+        return Markup("".join(block.html for block in markdown_blocks(text, LIVE)))
+
+    def _replace(self, span: list[_Shown], html: Markup) -> None:
+        self._show(span[0], html)
+        for swallowed in span[1:]:
+            self._show(swallowed, NOTHING)
 
     def _show(self, shown: _Shown, html: Markup) -> None:
-        is_tail = self._has_tail and shown is self._shown[-1]
-        if not html:
-            self._shown.remove(shown)
-            self._sheet.remove(shown.id)
-        elif is_tail or html != shown.html:
-            shown.html = html
+        shown.html = html
+        if html:
             self._sheet.put(shown.id, "prose", prose(html))
+        else:
+            self._sheet.remove(shown.id)
 
     def _grow(self, text: str) -> None:
         """Add to the plain end, or begin one."""
@@ -117,7 +143,7 @@ class Answer:
             if not text:
                 return
             self._has_tail = True
-            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n"), Markup("")))
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n")))
             self._sheet.start_tail(self._shown[-1].id)
         ready, self._held = split_unfinished(self._held + text)
         self._sheet.append(self._shown[-1].id, readable(ready))
@@ -128,7 +154,7 @@ class Answer:
             self._sheet.remove(shown.id)
         del self._shown[1:]
         for shown in self._shown:
-            shown.line, shown.html = 0, Markup("")
+            shown.line, shown.html = 0, NOTHING
         self._pieces = [text]
 
 

@@ -32,7 +32,8 @@ _TAGS = {
     *("p", "br", "hr", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "code", "em", "strong", "s"),
     *("a", "img", "table", "thead", "tbody", "tr", "th", "td", "span"),
 }
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[str, set[str]] = {
+    "*": set(),  # or nh3 lets titles and languages through
     "a": {"href"},
     "img": {"src", "alt"},
     "ol": {"start"},
@@ -43,6 +44,8 @@ _ATTRIBUTES = {
 }
 _OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address"}
 _OUR_STYLE = re.compile(r"color:#[0-9a-f]{6}")
+_LINE_END = re.compile(r"(</?(?:p|h\d|ul|ol|li|table|thead|tbody|tr|th|td|blockquote|hr)(?: [^<>]*)?/?>)\n")
+"""Between blocks a line end says nothing; in tables and lists they are a tenth of what is sent."""
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5"}
 
 _Env = MutableMapping[str, Any]
@@ -80,7 +83,8 @@ def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _block(tokens: list[Token], env: _Env) -> Block:
     line = tokens[0].map[0] if tokens[0].map else 0
-    return Block(line, _clean(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)))
+    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)
+    return Block(line, _clean(_LINE_END.sub(r"\1", html)))
 
 
 def _clean(html: str) -> Markup:

@@ -135,15 +135,19 @@ def preview_html(preview: Preview, look: Look) -> Markup:
 def _lines(preview: Preview) -> list[Markup]:
     if preview.kind == "diff":
         return [_diff_line(line) for line in preview.text.replace("\r\n", "\n").split("\n")]
-    lines = code_lines(preview.text, _language(preview), LIVE)
-    return [element("span", line, class_="vibe-line") for line in lines]
+    return [_line(line) for line in code_lines(preview.text, _language(preview), LIVE)]
 
 
 def _diff_line(line: str) -> Markup:
     """The sign at the beginning is drawn by the view, beside the line numbers."""
     change = None if line.startswith(("+++", "---")) else {"+": "add", "-": "del"}.get(line[:1])
     text = line[1:] if change or line.startswith(" ") else line
-    return element("span", *code_lines(text, "", LIVE), class_="vibe-line", data_change=change)
+    return _line(joined(*code_lines(text, "", LIVE)), change)
+
+
+def _line(line: Markup, change: str | None = None) -> Markup:
+    """The line end stands inside, where it draws no empty line and is still copied."""
+    return element("span", line, Markup("\n"), class_="vibe-line", data_change=change)
 
 
 def _language(preview: Preview) -> str:

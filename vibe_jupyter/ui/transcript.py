@@ -14,12 +14,10 @@ from vibe_jupyter.protocol import (
     ApprovalResolved,
     AssistantMessage,
     Event,
-    Headline,
     MessageAdded,
     MimeBundle,
     Notice,
     ReasoningDelta,
-    ReasoningPart,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -31,35 +29,26 @@ from vibe_jupyter.protocol import (
     Usage,
 )
 from vibe_jupyter.ui import remark
-from vibe_jupyter.ui.answer import Answer
 from vibe_jupyter.ui.calls import Calls
-from vibe_jupyter.ui.entries import Entry, Remark, StepEntry
+from vibe_jupyter.ui.entries import Entry, Remark
 from vibe_jupyter.ui.foot import Foot, end_words, foot_html, foot_line
 from vibe_jupyter.ui.kept import kept
 from vibe_jupyter.ui.parts import Patch, ViewPart
 from vibe_jupyter.ui.sheet import FOOT, Sheet
-from vibe_jupyter.ui.step import THOUGHT, Step, step_html
-
-_THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
-_WRITING_ID = "writing"
+from vibe_jupyter.ui.speech import Speech
 
 
 class Transcript:
     """Folds one run. Belongs to one thread at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.answer_text = ""
-        """What the model said in its last message."""
         self._clock = clock
         self._began = clock()
         self._sheet = Sheet()
         self._entries: list[Entry] = []
+        self._speech = Speech(self._sheet, self._entries)
         self._calls = Calls(self._sheet, self._entries)
         self._foot = Foot()
-        self._answer: Answer | None = None
-        """The text that is being written."""
-        self._thought: StepEntry | None = None
-        """The thinking that goes on."""
 
     def apply(self, event: Event) -> list[Patch]:
         """Take the next event; the patches bring the page to where `parts` is."""
@@ -82,6 +71,11 @@ class Transcript:
         return kept(self._entries, self._foot, self.answer_text)
 
     @property
+    def answer_text(self) -> str:
+        """What the model said in its last message."""
+        return self._speech.last
+
+    @property
     def foot_line(self) -> str:
         """How the run stands, in one line of plain text."""
         return foot_line(self._foot)
@@ -89,11 +83,11 @@ class Transcript:
     def _fold(self, event: Event) -> None:
         match event:
             case TextDelta():
-                self._say().add(event.text)
+                self._speech.say(event.text)
             case ReasoningDelta():
-                self._think()
+                self._speech.think()
             case ToolCallDelta():
-                self._sheet.put(_WRITING_ID, "step", step_html(_writing(event.name)))
+                self._speech.write_call(event)
             case MessageAdded():
                 self._add_message(event)
             case ApprovalRequested() | ApprovalResolved() | ToolStarted() | ToolProgress() | ToolFinished():
@@ -107,44 +101,16 @@ class Transcript:
             case _ as rest:
                 assert_never(rest)
 
-    def _say(self) -> Answer:
-        if self._answer is None:
-            self._answer = Answer(self._sheet)
-            self._entries.append(self._answer)
-        return self._answer
-
-    def _think(self) -> StepEntry:
-        if self._thought is None:
-            self._thought = StepEntry(self._sheet.new_id("r"), _THINKING)
-            self._entries.append(self._thought)
-            self._sheet.put(self._thought.part_id, "step", step_html(_THINKING))
-        return self._thought
-
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
         if not isinstance(message, AssistantMessage):
             return
-        self._sheet.remove(_WRITING_ID)
         self._calls.forget_ids()
-        self._end_thought("".join(part.text for part in message.parts if isinstance(part, ReasoningPart)))
-        if message.text or self._answer:
-            self._say().finish(message.text)
-        self._answer = None
-        self.answer_text = message.text
+        self._speech.add(message)
         if not event.in_history:
             self._remark("warning", remark.CUT_SHORT)
         elif message.stop_reason == "length":
             self._remark("warning", remark.CUT_BY_LENGTH)
-
-    def _end_thought(self, text: str) -> None:
-        if text:
-            thought = self._think()
-            thought.step = replace(thought.step, outcome="ok", display={"text/plain": text})
-            self._sheet.put(thought.part_id, "step", step_html(thought.step))
-        elif self._thought is not None:
-            self._entries.remove(self._thought)
-            self._sheet.remove(self._thought.part_id)
-        self._thought = None
 
     def _remark(self, level: str, text: str) -> None:
         kind = "warning" if level == "warning" else "info"
@@ -152,12 +118,7 @@ class Transcript:
         self._sheet.put(self._sheet.new_id("n"), "notice", remark.notice_html(kind, text))
 
     def _end(self, event: RunFinished) -> None:
-        self._sheet.remove(_WRITING_ID)
-        self._end_thought("")
-        if self._answer is not None:
-            self.answer_text = self._answer.text
-            self._answer.finish(self._answer.text)
-            self._answer = None
+        if self._speech.end():
             self._remark("warning", remark.CUT_SHORT)
         self._calls.end()
         if event.reason == "turn_limit":
@@ -190,10 +151,3 @@ class Transcript:
             )
         self._foot = foot
         self._sheet.put(FOOT, "foot", foot_html(foot))
-
-
-def _writing(name: str) -> Step:
-    """The line while a call is being written."""
-    doing = "Writing code" if name in ("", "run_code") else "Preparing"
-    target = "" if doing == "Writing code" else name
-    return Step(Headline(verb=doing, doing=doing, asking=doing, target=target), name)

@@ -1,0 +1,188 @@
+"""Events of a run, and the page as a plain fold of patches."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from vibe_jupyter.protocol import (
+    TABLE_MIME,
+    ApprovalRequested,
+    ApprovalResolved,
+    AssistantMessage,
+    Event,
+    Headline,
+    MessageAdded,
+    Preview,
+    Resource,
+    RunFinished,
+    RunStarted,
+    Table,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+)
+from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.transcript import Transcript
+
+CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"
+RAN = Headline(verb="Ran", doing="Running", asking="Run", target="code", note="fit a line per species")
+INSPECTED = Headline(verb="Inspected", doing="Inspecting", asking="Inspect", target="penguins")
+TABLE = Table(columns=("column", "type", "nulls"), rows=(("species", "str", "0"), ("bill_length_mm", "float64", "2")))
+
+STARTED = RunStarted(run_id="r1", model="devstral-2", provider="api.mistral.ai", agent="default")
+
+
+def finished(reason: str = "stop", **fields: object) -> RunFinished:
+    """The end of a run of two turns."""
+    usage = Usage(prompt_tokens=6_300, cached_tokens=5_100, completion_tokens=900)
+    return RunFinished.model_validate({"reason": reason, "turns": 2, "seconds": 21.0, "usage": usage, **fields})
+
+
+def said(text: str, *calls: ToolCall, stop_reason: str = "stop", in_history: bool = True) -> MessageAdded:
+    """A whole answer."""
+    parts = [*([TextPart(text=text)] if text else []), *calls]
+    message = AssistantMessage.model_validate({"parts": parts, "stop_reason": stop_reason})
+    return MessageAdded(message=message, in_history=in_history)
+
+
+def code_call(call_id: str = "c1", code: str = CODE) -> ToolCall:
+    return ToolCall(id=call_id, name="run_code", arguments=json.dumps({"code": code}))
+
+
+def asked(call_id: str = "c1", code: str = CODE, **fields: object) -> ApprovalRequested:
+    """A card for code."""
+    known: dict[str, object] = {
+        "approval_id": f"approval-{call_id}",
+        "call": code_call(call_id, code),
+        "headline": RAN,
+        "preview": Preview(kind="code", text=code, language="python", edits="code"),
+        "reason": "runs code in this kernel",
+        "resources": (Resource(kind="code", value=code, access="execute"),),
+        "remember_as": "run_code",
+        "digest": "0" * 64,
+    }
+    return ApprovalRequested.model_validate(known | fields)
+
+
+def resolved(call_id: str = "c1", *, allowed: bool = True, **fields: object) -> ApprovalResolved:
+    known = {"approval_id": f"approval-{call_id}", "call_id": call_id, "allowed": allowed, "by": "person"}
+    return ApprovalResolved.model_validate(known | fields)
+
+
+def code_started(call_id: str = "c1", code: str = CODE) -> ToolStarted:
+    preview = Preview(kind="code", text=code, language="python", edits="code")
+    return ToolStarted(call_id=call_id, name="run_code", headline=RAN, preview=preview)
+
+
+def code_finished(
+    call_id: str = "c1", outcome: str = "ok", output: str = "slope 1.5\n", **fields: object
+) -> ToolFinished:
+    known: dict[str, object] = {
+        "call_id": call_id,
+        "name": "run_code",
+        "headline": RAN,
+        "outcome": outcome,
+        "summary": "1 line",
+        "seconds": 0.2,
+        "display": {"text/plain": output} if output else {},
+    }
+    return ToolFinished.model_validate(known | fields)
+
+
+def inspected(call_id: str = "c0") -> list[Event]:
+    """A step that was never asked about."""
+    return [
+        ToolStarted(call_id=call_id, name="inspect_variable", headline=INSPECTED),
+        ToolFinished(
+            call_id=call_id,
+            name="inspect_variable",
+            headline=INSPECTED,
+            outcome="ok",
+            summary="344 × 8, nulls in 5 columns",
+            seconds=0.1,
+            display={TABLE_MIME: TABLE.model_dump(mode="json")},
+        ),
+    ]
+
+
+def whole_run() -> list[Event]:
+    """A question, a look, approved code, an answer."""
+    first = "I will look at the data first."
+    answer = "**Gentoo bills are as long as Chinstraps'.** The slope is `1.5`."
+    return [
+        STARTED,
+        TurnStarted(turn=1),
+        *(TextDelta(piece) for piece in ("I will look", " at the data", " first.")),
+        said(first, code_call(), stop_reason="tool_calls"),
+        *inspected(),
+        asked(),
+        resolved(),
+        code_started(),
+        code_finished(),
+        TurnStarted(turn=2),
+        *(TextDelta(piece) for piece in (answer[:20], answer[20:])),
+        said(answer),
+        finished(),
+    ]
+
+
+def transcript(events: Iterable[Event]) -> Transcript:
+    """The fold of some events; its clock stands still."""
+    folded = Transcript(lambda: 0.0)
+    for event in events:
+        folded.apply(event)
+    return folded
+
+
+def live(events: Iterable[Event]) -> str:
+    """The HTML of the live view."""
+    return "\n".join(part.html or part.text for part in transcript(events).parts())
+
+
+def kept(events: Iterable[Event]) -> dict[str, str]:
+    """The kept form."""
+    return {kind: str(content) for kind, content in transcript(events).bundle().items()}
+
+
+def page(patches: Iterable[Patch], parts: Sequence[ViewPart] = ()) -> list[ViewPart]:
+    """What a page shows that applies patches as `vibe_jupyter.ui.parts` says, and knows nothing else."""
+    shown = list(parts)
+    for patch in patches:
+        at = next((at for at, part in enumerate(shown) if part.id == patch["id"]), None)
+        if patch.get("remove"):
+            assert at is not None, patch
+            del shown[at]
+        elif "append" in patch:
+            assert at is not None, patch
+            assert shown[at].kind == "tail", patch
+            shown[at] = ViewPart(shown[at].id, "tail", "", shown[at].text + patch["append"])
+        elif at is not None:
+            shown[at] = ViewPart(patch["id"], patch["kind"], patch["html"])
+        else:
+            has_foot = bool(shown) and shown[-1].kind == "foot"
+            part = ViewPart(patch["id"], patch["kind"], patch["html"])
+            shown.insert(len(shown) - has_foot, part)
+    return shown
+
+
+def message(patches: Iterable[Patch]) -> list[Patch]:
+    """Patches as one message: text for one tail together, a part that is put again only as it is put last."""
+    last: dict[str, Patch] = {}
+    out: list[Patch] = []
+    for patch in patches:
+        known = last.get(patch["id"])
+        if known is None or "remove" in patch or "remove" in known:
+            last[patch["id"]] = patch.copy()
+            out.append(last[patch["id"]])
+        elif "append" in patch and "append" in known:
+            known["append"] += patch["append"]
+        elif "append" in patch:
+            last[patch["id"]] = patch.copy()
+            out.append(last[patch["id"]])
+        else:
+            known.pop("append", None)
+            known.update(patch)
+    return out

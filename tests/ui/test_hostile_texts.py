@@ -1,0 +1,77 @@
+"""No text of a model, a tool or a file becomes anything but text (security controls C15, C20, C21)."""
+
+import re
+import unicodedata
+
+import pytest
+
+from tests.ui.corpus import Case, cases, shown
+from tests.ui.dom import Element, parse
+
+TEXT_NAMES = """
+a b blockquote br code del details div em h3 h4 h5 h6 hr i img li ol p pre s span strong summary table tbody td th thead
+tr ul
+"""
+TEXT_ELEMENTS = set(TEXT_NAMES.split())
+CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
+ATTRIBUTES = {
+    "a": {"href", "rel", "target"},
+    "img": {"src", "alt"},
+    "ol": {"start"},
+    "td": {"align"},
+    "th": {"align"},
+    "section": {"class", "role", "tabindex", "aria-label", "data-vibe-approval", "data-vibe-edits"},
+    "button": {"class", "type", "data-vibe-action"},
+    "textarea": {"class", "hidden", "aria-label"},
+    "input": {"class", "type", "aria-label", "placeholder"},
+    "span": {"class", "style", "aria-hidden", "aria-live", "data-vibe-clock", "data-change"},
+    "details": {"class", "data-outcome", "style"},
+    "div": {"class", "data-outcome", "data-state", "data-level", "role", "hidden", "style"},
+}
+COMMON = {"class"}
+STYLE = re.compile(r"[a-z0-9:#;%. -]+")
+INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+CASES = [pytest.param(case, id=case.id) for case in cases()]
+
+
+@pytest.mark.requirement("ui.static.kept", "ui.stream.text")
+@pytest.mark.parametrize("case", CASES)
+def test_hostile_text_stays_text_wherever_it_is_shown(case: Case) -> None:
+    for form in shown(case):
+        for element in parse(form.html):
+            check(element, f"{case.id}, {form.where}")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_must_stay_readable_does(case: Case) -> None:
+    for form in shown(case):
+        words = parse(form.html).text + form.plain
+        assert case.keep in words, f"{case.id}, {form.where}: {words}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_control_or_invisible_character_is_shown_raw(case: Case) -> None:
+    for form in shown(case):
+        raw = [one for one in form.html + form.plain if one not in "\n\t" and unicodedata.category(one) in INVISIBLE]
+        assert raw == [], f"{case.id}, {form.where}"
+
+
+def check(element: Element, where: str) -> None:
+    """Nothing that runs, loads, navigates without a click, or imitates us."""
+    if element.name == "#root":
+        return
+    assert element.name in TEXT_ELEMENTS | CARD_ELEMENTS, f"<{element.name}>, {where}"
+    unknown = set(element.attributes) - ATTRIBUTES.get(element.name, set()) - COMMON
+    assert unknown == set(), f"<{element.name} {unknown}>, {where}"
+    for name in element.attributes.get("class", "").split():
+        assert name.startswith("vibe-"), where
+    assert STYLE.fullmatch(element.attributes.get("style", "color")), where
+    if element.name == "a":
+        assert re.match(r"(?i)(https?://|mailto:)", element.attributes["href"]), where
+        assert element.attributes["rel"] == "noopener noreferrer", where
+        assert element.attributes["target"] == "_blank", where
+    if element.name == "img":
+        assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", element.attributes["src"]), where
+    if element.name in ("button", "section"):
+        assert element.attributes["class"].split()[0] in ("vibe-button", "vibe-card"), where

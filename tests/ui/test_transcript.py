@@ -1,0 +1,469 @@
+"""The live view: what each event changes on the page, and at what cost."""
+
+import json
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ui.dom import Element, parse
+from tests.ui.runs import (
+    CODE,
+    STARTED,
+    TABLE,
+    asked,
+    code_call,
+    code_finished,
+    code_started,
+    finished,
+    inspected,
+    live,
+    message,
+    page,
+    resolved,
+    said,
+    transcript,
+    whole_run,
+)
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    Event,
+    MessageAdded,
+    Notice,
+    ReasoningDelta,
+    ReasoningPart,
+    TextDelta,
+    TextPart,
+    ToolCallDelta,
+    ToolProgress,
+    TurnStarted,
+    Usage,
+)
+from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.transcript import Transcript
+
+ANSWER_SIZE = 60_000
+"""Characters of the long answer."""
+DELTAS = 4_000
+"""Pieces it comes in."""
+FLUSH = 10
+"""Pieces between two messages to the page: 200 a second against 20."""
+MARKED = 0.05
+"""Share of the words that are bold, code or emphasis."""
+MAX_PAYLOAD = 3.0
+"""Characters sent for one of the answer."""
+
+
+def parts_of(events: list[Event]) -> list[ViewPart]:
+    return transcript(events).parts()
+
+
+def step_of(events: list[Event]) -> Element:
+    """The one step of a view."""
+    (part,) = [part for part in parts_of(events) if part.kind == "step"]
+    return parse(part.html)
+
+
+def word(root: Element, class_: str) -> str:
+    (one,) = root.find("span", class_=class_)
+    return one.text
+
+
+# ---- text ----
+
+
+@pytest.mark.requirement("ui.stream.text")
+def test_text_grows_as_plain_text_until_its_block_is_done() -> None:
+    growing = parts_of([STARTED, TextDelta("It is **so"), TextDelta("me")])
+    assert [(part.kind, part.html, part.text) for part in growing[:-1]] == [("tail", "", "It is **some")]
+    done = parts_of([STARTED, TextDelta("It is **some**.\n"), TextDelta("\nMo"), TextDelta("re")])
+    assert [(part.kind, part.text) for part in done] == [("prose", ""), ("tail", "More"), ("foot", "")]
+    assert parse(done[0].html).find("strong")[0].text == "some"
+
+
+def test_a_blank_line_inside_a_code_fence_does_not_end_the_block() -> None:
+    parts = parts_of([STARTED, TextDelta("```python\nx = 1\n\ny = 2\n"), TextDelta("```\n\n")])
+    assert [part.kind for part in parts] == ["prose", "foot"]
+    assert parse(parts[0].html).find("pre")[0].text == "x = 1\n\ny = 2"
+
+
+def test_a_list_that_spans_blank_lines_becomes_one_list_when_the_message_is_whole() -> None:
+    text = "First:\n\n1. a\n\n2. b\n\nThen done."
+    parts = parts_of([STARTED, *(TextDelta(one) for one in text), said(text)])
+    root = parse("".join(part.html for part in parts))
+    assert [len(one.find("li")) for one in root.find("ol")] == [2]
+    assert [part.kind for part in parts] == ["prose", "prose", "prose", "foot"]
+
+
+def test_a_link_named_at_the_end_works_at_the_beginning_when_the_message_is_whole() -> None:
+    text = "See [the page][1].\n\nMore.\n\n[1]: https://a.example/x"
+    parts = parts_of([STARTED, *(TextDelta(one) for one in text), said(text)])
+    links = parse("".join(part.html for part in parts)).find("a")
+    assert [link.attributes["href"] for link in links] == ["https://a.example/x"]
+
+
+def test_blocks_that_stay_as_they_were_are_not_sent_again() -> None:
+    text = "One.\n\nTwo.\n\nThree."
+    folded = transcript([STARTED, TextDelta(text)])
+    html = [patch for patch in folded.apply(said(text)) if "html" in patch and patch["kind"] != "foot"]
+    assert [parse(patch["html"]).text.strip() for patch in html] == ["Three."]
+
+
+def test_a_message_that_did_not_stream_is_shown_whole() -> None:
+    assert "<p>Hello.</p>" in live([STARTED, said("Hello.")])
+
+
+def test_a_message_that_differs_from_its_pieces_takes_their_place() -> None:
+    parts = parts_of([STARTED, TextDelta("a\n\nb\n\nc"), said("other")])
+    assert [parse(part.html).text.strip() for part in parts[:-1]] == ["other"]
+
+
+def test_the_whole_message_looks_the_same_however_it_came() -> None:
+    text = "# T\n\n- a\n\n  b\n\n> q\n\n| a |\n|---|\n| 1 |\n\n~~~\n\n~~~\n\n1. x\n\n   y\n\n$a$ [r]\n\n[r]: https://r.example/"
+    whole = "".join(parse(part.html).text for part in parts_of([STARTED, said(text)])[:-1])
+    shuffle = random.Random(7)
+    for _ in range(50):
+        cuts = sorted(shuffle.sample(range(1, len(text)), 12))
+        pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        parts = parts_of([STARTED, *map(TextDelta, pieces), said(text)])
+        assert "".join(parse(part.html).text for part in parts[:-1]) == whole
+
+
+@pytest.mark.parametrize(("first", "second"), [("a\x1b[3", "1mred\x1b[0m"), ("a\r", "\nred"), ("a\x1b", "[31mred")])
+def test_a_colour_or_line_end_cut_in_two_is_no_escape(first: str, second: str) -> None:
+    (tail, _) = parts_of([STARTED, TextDelta(first), TextDelta(second)])
+    assert tail.text.replace("\n", "") == "ared"
+
+
+def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
+    events: list[Event] = [
+        STARTED,
+        TextDelta("Half an"),
+        said("Half an", in_history=False),
+        finished("error", error="Gone."),
+    ]
+    html = live(events)
+    assert "Half an" in html
+    assert "broke off" in html
+
+
+def test_an_answer_without_its_message_is_cut() -> None:
+    html = live([STARTED, TextDelta("Half *an*"), finished("interrupted")])
+    assert "<em>an</em>" in html
+    assert "broke off" in html
+
+
+def test_an_answer_at_the_output_limit_says_so() -> None:
+    assert "output limit" in live([STARTED, said("Long", stop_reason="length")])
+
+
+def test_thinking_is_a_quiet_step_that_opens_to_the_thoughts() -> None:
+    thinking: list[Event] = [STARTED, ReasoningDelta("Let me"), ReasoningDelta(" see")]
+    assert word(step_of(thinking), "vibe-what") == "Thinking"
+    spoken = AssistantMessage(parts=(ReasoningPart(text="Let me see"), TextPart(text="Yes.")), stop_reason="stop")
+    events: list[Event] = [*thinking, TextDelta("Yes."), MessageAdded(message=spoken)]
+    assert [part.kind for part in parts_of(events)] == ["step", "prose", "foot"]
+    step = step_of(events)
+    assert word(step, "vibe-what") == "Thought"
+    assert step.find("pre", class_="vibe-output")[0].text == "Let me see"
+
+
+def test_thoughts_the_server_keeps_to_itself_leave_no_step() -> None:
+    assert [part.kind for part in parts_of([STARTED, ReasoningDelta("x"), said("Yes.")])] == ["prose", "foot"]
+
+
+def test_a_call_being_written_is_one_quiet_line_until_it_is_whole() -> None:
+    writing: list[Event] = [STARTED, ToolCallDelta(0, "run_code", '{"co'), ToolCallDelta(0, "run_code", 'de": "x"}')]
+    assert word(step_of(writing), "vibe-what") == "Writing code"
+    assert [part.kind for part in parts_of([*writing, said("", code_call())])] == ["foot"]
+
+
+# ---- steps ----
+
+
+@pytest.mark.requirement("ui.stream.tool-cards")
+def test_a_step_names_verb_target_outcome_and_seconds_and_opens_to_code_and_output() -> None:
+    step = step_of([STARTED, code_started(), code_finished()])
+    assert step.find("details", data_outcome="ok") != []
+    assert word(step, "vibe-what") == "Ran code fit a line per species"
+    assert word(step, "vibe-came") == "1 line"
+    assert word(step, "vibe-time") == "0.2 s"
+    assert step.find("pre", class_="vibe-code")[0].text.strip() == CODE
+    assert step.find("pre", class_="vibe-output")[0].text == "slope 1.5"
+
+
+def test_a_step_without_detail_does_not_open() -> None:
+    started, _ = inspected()
+    step = step_of([STARTED, started])
+    assert step.find("details") == []
+    assert word(step, "vibe-what") == "Inspecting penguins"
+
+
+def test_a_running_step_shows_what_was_printed_so_far() -> None:
+    progress = [ToolProgress(call_id="c1", text=f"line {number}\n") for number in range(3)]
+    step = step_of([STARTED, code_started(), *progress])
+    assert step.find("details", data_outcome="running") != []
+    assert step.find("pre", class_="vibe-output")[0].text == "line 0\nline 1\nline 2"
+
+
+def test_code_that_the_display_repeats_is_shown_once() -> None:
+    display = {"text/x-python": CODE, "text/plain": "1"}
+    step = step_of([STARTED, code_started(), code_finished(output="", display=display)])
+    assert len(step.find("pre", class_="vibe-code")) == 1
+
+
+def test_a_table_is_drawn_as_one() -> None:
+    step = step_of([STARTED, *inspected()])
+    cells = [[cell.text for cell in row if cell.name in ("td", "th")] for row in step.find("tr")]
+    assert cells == [list(TABLE.columns), *map(list, TABLE.rows)]
+
+
+def test_a_long_output_is_cut_in_the_middle_and_says_so() -> None:
+    output = f"begin\n{'x' * 100_000}\nend"
+    (shown,) = step_of([STARTED, code_started(), code_finished(output=output)]).find("pre", class_="vibe-output")
+    assert len(shown.text) < 21_000
+    assert shown.text.startswith("begin")
+    assert shown.text.endswith("end")
+    assert "characters left out" in shown.text
+
+
+@pytest.mark.requirement("ui.theme.light-dark")
+@pytest.mark.parametrize(
+    ("outcome", "summary", "said"),
+    [
+        ("error", "KeyError: 'x'", "KeyError: 'x'"),
+        ("error", "", "failed"),
+        ("denied", "not now", "denied · not now"),
+        ("interrupted", "", "interrupted"),
+    ],
+)
+def test_an_outcome_that_is_no_success_is_said_in_words(outcome: str, summary: str, said: str) -> None:
+    step = step_of([STARTED, code_finished(outcome=outcome, summary=summary, output="")])
+    assert word(step, "vibe-came") == said
+    assert step.find("div", data_outcome=outcome) != []
+
+
+def test_a_call_that_never_ran_has_no_seconds() -> None:
+    step = step_of([STARTED, code_finished(outcome="denied", seconds=0.0)])
+    assert word(step, "vibe-time") == ""
+
+
+def test_two_messages_may_use_the_same_call_id() -> None:
+    one: list[Event] = [said("", code_call("0"), stop_reason="tool_calls"), code_started("0"), code_finished("0")]
+    assert [part.kind for part in parts_of([STARTED, *one, *one])] == ["step", "step", "foot"]
+
+
+# ---- approvals ----
+
+
+def test_the_card_gives_way_to_the_step_in_its_place() -> None:
+    events: list[Event] = [STARTED, asked("c1"), Notice(level="info", text="meanwhile")]
+    kinds = [[part.kind for part in parts_of(events)]]
+    kinds.append([part.kind for part in parts_of([*events, resolved()])])
+    assert kinds == [["card", "notice", "foot"], ["step", "notice", "foot"]]
+
+
+@pytest.mark.requirement("ui.approval.whole")
+def test_code_edited_by_the_person_is_what_the_step_shows() -> None:
+    arguments = json.dumps({"code": "print('mine')"})
+    step = step_of(
+        [STARTED, asked(), resolved(arguments=arguments), code_started(code="print('mine')"), code_finished()]
+    )
+    assert step.find("pre", class_="vibe-code")[0].text.strip() == "print('mine')"
+    assert word(step, "vibe-came") == "edited by you · 1 line"
+
+
+def test_a_denial_shows_the_persons_words() -> None:
+    step = step_of([STARTED, asked(), resolved(allowed=False, message="use the other file")])
+    assert word(step, "vibe-came") == "denied · use the other file"
+
+
+def test_a_denial_without_a_person_says_so() -> None:
+    step = step_of([STARTED, asked(), resolved(allowed=False, by="nobody")])
+    assert word(step, "vibe-came") == "denied · nobody can answer here"
+
+
+@pytest.mark.requirement("ui.footer.usage")
+def test_the_foot_says_how_the_run_stands() -> None:
+    def foot(*events: Event) -> Element:
+        return parse(parts_of([STARTED, *events])[-1].html)
+
+    working = foot(TurnStarted(turn=3))
+    assert [one.text for one in working.find("span")] == [
+        "Working",
+        "devstral-2",
+        "api.mistral.ai",
+        "turn 3",
+        "0 s",
+        "",
+    ]
+    waiting = foot(TurnStarted(turn=3), asked())
+    assert waiting.find("div", data_state="waiting")[0].find("span")[0].text == "Waiting for you"
+    assert waiting.find("button", data_vibe_action="stop") != []
+    assert foot(asked(), resolved()).find("div", data_state="working") != []
+    done = foot(finished())
+    facts = [one.text for one in done.find("span")]
+    assert facts == [
+        "Done",
+        "devstral-2",
+        "api.mistral.ai",
+        "2 turns",
+        "6.3k in, 5.1k cached, 900 out tokens",
+        "21 s",
+        "",
+    ]
+    assert done.find("button") == []
+
+
+def test_the_foot_names_a_price_only_where_it_is_known() -> None:
+    assert "$0.004" in parse(live([STARTED, finished(cost=0.004)])).text
+    assert "$" not in live([STARTED, finished()])
+
+
+def test_tokens_add_up_while_the_run_goes_on() -> None:
+    usage = Usage(prompt_tokens=2_000, completion_tokens=50)
+    spoken = AssistantMessage(parts=(TextPart(text="x"),), stop_reason="stop", usage=usage)
+    assert "4.1k tokens" in live([STARTED, MessageAdded(message=spoken), MessageAdded(message=spoken)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "words"),
+    [
+        ("stop", "done", "Done"),
+        ("length", "stopped", "Cut off"),
+        ("turn_limit", "stopped", "Stopped at the turn limit"),
+        ("interrupted", "stopped", "Stopped"),
+        ("refused", "failed", "Refused"),
+        ("error", "failed", "Failed"),
+    ],
+)
+def test_every_end_has_its_state_and_word(reason: str, state: str, words: str) -> None:
+    foot = parse(parts_of([STARTED, finished(reason)])[-1].html)
+    assert foot.find("div", data_state=state)[0].find("span", class_="vibe-state")[0].text == words
+
+
+def test_an_error_says_what_happened_in_bold_and_then_the_next_step() -> None:
+    error = "The model server refused the key (401). Set a new one in `MISTRAL_API_KEY`, then run this cell again."
+    (part,) = [part for part in parts_of([STARTED, finished("error", error=error)]) if part.kind == "error"]
+    box = parse(part.html)
+    assert box.find("b")[0].text == "The model server refused the key (401)."
+    assert box.find("code")[0].text == "MISTRAL_API_KEY"
+    assert box.find("div", role="alert")[0].text == error.replace("`", "")
+
+
+def test_what_was_open_at_the_end_was_interrupted() -> None:
+    root = parse(live([STARTED, code_started("c1"), asked("c2"), finished("interrupted")]))
+    assert [one.attributes["data-outcome"] for one in root.find("details")] == ["interrupted", "interrupted"]
+    assert root.find("section") == []
+
+
+# ---- patches ----
+
+_IDS = st.sampled_from(["c0", "c1"])
+_TEXTS = st.text(alphabet="ab`*-1.| \n\r\x1b[31m#~$\\\u202e", max_size=12)
+_EVENTS = st.one_of(
+    st.builds(TextDelta, _TEXTS),
+    st.builds(ReasoningDelta, _TEXTS),
+    st.builds(ToolCallDelta, st.just(0), st.sampled_from(["", "run_code", "grep"]), st.just("x")),
+    st.builds(said, _TEXTS.filter(bool), in_history=st.booleans()),
+    st.builds(asked, _IDS),
+    st.builds(resolved, _IDS, allowed=st.booleans(), message=_TEXTS),
+    st.builds(code_started, _IDS),
+    st.builds(ToolProgress, call_id=_IDS, text=_TEXTS),
+    st.builds(code_finished, _IDS, st.sampled_from(["ok", "error", "denied", "interrupted"]), _TEXTS),
+    st.builds(Notice, level=st.sampled_from(["info", "warning"]), text=_TEXTS),
+    st.builds(TurnStarted, turn=st.integers(1, 9)),
+    st.builds(finished, st.sampled_from(["stop", "error", "interrupted"])),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_EVENTS, max_size=30), st.integers(0, 30))
+def test_a_page_that_applies_every_patch_shows_the_parts(events: list[Event], loaded: int) -> None:
+    folded = Transcript(lambda: 0.0)
+    patches: list[Patch] = []
+    snapshot: list[ViewPart] = []
+    later: list[Patch] = []
+    for number, event in enumerate([STARTED, *events]):
+        if number == loaded:
+            snapshot = folded.parts()
+        new = folded.apply(event)
+        patches += new
+        later += new if number >= loaded else []
+    assert page(patches) == folded.parts()
+    assert page(later, snapshot) == folded.parts() or loaded > len(events)
+    assert page(message(patches)) == folded.parts()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_TEXTS, max_size=20))
+def test_an_answer_ends_the_same_streamed_and_whole(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    streamed = parts_of([STARTED, *map(TextDelta, pieces), *([said(text)] if text else [])])
+    whole = parts_of([STARTED, *([said(text)] if text else [])])
+    assert _inner(streamed) == _inner(whole)
+
+
+def _inner(parts: list[ViewPart]) -> str:
+    """The prose without the elements that hold its pieces."""
+    opening, closing = '<div class="vibe-prose">', "</div>"
+    return "".join(part.html.removeprefix(opening).removesuffix(closing) for part in parts if part.kind == "prose")
+
+
+def _long_answer(kind: str) -> str:
+    shuffle = random.Random(11)
+    plain = [
+        "the",
+        "mean",
+        "length",
+        "of",
+        "a",
+        "bill",
+        "is",
+        "above",
+        "43.9",
+        "mm",
+        "in",
+        "each",
+        "of",
+        "these",
+        "years",
+    ]
+    marked = ["**mean**", "`bill_length_mm`", "_every_"]
+    blocks: list[str] = []
+    while sum(map(len, blocks)) < ANSWER_SIZE:
+        line = " ".join(shuffle.choice(marked if shuffle.random() < MARKED else plain) for _ in range(60)) + "."
+        code = "```python\nfor name, g in df.groupby('species'):\n    print(name, 1.5)  # mm\n\nprint('done')\n```"
+        table = "| a | b |\n|---|---|\n" + "\n".join(f"| {row} | {row * 3} |" for row in range(8))
+        choices = {"mixed": [*[line] * 6, code, table, f"- {line}\n- {line}"], "loose list": [f"- {line}"]}
+        blocks.append(shuffle.choice(choices[kind]))
+    return "\n\n".join(blocks)[:ANSWER_SIZE]
+
+
+def _size(patches: list[Patch]) -> int:
+    return len(json.dumps(message(patches), ensure_ascii=False))
+
+
+@pytest.mark.parametrize("kind", ["mixed", "loose list"])
+def test_a_long_answer_costs_the_page_at_most_three_times_its_text(kind: str) -> None:
+    text = _long_answer(kind)
+    edges = [round(number * len(text) / DELTAS) for number in range(DELTAS + 1)]
+    pieces = [text[begin:end] for begin, end in pairwise(edges)]
+    folded = transcript([STARTED])
+    sent = 0
+    waiting: list[Patch] = []
+    for number, piece in enumerate(pieces, 1):
+        waiting += folded.apply(TextDelta(piece))
+        if number % FLUSH == 0:
+            sent += _size(waiting)
+            waiting = []
+    sent += _size(folded.apply(said(text)))
+    assert sent / len(text) <= MAX_PAYLOAD, f"{sent / len(text):.2f} times the text"
+
+
+def test_the_whole_run_ends_as_steps_and_an_answer() -> None:
+    kinds = [part.kind for part in parts_of(whole_run())]
+    assert kinds == ["prose", "step", "step", "prose", "foot"]
+    assert transcript(whole_run()).answer_text.startswith("**Gentoo bills")
