@@ -137,6 +137,7 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
         "IPYTHONDIR": str(folder / "ipython"),
         "VIBE_HOME": str(folder / "vibe"),
     }
+    environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
     argv = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     manager = KernelManager(connection_file=str(folder / "connection.json"))
     manager._kernel_spec = KernelSpec(argv=argv, display_name=target.name, language="python")

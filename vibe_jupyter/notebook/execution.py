@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, NoReturn, cast
 
+from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
+
 from vibe_jupyter.notebook.capture import (
     OnOutput,
     exception_message,
@@ -70,7 +72,7 @@ class CodeRunner:
     @contextmanager
     def _beside_the_notebook(self, code: str, attempt: "_Attempt") -> Generator[None]:
         shell, hook = self._shell, self._shell.displayhook
-        compiler, pages = shell.compile, shell.display_page
+        compiler, pager = shell.compile, shell.hooks["show_in_pager"]
         outer_result, outer_flags = hook.exec_result, compiler.flags
         payloads = list(shell.payload_manager.read_payload())
         changes: list[tuple[object, str, object]] = [
@@ -87,10 +89,10 @@ class CodeRunner:
                 stack.enter_context(attribute(owner, name, value))
             stack.enter_context(self._nested_await())
             try:
-                shell.display_page = True  # help is output, not a pager of the front end
+                shell.hooks["show_in_pager"] = _page_as_output
                 yield
             finally:
-                shell.display_page = pages
+                shell.hooks["show_in_pager"] = pager
                 hook.exec_result, compiler.flags = outer_result, outer_flags
                 # ipykernel 7.4 fails the outer cell for an error in a display, also for one of ours.
                 setattr(shell, "_last_traceback_during_displayhook", False)  # noqa: B010
@@ -181,6 +183,11 @@ class _Attempt:
                 )
         message = "" if raised is None else exception_message(raised)
         return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
+
+
+def _page_as_output(data: dict[str, Any] | str, start: int = 0, screen_lines: int = 0) -> None:
+    """Help is for who asked, not for a pager of the front end."""
+    display_page(data, start, screen_lines)
 
 
 def _ends_in_semicolon(hook: Any, code: str) -> bool:

@@ -71,7 +71,7 @@ class Shell(Protocol):
     user_ns: MutableMapping[str, object]
     loop_runner: Callable[..., Any]
     loop_runner_map: Mapping[str, tuple[Callable[..., Any], bool]]
-    display_page: bool
+    hooks: MutableMapping[str, Callable[..., object]]
     displayhook: Any
     display_pub: Any
     payload_manager: Payloads
