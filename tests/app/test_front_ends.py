@@ -1,0 +1,161 @@
+"""The same run where nobody can click: nbconvert, papermill, jupyter execute, and IPython in a terminal."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.app.conftest import CONFIG
+from vibe_jupyter.testing import ScriptedModel, call, say
+
+pytestmark = pytest.mark.xdist_group("front-ends")
+WAIT = 60.0
+"""Seconds a whole notebook may take."""
+CELLS = ("%load_ext vibe_jupyter", "%%vibe\nadd one and one", "'the next cell'")
+RUNNERS = {
+    "nbconvert": ["-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", "run.ipynb"],
+    "jupyter execute": ["-m", "jupyter", "execute", "--inplace", "run.ipynb"],
+    "papermill": ["-m", "papermill", "--no-progress-bar", "run.ipynb", "run.ipynb"],
+}
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel([]) as model:
+        yield model
+
+
+@pytest.fixture
+def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
+    home = tmp_path / "vibe"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
+    return {**os.environ, "VIBE_HOME": str(home), "IPYTHONDIR": str(tmp_path / "ipython"), "TERM": "dumb"}
+
+
+def execute(runner: str, folder: Path, environment: dict[str, str]) -> list[list[dict[str, object]]]:
+    """Run a notebook without a person; the outputs of its cells."""
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=spec)
+    nbformat.write(notebook, folder / "run.ipynb")
+    command = [sys.executable, "-W", "ignore", *RUNNERS[runner]]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=WAIT, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return [cell.outputs for cell in nbformat.read(folder / "run.ipynb", as_version=4).cells]
+
+
+@pytest.mark.requirement("magics.headless.no-hang", "permission.approve.nobody", "ui.static.kept")
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_what_would_ask_is_denied_and_said_and_the_notebook_goes_on(
+    runner: str, tmp_path: Path, environment: dict[str, str], model: ScriptedModel
+) -> None:
+    model.will_reply(call("run_code", code="1 + 1"), say("I may not run code here."))
+    outputs = execute(runner, tmp_path, environment)
+    (shown,) = [output["data"] for output in outputs[1]]
+    assert isinstance(shown, dict)
+    assert "--yes=run_code" in shown["text/html"]
+    assert "I may not run code here." in shown["text/plain"]
+    assert "<script" not in shown["text/html"]
+    assert "<button" not in shown["text/html"]
+    assert "the next cell" in str(outputs[2])
+
+
+def test_a_tool_allowed_in_the_settings_runs_without_a_person(
+    tmp_path: Path, environment: dict[str, str], model: ScriptedModel
+) -> None:
+    config = Path(environment["VIBE_HOME"], "config.toml")
+    config.write_text(config.read_text() + '\n[tools.run_code]\npermission = "always"\n', encoding="utf-8")
+    model.will_reply(call("run_code", code="1 + 1"), say("Two."))
+    execute("jupyter execute", tmp_path, environment)
+    assert "2" in model.requests[1].tool_results[0]
+
+
+class Terminal:
+    """IPython in a real terminal, typed into."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._side, other = pty.openpty()
+        command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
+        self._process = subprocess.Popen(command, cwd=folder, env=environment, stdin=other, stdout=other, stderr=other)
+        os.close(other)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._side, text.encode() + b"\n")
+
+    def until(self, pattern: str) -> str:
+        """Read until it appears; what came before it since the last call."""
+        end = time.monotonic() + WAIT
+        while not (match := re.search(pattern, self.seen)):
+            ready, _, _ = select.select([self._side], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"no {pattern!r} in {self.seen!r}"
+            self.seen += os.read(self._side, 65536).decode(errors="replace")
+        before, self.seen = self.seen[: match.end()], self.seen[match.end() :]
+        return before
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+        os.close(self._side)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, environment: dict[str, str]) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path, environment)
+    terminal.until(r"In \[1\]: ")
+    terminal.type("%load_ext vibe_jupyter")
+    terminal.until(r"In \[2\]: ")
+    yield terminal
+    terminal.close()
+
+
+@pytest.mark.requirement("magics.headless.no-widget", "ui.approval.whole")
+def test_in_a_terminal_the_answer_streams_and_an_approval_is_a_text_prompt(
+    terminal: Terminal, model: ScriptedModel
+) -> None:
+    model.will_reply(call("run_code", code="value = 6 * 7\nvalue", keep=True), say("It is forty-two."))
+    terminal.type("%vibe compute it")
+    shown = terminal.until(r"\[a\][^\n]*$|: $")
+    assert "value = 6 * 7" in shown
+    terminal.type("a")
+    terminal.until(r"It is forty-two\.")
+    terminal.until(r"In \[3\]: ")
+    assert "42" in model.requests[1].tool_results[0]
+    terminal.type("value")
+    assert "42" in terminal.until(r"In \[4\]: ")
+
+
+def test_in_a_terminal_deny_gives_the_model_the_words(terminal: Terminal, model: ScriptedModel) -> None:
+    model.will_reply(call("run_code", code="1 / 0"), say("Understood."))
+    terminal.type("%vibe go")
+    terminal.until(r"\[a\][^\n]*$|: $")
+    terminal.type("d")
+    terminal.until(r"[?:>] $")
+    terminal.type("not today")
+    terminal.until(r"Understood\.")
+    assert "not today" in model.requests[1].tool_results[0]
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+def test_in_a_terminal_control_c_at_the_prompt_ends_the_run(terminal: Terminal, model: ScriptedModel) -> None:
+    model.will_reply(call("run_code", code="1"))
+    terminal.type("%vibe go")
+    terminal.until(r"\[a\][^\n]*$|: $")
+    terminal.interrupt()
+    terminal.until(r"In \[3\]: ")
+    model.will_reply(say("Here again."))
+    terminal.type("%vibe again")
+    terminal.until(r"Here again\.")
