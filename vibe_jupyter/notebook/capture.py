@@ -16,8 +16,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
+from vibe_jupyter.notebook.attribute import attribute
 from vibe_jupyter.notebook.outputs import Outputs
-from vibe_jupyter.notebook.shell import Kernel, Message, Shell, attribute
+from vibe_jupyter.notebook.shell import Kernel, Message, Shell
 
 OnOutput = Callable[[str], None]
 """Called with new text as it comes, from any thread; must not raise."""

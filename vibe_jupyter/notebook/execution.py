@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, cast
 
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
+from vibe_jupyter.notebook.attribute import attribute
 from vibe_jupyter.notebook.capture import (
     OnOutput,
     exception_message,
@@ -21,7 +22,7 @@ from vibe_jupyter.notebook.names import Names
 from vibe_jupyter.notebook.nested import run_nested
 from vibe_jupyter.notebook.outputs import Output, Outputs
 from vibe_jupyter.notebook.pump import Pump
-from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell, attribute
+from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell
 from vibe_jupyter.notebook.sigint import Deadline, Proceed, sigint_goes_to
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.notebook.shell import attribute
+from vibe_jupyter.notebook.attribute import attribute
 from vibe_jupyter.notebook.sigint import Proceed, sigint_goes_to
 
 T = TypeVar("T")

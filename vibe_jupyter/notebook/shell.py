@@ -3,8 +3,7 @@
 Much of it is private to ipykernel: `vibe_jupyter.notebook.pump` probes for it, and the kernel matrix tests it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol
 
 import zmq
@@ -81,18 +80,3 @@ class Shell(Protocol):
     getoutput: Callable[..., object]
 
     def run_cell(self, raw_cell: str, store_history: bool = False) -> Outcome: ...
-
-
-@contextmanager
-def attribute(owner: object, name: str, value: object) -> Generator[None]:
-    """Set an attribute of one object for a while, also one that its class defines."""
-    own = vars(owner)
-    had, before = name in own, own.get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
