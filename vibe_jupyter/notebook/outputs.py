@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -23,24 +23,21 @@ class _Entry:
     display_id: str | None = None
 
 
-@dataclass(slots=True)
 class Outputs:
     """Filled from several threads."""
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _head: list[_Entry] = field(default_factory=list[_Entry])
-    _tail: deque[_Entry] = field(default_factory=deque[_Entry])
-    _head_room: int = MAX_COLLECTED_OUTPUT // 2
-    _tail_size: int = 0
-    _left_out: int = 0
-    _clear_first: bool = False
+    def __init__(self, limit: int = MAX_COLLECTED_OUTPUT) -> None:
+        self._half = limit // 2
+        self._lock = threading.Lock()
+        self._clear_first = False
+        self._forget()
 
     def stream(self, name: str, text: str) -> None:
         """Text written to ``stdout`` or ``stderr``."""
         with self._lock:
             self._begin()
             room = self._head_room - _OVERHEAD
-            if not self._tail and 0 < room < len(text):
+            if self._at_beginning() and 0 < room < len(text):
                 self._add(_Entry(_stream(name, text[:room]), room + _OVERHEAD))
                 text = text[room:]
             self._add(_Entry(_stream(name, text), len(text) + _OVERHEAD))
@@ -61,8 +58,11 @@ class Outputs:
                 entry.size += growth
                 if entry in self._tail:
                     self._tail_size += growth
-                else:
+                elif growth <= self._head_room:
                     self._head_room -= growth
+                else:
+                    entry.size -= growth
+                    entry.output["data"] = {"text/plain": "[… an update too large to keep …]"}
             self._trim()
         return bool(shown)
 
@@ -88,11 +88,14 @@ class Outputs:
             self._forget()
 
     def _forget(self) -> None:
-        self._head, self._tail = [], deque()
-        self._head_room, self._tail_size, self._left_out = MAX_COLLECTED_OUTPUT // 2, 0, 0
+        self._head: list[_Entry] = []
+        self._tail: deque[_Entry] = deque()
+        self._head_room = self._half
+        self._tail_size = 0
+        self._left_out = 0
 
     def _add(self, entry: _Entry) -> None:
-        if not self._tail and entry.size <= self._head_room:
+        if self._at_beginning() and entry.size <= self._head_room:
             self._head.append(entry)
             self._head_room -= entry.size
             return
@@ -100,12 +103,15 @@ class Outputs:
         self._tail_size += entry.size
         self._trim()
 
+    def _at_beginning(self) -> bool:
+        return not self._tail and not self._left_out
+
     def _trim(self) -> None:
-        while self._tail_size > MAX_COLLECTED_OUTPUT // 2:
+        while self._tail_size > self._half:
             self._shorten(self._tail[0])
 
     def _shorten(self, first: _Entry) -> None:
-        excess = self._tail_size - MAX_COLLECTED_OUTPUT // 2
+        excess = self._tail_size - self._half
         text = first.output.get("text")
         if isinstance(text, str) and excess < len(text):
             first.output["text"] = text[excess:]
