@@ -1,32 +1,28 @@
 """Run code in the person's kernel, beside the notebook: no cell, no number, no entry in In and Out."""
 
 import contextlib
-import signal
 import time
 import tokenize
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
+from vibe_jupyter.notebook.attempt import Attempt
 from vibe_jupyter.notebook.attribute import attribute
 from vibe_jupyter.notebook.capture import (
     OnOutput,
-    exception_message,
     kernel_capture,
-    plain_text,
     terminal_capture,
 )
 from vibe_jupyter.notebook.names import Names
 from vibe_jupyter.notebook.nested import run_nested
-from vibe_jupyter.notebook.outputs import Output, Outputs
+from vibe_jupyter.notebook.outputs import Outputs
 from vibe_jupyter.notebook.pump import Pump
-from vibe_jupyter.notebook.shell import Kernel, Outcome, Shell
-from vibe_jupyter.notebook.sigint import Deadline, Proceed, sigint_goes_to
-from vibe_jupyter.protocol import ExecutionResult, RaisedError
-
-Status = Literal["ok", "error", "interrupted", "timeout"]
+from vibe_jupyter.notebook.shell import Kernel, Shell
+from vibe_jupyter.notebook.sigint import sigint_goes_to
+from vibe_jupyter.protocol import ExecutionResult
 
 
 class CodeRunner:
@@ -45,7 +41,7 @@ class CodeRunner:
         """
         outputs = Outputs()
         names = Names(self._shell.user_ns)
-        attempt = _Attempt(timeout)
+        attempt = Attempt(timeout)
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
             with self._capture(outputs, on_output), self._beside_the_notebook(code, attempt):
@@ -71,7 +67,7 @@ class CodeRunner:
         return kernel_capture(self._kernel, outputs, on_output)
 
     @contextmanager
-    def _beside_the_notebook(self, code: str, attempt: "_Attempt") -> Generator[None]:
+    def _beside_the_notebook(self, code: str, attempt: Attempt) -> Generator[None]:
         shell, hook = self._shell, self._shell.displayhook
         compiler, pager = shell.compile, shell.hooks["show_in_pager"]
         outer_result, outer_flags = hook.exec_result, compiler.flags
@@ -81,7 +77,7 @@ class CodeRunner:
             (hook, "quiet", lambda: _ends_in_semicolon(hook, code)),
             (hook, "update_user_ns", _ignore),
             (hook, "log_output", _ignore),
-            (shell, "ask_exit", _refuse_exit),
+            (shell, "ask_exit", refuse_exit),
             (shell, "system", attempt.ending_with_interrupt(shell.system)),
             (shell, "getoutput", attempt.ending_with_interrupt(shell.getoutput)),
         ]
@@ -116,76 +112,6 @@ class CodeRunner:
             shell.loop_runner = runner
 
 
-class _Attempt:
-    """One execution under a deadline, and how it was interrupted."""
-
-    def __init__(self, timeout: float | None) -> None:
-        self._deadline = Deadline(timeout)
-        self._running = False
-        self._timed_out = False
-        self._interrupted = False
-        self._outcome: Outcome | None = None
-        self.late_press = False
-        """Whether the person interrupted when the code was over already."""
-
-    def run(self, execute: Callable[[], Outcome]) -> None:
-        self._deadline.start()
-        try:
-            self._running = True
-            self._outcome = execute()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            self._running = False
-            self._deadline.stop()
-
-    def on_sigint(self, proceed: Proceed) -> None:
-        by_deadline = self._deadline.sent()
-        if not self._running:
-            # What was changed for the code is being put back; that must not be cut short.
-            self.late_press = self.late_press or not by_deadline
-        elif by_deadline:
-            self._timed_out = self._timed_out or not self._interrupted
-            signal.default_int_handler(signal.SIGINT, None)
-        else:
-            self._interrupted = True
-            self._deadline.soon()
-            proceed()
-
-    def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
-        """IPython's ``!command`` swallows an interrupt, and the next line would run."""
-
-        def wrapped(*args: object, **more: object) -> object:
-            result = function(*args, **more)
-            if self._interrupted or self._timed_out:
-                raise KeyboardInterrupt
-            return result
-
-        return wrapped
-
-    def status(self) -> Status:
-        if self._interrupted:
-            return "interrupted"
-        if self._timed_out:
-            return "timeout"
-        return "ok" if self._outcome is not None and self._outcome.success else "error"
-
-    def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:
-        """None unless the status is error."""
-        if self.status() != "error" or self._outcome is None:
-            return None
-        raised = self._outcome.error_before_exec or self._outcome.error_in_exec
-        name = type(raised).__name__
-        for output in reversed(outputs):
-            if output["output_type"] == "error" and output["ename"] == name:
-                lines = cast(list[str], output["traceback"])
-                return RaisedError(
-                    name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
-                )
-        message = "" if raised is None else exception_message(raised)
-        return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
-
-
 def _page_as_output(data: dict[str, Any] | str, start: int = 0, screen_lines: int = 0) -> None:
     """Help is for who asked, not for a pager of the front end."""
     display_page(data, start, screen_lines)
@@ -198,7 +124,8 @@ def _ends_in_semicolon(hook: Any, code: str) -> bool:
         return code.rstrip().endswith(";")
 
 
-def _refuse_exit() -> NoReturn:
+def refuse_exit() -> NoReturn:
+    """In the place of what `exit` calls."""
     raise SystemExit("The kernel belongs to the person: it is not ended from here.")
 
 

@@ -1,0 +1,83 @@
+"""One execution of code on the main thread: its deadline, its interrupts, how it ended."""
+
+import signal
+from collections.abc import Callable
+from typing import Literal, cast
+
+from vibe_jupyter.notebook.capture import exception_message, plain_text
+from vibe_jupyter.notebook.outputs import Output
+from vibe_jupyter.notebook.shell import Outcome
+from vibe_jupyter.notebook.sigint import Deadline, Proceed
+from vibe_jupyter.protocol import RaisedError
+
+Status = Literal["ok", "error", "interrupted", "timeout"]
+
+
+class Attempt:
+    """One execution under a deadline, and how it was interrupted."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._deadline = Deadline(timeout)
+        self._running = False
+        self._timed_out = False
+        self._interrupted = False
+        self._outcome: Outcome | None = None
+        self.late_press = False
+        """Whether the person interrupted when the code was over already."""
+
+    def run(self, execute: Callable[[], Outcome]) -> None:
+        self._deadline.start()
+        try:
+            self._running = True
+            self._outcome = execute()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._running = False
+            self._deadline.stop()
+
+    def on_sigint(self, proceed: Proceed) -> None:
+        by_deadline = self._deadline.sent()
+        if not self._running:
+            # What was changed for the code is being put back; that must not be cut short.
+            self.late_press = self.late_press or not by_deadline
+        elif by_deadline:
+            self._timed_out = self._timed_out or not self._interrupted
+            signal.default_int_handler(signal.SIGINT, None)
+        else:
+            self._interrupted = True
+            self._deadline.soon()
+            proceed()
+
+    def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
+        """IPython's ``!command`` swallows an interrupt, and the next line would run."""
+
+        def wrapped(*args: object, **more: object) -> object:
+            result = function(*args, **more)
+            if self._interrupted or self._timed_out:
+                raise KeyboardInterrupt
+            return result
+
+        return wrapped
+
+    def status(self) -> Status:
+        if self._interrupted:
+            return "interrupted"
+        if self._timed_out:
+            return "timeout"
+        return "ok" if self._outcome is not None and self._outcome.success else "error"
+
+    def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:
+        """None unless the status is error."""
+        if self.status() != "error" or self._outcome is None:
+            return None
+        raised = self._outcome.error_before_exec or self._outcome.error_in_exec
+        name = type(raised).__name__
+        for output in reversed(outputs):
+            if output["output_type"] == "error" and output["ename"] == name:
+                lines = cast(list[str], output["traceback"])
+                return RaisedError(
+                    name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
+                )
+        message = "" if raised is None else exception_message(raised)
+        return RaisedError(name=name, message=message, traceback=f"{name}: {message}")

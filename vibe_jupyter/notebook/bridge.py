@@ -1,0 +1,221 @@
+"""Ask the page that shows this notebook: questions go out on iopub, answers come back on the control channel.
+
+Both work while the main thread is busy. The shapes of all messages are in docs/bridge.md; a front end without our
+extension ignores the questions, and the answer is then missing.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, cast
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.panels import Address, Panel, best_panel
+from vibe_jupyter.notebook.shell import Kernel, Message
+
+REQUEST: Final = "vibe_bridge"
+REPLY: Final = "vibe_bridge_reply"
+EVENT: Final = "vibe_bridge_event"
+
+Method = Literal["hello", "cells", "outputs", "edit", "run", "interrupt", "show"]
+METHODS: Final[dict[Method, tuple[str, ...]]] = {
+    "hello": ("version",),
+    "cells": (),
+    "outputs": ("cell", "index", "limit"),
+    "edit": ("edits",),
+    "run": ("cell", "code_hash"),
+    "interrupt": (),
+    "show": ("model_id",),
+}
+"""What may be asked, and the names of its arguments."""
+
+PRESENCE_WAIT: Final = 1.0
+"""Seconds in which a page says that it is there."""
+MORE_PAGES_WAIT: Final = 0.150
+"""Seconds, from the first answer on, in which other tabs and views may say so too."""
+PATIENCE: Final = 2.0
+"""Seconds after which a silent page is asked whether it is still there."""
+REQUEST_WAIT: Final = 10.0
+"""Seconds that one answer may take."""
+
+Code = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
+
+
+class BridgeError(NotebookError):
+    """The page refused, or did not answer."""
+
+    def __init__(self, message: str, *, code: Code, data: dict[str, JsonValue] | None = None) -> None:
+        super().__init__(message)
+        self.code: Code = code
+        self.data = data or {}
+
+
+class _Refusal(BaseModel):
+    code: Code = "bad_request"
+    message: str = ""
+    data: dict[str, JsonValue] = {}
+
+
+class _Answer(BaseModel):
+    client: str
+    panel: str
+    ok: bool
+    result: dict[str, JsonValue] = {}
+    error: _Refusal = _Refusal()
+
+
+class _Kernel(Kernel, Protocol):
+    control_handlers: MutableMapping[str, Callable[..., Awaitable[None]]]
+
+
+@dataclass(eq=False)
+class _Question:
+    """One request and the answers it got so far."""
+
+    loop: asyncio.AbstractEventLoop
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    answers: "asyncio.Queue[Message]" = field(default_factory=lambda: asyncio.Queue[Message]())
+
+    async def next(self, seconds: float) -> _Answer:
+        """The next answer that can be read.
+
+        Raises:
+            TimeoutError: none came.
+        """
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    return _Answer.model_validate(await self.answers.get())
+                except ValidationError:
+                    continue  # from something that only looks like our extension
+
+
+class Bridge:
+    """The one way to the page of this kernel's notebook. Asked on the engine's loop."""
+
+    def __init__(self, kernel: object, *, version: str, on_page: Callable[[], None]) -> None:
+        if not hasattr(kernel, "control_handlers"):
+            raise NotebookError("This kernel has no control channel, so the page cannot answer. Update ipykernel.")
+        self._kernel = cast(_Kernel, kernel)
+        self._version = version
+        self._on_page = on_page
+        """Called, from the thread of the control channel, when a page was loaded anew."""
+        self._questions: dict[str, _Question] = {}
+        self._cell: Message = {}
+        self._panel: Panel | None = None
+        self._asked = False
+        self._asking = asyncio.Lock()
+
+    def install(self) -> None:
+        """Hear what pages say; in the place of an earlier bridge if there is one."""
+        self._kernel.control_handlers[REPLY] = self._on_reply
+        self._kernel.control_handlers[EVENT] = self._on_event
+
+    def uninstall(self) -> None:
+        """Hear nothing any more."""
+        handlers = self._kernel.control_handlers
+        for name, ours in ((REPLY, self._on_reply), (EVENT, self._on_event)):
+            if handlers.get(name) == ours:
+                del handlers[name]
+
+    def begin(self) -> None:
+        """A run begins in the cell that runs now. Main thread."""
+        self._cell = self._kernel.get_parent("shell")
+        self._asked, self._panel = False, None
+
+    @property
+    def prompt_cell(self) -> str | None:
+        """Id of the cell the run is in; None where the front end sends none."""
+        cell_id = self._cell.get("metadata", {}).get("cellId")
+        return cell_id if isinstance(cell_id, str) else None
+
+    async def panel(self, *, again: bool = False) -> Panel | None:
+        """The page that answers in this run; None when there is none. Asked once, or `again`."""
+        async with self._asking:
+            if again or not self._asked:
+                self._panel = best_panel(await self._hello())
+                self._asked = True
+            return self._panel
+
+    async def request(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+        """Ask the page of this run.
+
+        Raises:
+            BridgeError: it refused, there is none, or it answered too late; `code` says which.
+        """
+        assert set(args) <= set(METHODS[method])
+        panel = await self.panel()
+        if panel is None:
+            raise BridgeError("No page with the notebook extension answers.", code="closed")
+        with self._question() as question:
+            self._send(question.id, method, panel.address, args)
+            answer = await self._answer_of(question, panel)
+        if not answer.ok:
+            raise BridgeError(answer.error.message or answer.error.code, code=answer.error.code, data=answer.error.data)
+        return answer.result
+
+    async def _answer_of(self, question: _Question, panel: Panel) -> _Answer:
+        deadline = time.monotonic() + REQUEST_WAIT
+        try:
+            return await question.next(PATIENCE)
+        except TimeoutError:
+            here = await self.panel(again=True)
+        if here is None or here.address != panel.address:
+            what = "was closed" if here is None else "was loaded anew"
+            raise BridgeError(f"The notebook's page {what} before it answered.", code="closed")
+        try:
+            return await question.next(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise BridgeError(
+                f"The notebook's page did not answer within {REQUEST_WAIT:g} s.", code="not_finished"
+            ) from None
+
+    async def _hello(self) -> list[Panel]:
+        panels: list[Panel] = []
+        with self._question() as question:
+            self._send(question.id, "hello", None, {"version": self._version})
+            end = time.monotonic() + PRESENCE_WAIT
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    answer = await question.next(left)
+                    panel = Panel.of(answer.client, answer.panel, answer.result)
+                except TimeoutError:
+                    break
+                except ValidationError:
+                    continue
+                if not panels:
+                    end = min(end, time.monotonic() + MORE_PAGES_WAIT)
+                panels.append(panel)
+        return panels
+
+    @contextmanager
+    def _question(self) -> Generator[_Question]:
+        question = _Question(asyncio.get_running_loop())
+        self._questions[question.id] = question
+        try:
+            yield question
+        finally:
+            del self._questions[question.id]
+
+    def _send(self, number: str, method: Method, to: Address | None, args: dict[str, JsonValue]) -> None:
+        kernel = self._kernel
+        content = {"id": number, "method": method, "to": to.model_dump() if to else None, "args": args}
+        topic = f"kernel.{kernel.ident}.{REQUEST}".encode()
+        kernel.session.send(kernel.iopub_socket, REQUEST, content, parent=self._cell, ident=topic)
+
+    async def _on_reply(self, _stream: object, _identities: object, message: Message) -> None:
+        """On the thread of the control channel: pass it on, nothing else."""
+        content = message["content"]
+        question = self._questions.get(str(content.get("id")))
+        if question is not None and not question.loop.is_closed():
+            question.loop.call_soon_threadsafe(question.answers.put_nowait, content)
+
+    async def _on_event(self, _stream: object, _identities: object, message: Message) -> None:
+        if message["content"].get("event") == "hello":
+            self._asked = False  # the page we knew may be gone
+            self._on_page()

@@ -1,0 +1,152 @@
+"""The notebook as its file has it, where no page answers: for reading only."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.document import CellRun, EditDone, Listing
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.in_place import InPlace
+from vibe_jupyter.notebook.outputs import Output
+from vibe_jupyter.protocol import Cell, CellEdit, CellState, InsertCell, OutputBrief
+from vibe_jupyter.protocol.cells import BRIEF_TEXT
+
+FROM_DISK: Final = "read from disk, may be older than the screen"
+NO_EXTENSION: Final = (
+    "No page with the vibe-jupyter extension answers, so cells cannot be changed from here. The person can install it "
+    "where JupyterLab runs (`pip install vibe-jupyter`, then reload the page); `vibe-jupyter doctor` says what is "
+    "missing. Meanwhile use run_code, or show the person the code."
+)
+PROMPT: Final = "prompt"
+"""Place of a new cell: behind the one the run is in."""
+_MAX_FILE: Final = 100_000_000
+"""Bytes of a file that is read."""
+
+
+class _Payloads(Protocol):
+    def set_next_input(self, text: str, replace: bool = False) -> None: ...
+
+
+class FileNotebook:
+    """Reads the file anew each time; what it may do to the notebook is to offer one new cell."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        shell: object,
+        foreground: Foreground,
+        in_place: InPlace,
+        prompt_cell: str | None,
+    ) -> None:
+        self._path = path
+        self._shell = cast(_Payloads, shell)
+        self._foreground = foreground
+        self._in_place = in_place
+        self._prompt_cell = prompt_cell
+        self._offered = False
+
+    async def cells(self) -> Listing:
+        raw = await asyncio.to_thread(self._load)
+        cells = tuple(_as_cell(number, cell) for number, cell in enumerate(raw, start=1))
+        return Listing(self._path.name, cells, FROM_DISK)
+
+    async def outputs(self, cell: str, *, index: int | None, limit: int) -> Sequence[Output]:
+        raw = await asyncio.to_thread(self._load)
+        found = [one for number, one in enumerate(raw, start=1) if _id(number, one) == cell]
+        if not found:
+            raise NotebookError(f"The file {self._path.name} has no cell {cell} any more.")
+        outputs = _outputs(found[0])
+        chosen = outputs if index is None else outputs[index : index + 1]
+        return [_joined(output) for output in chosen]
+
+    async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
+        match edits:
+            case [InsertCell(kind="code", after=after, source=source)] if after in (PROMPT, self._prompt_cell):
+                return await self._offer(source)
+            case [InsertCell()]:
+                return EditDone("shown")
+            case _:
+                raise NotebookError(NO_EXTENSION)
+
+    async def run(self, cell: Cell, *, seconds: float | None, on_output: Callable[[str], None]) -> CellRun:
+        result = await self._foreground.call(
+            lambda: self._in_place.run_here(cell.source, timeout=seconds, on_output=on_output)
+        )
+        return CellRun(result, in_place=False)
+
+    async def _offer(self, source: str) -> EditDone:
+        """Front ends of notebooks put one new cell below the running one, when that has ended."""
+        if self._prompt_cell is None or self._offered:
+            return EditDone("shown")
+        await self._foreground.call(lambda: self._shell.set_next_input(source, replace=False))
+        self._offered = True
+        return EditDone("queued")
+
+    def _load(self) -> list[dict[str, Any]]:
+        try:
+            if self._path.stat().st_size > _MAX_FILE:
+                raise NotebookError(f"{self._path.name} is larger than {_MAX_FILE // 1_000_000} MB and is not read.")
+            notebook = json.loads(self._path.read_text(encoding="utf-8"))
+            return [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise NotebookError(f"The notebook file {self._path} cannot be read: {error}") from error
+
+
+def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
+    kind = raw.get("cell_type")
+    outputs = tuple(map(_brief, _outputs(raw)))
+    count = raw.get("execution_count")
+    return Cell(
+        id=_id(number, raw),
+        number=number,
+        kind=kind if kind in ("code", "markdown") else "raw",
+        source=_text(raw.get("source")),
+        execution_count=count if isinstance(count, int) else None,
+        state=_state(count, outputs),
+        outputs=outputs,
+    )
+
+
+def _id(number: int, raw: Mapping[str, Any]) -> str:
+    """Files older than nbformat 4.5 have no ids."""
+    return str(raw.get("id") or f"cell-{number}")
+
+
+def _state(count: object, outputs: tuple[OutputBrief, ...]) -> CellState:
+    if not isinstance(count, int):
+        return "never"
+    return "error" if any(output.type == "error" for output in outputs) else "fresh"
+
+
+def _outputs(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    outputs = raw.get("outputs")
+    return [one for one in cast("list[Any]", outputs) if isinstance(one, dict)] if isinstance(outputs, list) else []
+
+
+def _brief(output: Mapping[str, Any]) -> OutputBrief:
+    data = cast("Mapping[str, Any]", output.get("data") or {})
+    text = _text(output.get("text") or data.get("text/plain") or output.get("evalue"))
+    size = len(json.dumps(output))
+    return OutputBrief(type=str(output.get("output_type")), mimes=tuple(data), size=size, text=text[:BRIEF_TEXT])
+
+
+def _joined(output: Mapping[str, Any]) -> Output:
+    """Files keep long text as lists of lines."""
+    joined = dict(output)
+    if "text" in joined:
+        joined["text"] = _text(joined["text"])
+    data = joined.get("data")
+    if isinstance(data, dict):
+        items = cast("dict[str, Any]", data).items()
+        joined["data"] = {mime: value if mime.endswith("json") else _text(value) for mime, value in items}
+    return joined
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return "".join(str(line) for line in cast("list[object]", value))
+    return "" if value is None else str(value)

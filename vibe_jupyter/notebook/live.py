@@ -1,0 +1,178 @@
+"""The notebook as its page has it, over the bridge."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.bridge import Bridge, BridgeError, Method
+from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.in_place import InPlace
+from vibe_jupyter.notebook.outputs import Output
+from vibe_jupyter.protocol import (
+    Cell,
+    CellEdit,
+    CellKind,
+    CellState,
+    DeleteCells,
+    InsertCell,
+    MoveCells,
+    OutputBrief,
+    SetSource,
+)
+from vibe_jupyter.protocol.cells import BRIEF_TEXT
+
+_IN_THE_WAY: Final = (
+    "Wait until it has finished, or ask the person. A dialogue or a text box that is open in the notebook also keeps "
+    "cells from running."
+)
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    type: str
+    mimes: tuple[str, ...] = ()
+    size: int = 0
+    text: str = ""
+
+
+class _Cell(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    kind: CellKind
+    source: str
+    execution_count: int | None = None
+    running: bool = False
+    edited_since_run: bool = False
+    outputs: tuple[_Output, ...] = ()
+
+    def state(self) -> CellState:
+        if self.running:
+            return "running"
+        if self.execution_count is None:
+            return "never"
+        if self.edited_since_run:
+            return "stale"
+        return "error" if any(output.type == "error" for output in self.outputs) else "fresh"
+
+
+class _Listing(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    path: str
+    cells: tuple[_Cell, ...]
+
+
+class LiveNotebook:
+    """Reads, edits and runs cells where the person sees them."""
+
+    def __init__(self, bridge: Bridge, foreground: Foreground, in_place: InPlace, *, note: str = "") -> None:
+        self._bridge = bridge
+        self._foreground = foreground
+        self._in_place = in_place
+        self._note = note
+
+    async def cells(self) -> Listing:
+        answer = await self._read("cells")
+        try:
+            listing = _Listing.model_validate(answer)
+        except ValidationError as error:
+            raise NotebookError(
+                "The notebook extension answered in a form this version does not know. "
+                "Run `vibe-jupyter doctor` to see which side to upgrade."
+            ) from error
+        cells = tuple(_as_cell(number, cell) for number, cell in enumerate(listing.cells, start=1))
+        return Listing(listing.path, cells, self._note)
+
+    async def outputs(self, cell: str, *, index: int | None, limit: int) -> Sequence[Output]:
+        more: dict[str, JsonValue] = {} if index is None else {"index": index}
+        answer = await self._read("outputs", cell=cell, limit=limit, **more)
+        found = answer.get("outputs")
+        return cast("list[Output]", [one for one in found if isinstance(one, dict)]) if isinstance(found, list) else []
+
+    async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
+        try:
+            answer = await self._ask("edit", edits=[edit.model_dump() for edit in edits])
+        except BridgeError as error:
+            if error.code not in ("closed", "not_finished"):
+                raise
+            # The answer is missing, not necessarily the edit: the document knows.
+            sources = {cell.id: cell.source for cell in (await self.cells()).cells}
+        else:
+            sources = _read_back(answer)
+        done = all(_stands(edit, sources) for edit in edits)
+        return EditDone("done" if done else "queued", sources)
+
+    async def run(self, cell: Cell, *, seconds: float | None, on_output: Callable[[str], None]) -> CellRun:
+        expected = self._in_place.expect(cell.id, cell.source)
+        try:
+            await self._ask("run", cell=cell.id, code_hash=cell.hash)
+            result = await self._foreground.call(lambda: self._in_place.run(expected, timeout=seconds))
+        except BridgeError as error:
+            await self._drop(expected)
+            if error.code == "not_finished":
+                raise NotebookError(f"The cell did not start: {error} {_IN_THE_WAY}") from error
+            raise
+        if result is not None:
+            return CellRun(result, in_place=True)
+        here = await self._foreground.call(
+            lambda: self._in_place.run_here(cell.source, timeout=seconds, on_output=on_output)
+        )
+        return CellRun(here, in_place=False)
+
+    async def _drop(self, expected: Any) -> None:
+        await self._foreground.call(lambda: self._in_place.drop(expected))
+
+    async def _read(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+        """Ask; and once more where a reload of the page lost the question."""
+        try:
+            return await self._ask(method, **args)
+        except BridgeError as error:
+            if error.code != "closed":
+                raise
+        return await self._ask(method, **args)
+
+    async def _ask(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+        try:
+            return await self._bridge.request(method, **args)
+        except BridgeError as error:
+            if error.code == "stale_cell":
+                raise StaleCell(str(error.data.get("cell", "")), str(error.data.get("source", ""))) from error
+            raise
+
+
+def _read_back(answer: Mapping[str, JsonValue]) -> dict[str, str]:
+    cells = answer.get("cells")
+    found = [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
+    return {str(cell.get("id")): str(cell.get("source")) for cell in found}
+
+
+def _stands(edit: CellEdit, sources: Mapping[str, str]) -> bool:
+    match edit:
+        case SetSource():
+            return sources.get(edit.cell) == edit.source
+        case InsertCell():
+            return sources.get(edit.id) == edit.source
+        case DeleteCells():
+            return not any(cell.id in sources for cell in edit.cells)
+        case MoveCells():
+            return all(cell in sources for cell in edit.cells)
+
+
+def _as_cell(number: int, cell: _Cell) -> Cell:
+    return Cell(
+        id=cell.id,
+        number=number,
+        kind=cell.kind,
+        source=cell.source,
+        execution_count=cell.execution_count,
+        state=cell.state(),
+        outputs=tuple(
+            OutputBrief(type=one.type, mimes=one.mimes, size=one.size, text=one.text[:BRIEF_TEXT])
+            for one in cell.outputs
+        ),
+    )
