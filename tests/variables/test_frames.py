@@ -248,6 +248,20 @@ def test_a_fingerprint_changes_with_the_content_and_only_then(library):
         assert fingerprint(frame) != before
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pd.DataFrame({"a": [float("nan"), -1.0], "b": ["x", None], "c": pd.array([1, None], dtype="Int64")}),
+        pl.DataFrame({"a": [float("nan"), -1.0], "b": ["x", None]}),
+        pd.Series([float("nan"), object()], dtype=object),
+        np.array([float("nan")]),
+        [float("nan")],
+    ],
+)
+def test_missing_values_do_not_make_a_fingerprint_change(value: object):
+    assert fingerprint(value) == fingerprint(value)
+
+
 def test_an_array_changed_in_place_has_another_fingerprint():
     array = np.zeros(5)
     before = fingerprint(array)

@@ -149,6 +149,11 @@ def hostile_objects() -> dict[str, object]:
     for values in (frame.index._data, frame._mgr.blocks[0].values[1]):
         values.setflags(write=True)
         values[0] = object.__new__(plain)
+    labels = np.array(["x", "y"], dtype=object)
+    odd_index = object.__new__(_everything(pd.Index))
+    object.__setattr__(odd_index, "_data", labels)
+    indexed = pd.DataFrame({"a": [1, 2]})
+    indexed._mgr.axes[1] = odd_index
     shadowed = pd.DataFrame({"a": [1]})
     object.__setattr__(shadowed, "isna", hostile("instance attribute"))
     array = np.empty(2, dtype=object)
@@ -167,6 +172,8 @@ def hostile_objects() -> dict[str, object]:
         "in a list": [object.__new__(plain)],
         "as key and value": _mapping_of(object.__new__(plain)),
         "in a frame": frame,
+        "index": odd_index,
+        "frame with such an index": indexed,
         "shadowed frame": shadowed,
         "array": array,
         "array subclass": np.zeros(2).view(_everything(np.ndarray)),
@@ -352,6 +359,7 @@ def test_a_value_that_cannot_be_described_does_not_hide_the_others(caplog: pytes
         (lambda value: value.append(1), [1, 2]),
         (lambda value: value.__setitem__(1, 9), [1, 2]),
         (lambda value: value.update(a=2), {"a": 1}),
+        (lambda value: value.__setitem__(0, -2), [-1]),
     ],
 )
 def test_a_small_container_changed_in_place_has_another_fingerprint(change, value):

@@ -37,9 +37,11 @@ BRACKETS: Final[TypeMap[tuple[str, str]]] = TypeMap(
     }
 )
 MAPPINGS: Final = (dict, OrderedDict, defaultdict)
-_HASHED: Final = (int, float, bool, str, bytes, types.NoneType)
+_SMALL: Final = (int, float, bool, types.NoneType)
 _HASH_LIMIT: Final = 100_000
 """Characters or bytes hashed whole; of longer values the ends are compared."""
+_HASH_ENDS: Final = 1_000
+"""Characters or bytes compared at each end of a longer one."""
 
 
 def plain(value: object, *, depth: int = DEPTH, width: int = WIDTH) -> str:
@@ -69,20 +71,23 @@ def is_scalar(value: object) -> bool:
 def mark(value: object) -> object:
     """Equal for equal scalars; of any other value its identity."""
     cls = type(value)
-    if is_one_of(cls, (str, bytes)):
+    if cls is str or cls is bytes:
         text = cast("str", value)
-        ends = text if len(text) <= _HASH_LIMIT else text[: _HASH_LIMIT // 2] + text[-_HASH_LIMIT // 2 :]
-        return (len(text), hash(ends))
-    if is_one_of(cls, _HASHED):
-        return hash(value)
+        return hash(text) if len(text) <= _HASH_LIMIT else (len(text), hash(text[:_HASH_ENDS] + text[-_HASH_ENDS:]))
+    if is_one_of(cls, _SMALL):
+        # As text: -1 and -2 have one hash, and a NaN is not equal to itself.
+        return plain(value)
     return plain(value, width=_HASH_LIMIT) if is_scalar(value) else id(value)
 
 
-def is_null(value: object) -> bool:
-    """Whether it stands for a missing value, without asking the value."""
-    if value is None or (type(value) is float and value != value):
-        return True
-    return value is not None and (value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"))
+def present(values: Iterable[object]) -> list[object]:
+    """The values that do not stand for a missing one, without asking any of them."""
+    nat, na = loaded("pandas", "NaT"), loaded("pandas", "NA")
+    return [
+        value
+        for value in values
+        if not (value is None or (type(value) is float and value != value) or value is nat or value is na)
+    ]
 
 
 def sequence_text(items: Iterable[object], size: int, brackets: tuple[str, str], depth: int, width: int) -> str:

@@ -31,11 +31,8 @@ from vibe_jupyter.notebook.variable_adapters.code_objects import (
 from vibe_jupyter.notebook.variable_adapters.figures import figure_adapter
 from vibe_jupyter.notebook.variable_adapters.lazy_frames import lazy_adapter
 from vibe_jupyter.notebook.variable_adapters.numpy_arrays import numpy_adapter, numpy_scalar_adapter
-from vibe_jupyter.notebook.variable_adapters.pandas_frames import (
-    pandas_frame_adapter,
-    pandas_index_adapter,
-    pandas_series_adapter,
-)
+from vibe_jupyter.notebook.variable_adapters.pandas_frames import pandas_frame_adapter, pandas_series_adapter
+from vibe_jupyter.notebook.variable_adapters.pandas_indexes import pandas_index_adapter
 from vibe_jupyter.notebook.variable_adapters.polars_frames import polars_frame_adapter, polars_series_adapter
 from vibe_jupyter.notebook.variable_adapters.tensors import jax_adapter, torch_adapter
 

@@ -1,12 +1,13 @@
 """Tables of any library in words, from facts that took constant time to gather."""
 
 import datetime
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.plain import is_null, plain_text
+from vibe_jupyter.notebook.plain import plain_text, present
 from vibe_jupyter.notebook.type_facts import class_name, is_one_of
 from vibe_jupyter.notebook.variable_adapters.adapter import Description, Rows
 
@@ -61,11 +62,12 @@ class Frame:
     head: tuple[tuple[str, ...], ...] = ()
 
 
-def spread(rows: int) -> list[int] | None:
+@functools.lru_cache(maxsize=16)
+def spread(rows: int) -> tuple[int, ...] | None:
     """Positions of rows to look at, evenly spread, first and last among them; None for all."""
     if rows <= SAMPLE_ROWS:
         return None
-    return [number * (rows - 1) // (SAMPLE_ROWS - 1) for number in range(SAMPLE_ROWS)]
+    return tuple(number * (rows - 1) // (SAMPLE_ROWS - 1) for number in range(SAMPLE_ROWS))
 
 
 def extent(rows: int, width: int) -> str:
@@ -120,15 +122,16 @@ def number_column(label: str, dtype: str, figures: tuple[int, str, str] | None) 
 
 def value_column(label: str, dtype: str, values: Sequence[object]) -> Column:
     """A column of any values, which are compared only where they are of one built-in type."""
-    present = [value for value in values if not is_null(value)]
-    nulls = len(values) - len(present)
-    kinds = list({id(kind): kind for kind in map(type, present)}.values())
+    known = present(values)
+    nulls = len(values) - len(known)
+    types = list(map(type, known))
+    kinds = list(dict(zip(map(id, types), types, strict=True)).values())
     if kinds and all(is_one_of(kind, (int, float)) for kind in kinds):
-        return Column(label, dtype, nulls, *_range_of_numbers(present))
+        return Column(label, dtype, nulls, *range_of_numbers(known))
     if kinds and all(is_one_of(kind, (str, bool, int, float, bytes)) for kind in kinds):
-        return Column(label, dtype, nulls, *_distinct(present))
+        return Column(label, dtype, nulls, *_distinct(known))
     if kinds and all(is_one_of(kind, _TIMES) for kind in kinds):
-        shown = [plain_text(value, CELL_WIDTH) for value in present[:VALUES_SHOWN]]
+        shown = [plain_text(value, CELL_WIDTH) for value in known[:VALUES_SHOWN]]
         return Column(label, dtype, nulls, ", ".join(dict.fromkeys(shown)))
     return Column(label, dtype, nulls, ", ".join(class_name(kind) for kind in kinds[:VALUES_SHOWN]))
 
@@ -138,7 +141,8 @@ def number_text(value: object) -> str:
     return f"{value:.6g}" if type(value) is float else plain_text(value, CELL_WIDTH)
 
 
-def _range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
+def range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
+    """Least and greatest, and the mean, of numbers that are all numbers."""
     numbers = [value for value in values if type(value) is int or type(value) is float]
     mean = math.fsum(numbers) / len(numbers) if max(map(abs, numbers)) < _MEAN_LIMIT else None
     detail = f"mean {number_text(mean)}" if mean is not None else ""

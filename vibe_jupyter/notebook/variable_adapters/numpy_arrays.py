@@ -110,7 +110,7 @@ def _sample(array: Any) -> Any:
         return None
     places = spread(array.size)
     # A flat iterator takes single elements without copying an array whose memory is not in order.
-    return array.flat[places] if places is not None else array.flatten()
+    return array.flat[list(places)] if places is not None else array.flatten()
 
 
 def _fingerprint(value: Any) -> object:

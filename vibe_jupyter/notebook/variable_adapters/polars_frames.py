@@ -1,15 +1,17 @@
 """polars frames and series in constant time, through polars' own code alone."""
 
+import functools
 import re
 from typing import Any
 
-from vibe_jupyter.notebook.plain import plain_text
+from vibe_jupyter.notebook.plain import plain_text, present
 from vibe_jupyter.notebook.type_facts import (
     class_name,
     instance_dict,
     is_of_package,
     is_one_of,
     loaded,
+    module_dict,
     mro,
     type_of,
 )
@@ -26,9 +28,11 @@ from vibe_jupyter.notebook.variable_adapters.frames import (
     number_column,
     number_text,
     one_line,
+    range_of_numbers,
     spread,
     value_column,
 )
+from vibe_jupyter.notebook.variable_adapters.numpy_arrays import array_figures
 
 _TYPE_WIDTH = 60
 """Characters of a column's type; nested ones can be long."""
@@ -57,7 +61,7 @@ def _frame_line(value: Any) -> str:
 def _describe_frame(value: Any, view: View) -> Description:
     frame = _plain_frame(value)
     chosen = choose_columns(frame.columns, view.columns)
-    places = spread(frame.height) if view.stats else []
+    places = spread(frame.height) if view.stats else ()
     series = [frame.to_series(place) for place in chosen]
     columns = [_column(each, places) if view.stats else _bare_column(each) for each in series]
     return describe_frame(
@@ -85,11 +89,23 @@ def _bare_column(series: Any) -> Column:
     return Column(plain_text(series.name, LABEL_WIDTH), _dtype_text(series.dtype))
 
 
-def _column(series: Any, places: list[int] | None) -> Column:
+def _sample(series: Any, places: tuple[int, ...] | None) -> Any:
+    # Column by column: gathering a whole frame wakes polars' threads, which takes longer where cores are busy.
+    return series if places is None else series[_positions(places)]
+
+
+@functools.lru_cache(maxsize=16)
+def _positions(places: tuple[int, ...]) -> Any:
+    polars = module_dict("polars")
+    series: Any = polars["Series"]
+    return series(places, dtype=polars["UInt32"])
+
+
+def _column(series: Any, places: tuple[int, ...] | None) -> Column:
     label, dtype = plain_text(series.name, LABEL_WIDTH), _dtype_text(series.dtype)
     # Every column keeps the count of its nulls, so it costs nothing at any length.
     nulls: int = series.null_count()
-    sample = series if places is None else series.gather(places)
+    sample = _sample(series, places)
     if series.dtype.is_float() or series.dtype.is_integer():
         return number_column(label, dtype, (nulls, *_range_of_numbers(sample)))
     if series.dtype.is_temporal():
@@ -106,10 +122,18 @@ def _range_of_numbers(sample: Any) -> tuple[str, str]:
         return "", ""
     if mean == mean:
         return f"{number_text(low)} … {number_text(high)}", f"mean {number_text(mean)}"
-    numbers = sample.fill_nan(None)
-    not_numbers = numbers.null_count() - sample.null_count()
-    span, detail = _range_of_numbers(numbers)
-    return span, ", ".join(part for part in (detail, f"{not_numbers:,} NaN") if part)
+    unknown, span, detail = _range_without_nan(sample)
+    not_numbers = f"{unknown - sample.null_count():,} NaN"
+    return span, f"{detail}, {not_numbers}" if detail else not_numbers
+
+
+def _range_without_nan(sample: Any) -> tuple[int, str, str]:
+    """Nulls and NaN together, range and mean of the rest."""
+    if module_dict("numpy"):
+        return array_figures(sample.to_numpy())
+    known = present(sample.to_list())
+    span, detail = range_of_numbers(known) if known else ("", "")
+    return len(sample) - len(known), span, detail
 
 
 def _dtype_text(dtype: Any) -> str:
@@ -157,9 +181,8 @@ def _frame_fingerprint(value: Any) -> object:
     return (id(value), frame.shape, hash(tuple(frame.columns)), content)
 
 
-def _content(series: Any, places: list[int] | None) -> object:
+def _content(series: Any, places: tuple[int, ...] | None) -> object:
     dtype = _dtype_text(series.dtype)
     if series.dtype.is_nested() or series.dtype == loaded("polars", "Object"):
         return (dtype, series.null_count())
-    sample = series if places is None else series.gather(places)
-    return (dtype, series.null_count(), hash(tuple(sample.hash(seed=0).to_list())))
+    return (dtype, series.null_count(), hash(tuple(_sample(series, places).hash(seed=0).to_list())))

@@ -1,0 +1,127 @@
+"""What looking at variables costs: ratios within one run, never absolute times.
+
+F1  one frame of 20 columns, against the library's own `repr`
+F2  the same frame at 10^6 rows against 10^4 (10^7 with --rows 10000000)
+F3  200 columns against 20
+F4  30 variables of which 5 frames, as before every prompt, in milliseconds
+F5  one frame's line, in milliseconds
+
+Run it with ``python benchmarks/frames.py``.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
+import polars as pl
+
+from vibe_jupyter.notebook.variables import describe, fingerprint, summary_line
+
+SMALL_ROWS: Final = 10_000
+LARGE_ROWS: Final = 1_000_000
+COLUMNS: Final = 20
+WIDE_COLUMNS: Final = 200
+REPEATS: Final = 15
+LIBRARIES: Final[Mapping[str, Any]] = {"pandas": pd, "polars": pl}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    goal: str
+    measure: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal is reached."""
+        return self.value <= self.limit
+
+
+def main() -> int:
+    """Measure and print; 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description="What looking at variables costs.")
+    parser.add_argument("--rows", type=int, default=LARGE_ROWS, help="rows of the large frames")
+    rows = parser.parse_args().rows
+    table = [row for library in LIBRARIES for row in _frame_rows(library, rows)]
+    table += _namespace_rows()
+    print(f"{'goal':5}{'measure':58}{'value':>9}{'limit':>9}")
+    for row in table:
+        mark = "" if row.passed else "  missed"
+        print(f"{row.goal:5}{row.measure:58}{row.value:9.2f}{row.limit:9.2f} {row.unit}{mark}")
+    return 0 if all(row.passed for row in table) else 1
+
+
+def _frame_rows(library: str, rows: int) -> list[Row]:
+    small, wide = _frame(library, SMALL_ROWS, COLUMNS), _frame(library, SMALL_ROWS, WIDE_COLUMNS)
+    small_ms, wide_ms = _milliseconds(lambda: describe(small)), _milliseconds(lambda: describe(wide))
+    repr_ms = _milliseconds(lambda: repr(small))
+    line_ms = _milliseconds(lambda: summary_line("frame", small))
+    large = _frame(library, rows, COLUMNS)
+    large_ms = _milliseconds(lambda: describe(large))
+    large_line_ms = _milliseconds(lambda: summary_line("frame", large))
+    f1 = Row("F1", "pandas: summary of one frame / repr", small_ms / repr_ms, 2.5, "x")
+    if library == "polars":
+        f1 = Row("F1", "polars: summary of one frame", small_ms, 1.0, "ms")
+    return [
+        f1,
+        Row("F2", f"{library}: summary at {rows:,} rows / at {SMALL_ROWS:,}", large_ms / small_ms, 1.3, "x"),
+        Row("F3", f"{library}: summary at {WIDE_COLUMNS} columns / at {COLUMNS}", wide_ms / small_ms, 2.0, "x"),
+        Row("F5", f"{library}: one line of a frame", line_ms, 1.0, "ms"),
+        Row("F5", f"{library}: one line of a frame of {rows:,} rows", large_line_ms, 1.0, "ms"),
+    ]
+
+
+def _namespace_rows() -> list[Row]:
+    namespace: dict[str, object] = {f"frame_{number}": _frame("pandas", LARGE_ROWS, COLUMNS) for number in range(4)}
+    namespace |= {"polars_frame": _frame("polars", LARGE_ROWS, COLUMNS), "array": np.zeros((1_000, 1_000))}
+    namespace |= {f"value_{number}": [number] * 100 for number in range(24)}
+
+    def before_a_prompt() -> None:
+        for name, value in namespace.items():
+            fingerprint(value)
+            summary_line(name, value)
+
+    return [
+        Row("F4", "30 variables of which 5 frames, compared and in a line", _milliseconds(before_a_prompt), 25, "ms")
+    ]
+
+
+def _frame(library: str, rows: int, columns: int) -> Any:
+    """Half numbers with some missing, the rest whole numbers, texts, truth values and times, over and over."""
+    chance = np.random.default_rng(7)
+    texts = np.array(["Adelie", "Gentoo", "Chinstrap"], dtype=object)
+    makers: list[Callable[[], Any]] = [
+        *[lambda: np.where(chance.random(rows) < 0.01, np.nan, chance.random(rows))] * 11,
+        *[lambda: chance.integers(0, 1_000, rows)] * 4,
+        *[lambda: texts[chance.integers(0, 3, rows)]] * 3,
+        lambda: chance.random(rows) < 0.5,
+        lambda: np.datetime64("2024-01-01", "us") + np.arange(rows).astype("m8[us]"),
+    ]
+    data = {f"c{number}": makers[number % len(makers)]() for number in range(columns)}
+    if library == "polars":
+        data = {name: list(column) if column.dtype == object else column for name, column in data.items()}
+    return LIBRARIES[library].DataFrame(data)
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    """Median over some runs, after one that is not counted."""
+    times: list[float] = []
+    for _ in range(REPEATS + 1):
+        started = time.perf_counter()
+        work()
+        times.append(1_000 * (time.perf_counter() - started))
+    return statistics.median(times[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
