@@ -70,5 +70,5 @@ docs-clean:
 	rm -rf site artifacts
 
 clean: docs-clean
-	rm -rf .venv .matrix build dist vibe_jupyter/ui/static labextension/node_modules
+	rm -rf .venv .matrix build dist vibe_jupyter/ui/static vibe_jupyter/labextension labextension/node_modules labextension/lib
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 LABEXTENSION = ROOT / "labextension"
-ASSETS = ROOT / "vibe_jupyter" / "ui" / "static"
+BUILT = (ROOT / "vibe_jupyter/ui/static/run-view.js", ROOT / "vibe_jupyter/labextension/package.json")
+INSTALLED = VENV / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
+MADE_HERE = ("node_modules", "lib")
+"""Folders of labextension/ that are no sources."""
 
 OLDEST_NODE = 20  # major version
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -54,26 +57,39 @@ def set_up_python() -> None:
     if stamp.is_current():
         return
     _say("installing the Python packages into .venv (a minute or two)")
-    # The page's part is built by the next step, not by the editable install.
+    # The page's part is built by the next step, not by the editable install, which wants its folder all the same.
+    BUILT[1].parent.mkdir(exist_ok=True)
     _run([BIN / "python", "-m", "pip", "install", "-q", "-e", ".[dev]"], HATCH_JUPYTER_BUILDER_SKIP_NPM="1")
     stamp.set()
 
 
 def set_up_assets() -> None:
-    """The page's part, bundled by npm."""
-    sources = [path for path in LABEXTENSION.rglob("*") if path.is_file() and "node_modules" not in path.parts]
+    """The page's part, bundled by npm and put where JupyterLab looks for it."""
+    sources = [path for path in LABEXTENSION.rglob("*") if path.is_file() and not {*MADE_HERE} & {*path.parts}]
     stamp = _Stamp("assets", sources)
-    if stamp.is_current() and (ASSETS / "run-view.js").is_file():
-        return
+    if not (stamp.is_current() and all(path.is_file() for path in BUILT)):
+        _bundle()
+        stamp.set()
+    if not _same_file(BUILT[1], INSTALLED / "package.json"):
+        # A copy, no link: pip would delete what is behind a link at the next editable install.
+        shutil.rmtree(INSTALLED, ignore_errors=True)
+        shutil.copytree(BUILT[1].parent, INSTALLED)
+        shutil.copy(LABEXTENSION / "install.json", INSTALLED)
+
+
+def _bundle() -> None:
     npm = _find_npm()
     locked = _Stamp("npm", [LABEXTENSION / "package-lock.json"])
     if not (locked.is_current() and (LABEXTENSION / "node_modules").is_dir()):
         _say("installing the npm packages of labextension/")
         _run([npm, "ci", "--silent"], cwd=LABEXTENSION)
         locked.set()
-    _say("bundling the run view")
+    _say("bundling the page's part")
     _run([npm, "run", "--silent", "build"], cwd=LABEXTENSION)
-    stamp.set()
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def set_up_browser() -> None:

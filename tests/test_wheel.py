@@ -7,12 +7,14 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 STATIC = ("vibe_jupyter/ui/static/run-view.js", "vibe_jupyter/ui/static/run-view.css")
+EXTENSION = "vibe_jupyter/labextension/package.json"
 BUILD_LIMIT = 90  # seconds
 
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("wheel")
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with sdist and wheel; the wheel is made from the sdist, and npm cannot be found."""
-    for asset in STATIC:
+    for asset in (*STATIC, EXTENSION):
         assert (ROOT / asset).is_file(), "the page's part is not built: run `make assets`"
     folder = tmp_path_factory.mktemp("dist")
     done = subprocess.run(
@@ -56,10 +58,20 @@ def test_the_wheel_carries_the_page_and_the_prompts_and_nothing_of_the_workshop(
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"vibe_jupyter"}
 
 
+def test_the_wheel_puts_the_extension_where_jupyterlab_looks_for_it(built: Path) -> None:
+    wheel = zipfile.ZipFile(next(built.glob("*.whl")))
+    folder = next(name for name in wheel.namelist() if name.endswith("labextensions/vibe-jupyter/package.json"))
+    folder = folder.removesuffix("package.json")
+    about = json.loads(wheel.read(f"{folder}package.json"))
+    assert about["version"] == metadata.version("vibe-jupyter")
+    assert {f"{folder}{about['jupyterlab']['_build']['load']}", f"{folder}install.json"} <= set(wheel.namelist())
+    assert [name for name in wheel.namelist() if name.startswith("vibe_jupyter/labextension")] == []
+
+
 def test_the_sdist_carries_the_built_page_and_its_sources(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {*STATIC, "labextension/package-lock.json", "LICENSE", "README.md", "pyproject.toml"} <= names
+    assert {*STATIC, EXTENSION, "labextension/package-lock.json", "LICENSE", "README.md", "pyproject.toml"} <= names
     assert not {name for name in names if "node_modules" in name}
 
 

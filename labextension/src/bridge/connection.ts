@@ -1,0 +1,126 @@
+import type { JupyterFrontEnd } from "@jupyterlab/application";
+import type { INotebookCellExecutor, NotebookPanel } from "@jupyterlab/notebook";
+import { KernelAPI, KernelMessage, type Kernel } from "@jupyterlab/services";
+import type { JSONObject } from "@lumino/coreutils";
+import { Signal } from "@lumino/signaling";
+
+import { Failure } from "./failure";
+import type { Handler } from "./handler";
+import { handlers } from "./handlers";
+import type { Method, Request } from "./methods";
+import { cellModels } from "./notebook";
+
+const REQUEST = "vibe_bridge";
+const REPLY = "vibe_bridge_reply";
+const EVENT = "vibe_bridge_event";
+
+/** Answers the kernel for one view of one notebook: asked on iopub, answered on the control channel. */
+export class Connection {
+  readonly #app: JupyterFrontEnd;
+  readonly #panel: NotebookPanel;
+  readonly #executor: INotebookCellExecutor;
+
+  constructor(app: JupyterFrontEnd, panel: NotebookPanel, executor: INotebookCellExecutor) {
+    this.#app = app;
+    this.#panel = panel;
+    this.#executor = executor;
+    const { sessionContext } = panel;
+    sessionContext.iopubMessage.connect(this.#listen, this);
+    sessionContext.kernelChanged.connect(this.#greet, this);
+    panel.node.addEventListener("vibe-stop", () => {
+      void this.#kernel?.interrupt();
+    });
+    panel.disposed.connect(() => {
+      Signal.clearData(this);
+    });
+    this.#greet();
+  }
+
+  get #kernel(): Kernel.IKernelConnection | null {
+    return this.#panel.sessionContext.session?.kernel ?? null;
+  }
+
+  /** Awaits nothing: JupyterLab holds back all further messages of the kernel until this returns. */
+  #listen(_: unknown, message: KernelMessage.IMessage): void {
+    const kernel = this.#kernel;
+    if ((message.header.msg_type as string) !== REQUEST || kernel === null) {
+      return;
+    }
+    const request = message.content as unknown as Request;
+    const { to } = request;
+    if (to === null || (to.client === kernel.clientId && to.panel === this.#panel.id)) {
+      void this.#answer(kernel, request, message.parent_header);
+    }
+  }
+
+  async #answer(
+    kernel: Kernel.IKernelConnection,
+    request: Request,
+    parent: { msg_id?: string; session?: string },
+  ): Promise<void> {
+    const { id } = request;
+    const from = { id, client: kernel.clientId, panel: this.#panel.id };
+    const askedBy = { id, session: parent.session ?? "", message: parent.msg_id ?? "" };
+    try {
+      const handler = handlerOf(request.method);
+      const place = {
+        app: this.#app,
+        panel: this.#panel,
+        executor: this.#executor,
+        kernel,
+        client: kernel.clientId,
+        tell: (event: string, more: JSONObject): void => {
+          send(kernel, EVENT, { ...from, event, ...more });
+        },
+      };
+      const result = await handler(place, request.args as never, askedBy);
+      send(kernel, REPLY, { ...from, ok: true, result: result as JSONObject });
+    } catch (reason) {
+      const { code, message, data } = reason instanceof Failure ? reason : unforeseen(reason);
+      send(kernel, REPLY, { ...from, ok: false, error: { code, message, data } });
+    }
+  }
+
+  /**
+   * Say that this page is here, if a cell runs: its view was lost with the page before. Only notebooks that use us say
+   * it, since other kernels complain of messages they do not know.
+   */
+  #greet(): void {
+    const kernel = this.#kernel;
+    if (kernel !== null) {
+      void this.#panel.context.ready.then(async () => {
+        const known = cellModels(this.#panel).some((cell) => cell.sharedModel.getSource().includes("vibe"));
+        const state = known ? await KernelAPI.getKernelModel(kernel.id, kernel.serverSettings) : undefined;
+        if (state?.execution_state === "busy" && !kernel.isDisposed) {
+          send(kernel, EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" });
+        }
+      });
+    }
+  }
+}
+
+function handlerOf(method: string): Handler<Method> {
+  if (!Object.hasOwn(handlers, method)) {
+    throw new Failure("bad_request", `This page knows no request ${method}.`);
+  }
+  return handlers[method as Method] as Handler<Method>;
+}
+
+function unforeseen(reason: unknown): Failure {
+  console.error("vibe-jupyter:", reason);
+  return new Failure("bad_request", reason instanceof Error ? reason.message : String(reason));
+}
+
+function send(kernel: Kernel.IKernelConnection, msgType: string, content: JSONObject): void {
+  if (kernel.isDisposed) {
+    return;
+  }
+  const message = KernelMessage.createMessage<KernelMessage.IInfoRequestMsg>({
+    channel: "control" as never,
+    msgType: msgType as never,
+    username: kernel.username,
+    session: kernel.clientId,
+    content: content as never,
+  });
+  kernel.sendControlMessage(message as never, false, true);
+}

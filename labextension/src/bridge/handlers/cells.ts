@@ -1,0 +1,26 @@
+import type { ICellModel } from "@jupyterlab/cells";
+
+import { brief } from "../brief";
+import type { Handler } from "../handler";
+import type { CellBrief } from "../methods";
+import { cellModels, isCode, isRunning, modelOf } from "../notebook";
+
+export const cells: Handler<"cells"> = ({ panel }) => ({
+  path: panel.context.path,
+  dirty: modelOf(panel).dirty,
+  cells: cellModels(panel).map(describe),
+});
+
+function describe(model: ICellModel): CellBrief {
+  const code = isCode(model) ? model : null;
+  const outputs = code?.outputs;
+  return {
+    id: model.id,
+    kind: model.type,
+    source: model.sharedModel.getSource(),
+    execution_count: code?.executionCount ?? null,
+    running: isRunning(model),
+    edited_since_run: code?.isDirty ?? false,
+    outputs: outputs === undefined ? [] : Array.from({ length: outputs.length }, (_, at) => brief(outputs.get(at))),
+  };
+}

@@ -1,0 +1,107 @@
+import type { INotebookModel } from "@jupyterlab/notebook";
+
+import { difference } from "../source";
+import { Failure } from "../failure";
+import type { Handler } from "../handler";
+import type { Edit, Methods } from "../methods";
+import { cellModels, modelOf, unknownCell } from "../notebook";
+import { rehearse } from "../rehearsal";
+import { undisturbed } from "../undisturbed";
+
+/** What Yjs documents have beside their interface: where one undo step ends. */
+interface Undoable {
+  undoManager?: { stopCapturing(): void } | null;
+}
+
+export const edit: Handler<"edit"> = ({ panel }, { edits }) => {
+  const model = modelOf(panel);
+  if (model.readOnly) {
+    throw new Failure("read_only", "This notebook is read-only.");
+  }
+  rehearse(cellModels(panel), edits);
+  undisturbed(panel.content, () => {
+    edits.forEach((one) => {
+      apply(model, one);
+    });
+  });
+  return readBack(model, edits);
+};
+
+function apply(model: INotebookModel, one: Edit): void {
+  switch (one.op) {
+    case "set_source":
+      setSource(model, one.cell, one.source);
+      break;
+    case "insert":
+      asOneStep(model, () => {
+        const { id, kind, source } = one;
+        const fields = kind === "code" ? { outputs: [], execution_count: null } : {};
+        const place = placeAfter(model, one.after);
+        model.sharedModel.insertCell(place, { id, cell_type: kind, source, metadata: {}, ...fields });
+      });
+      break;
+    case "delete":
+      asOneStep(model, () => {
+        for (const { id } of one.cells) {
+          model.sharedModel.deleteCell(placeOf(model, id));
+          model.deletedCells.push(id);
+        }
+      });
+      break;
+    case "move":
+      asOneStep(model, () => {
+        one.cells.reduce((after, id) => (moveBehind(model, id, after), id), one.after);
+      });
+      break;
+  }
+}
+
+/** By the cell's own model, so that undo inside the cell takes it back. */
+function setSource(model: INotebookModel, id: string, source: string): void {
+  const cell = model.sharedModel.getCell(placeOf(model, id));
+  const { undoManager } = cell as Undoable;
+  undoManager?.stopCapturing();
+  const { start, end, text } = difference(cell.getSource(), source);
+  cell.updateSource(start, end, text);
+  undoManager?.stopCapturing();
+}
+
+function moveBehind(model: INotebookModel, id: string, after: string | null): void {
+  const from = placeOf(model, id);
+  const place = placeAfter(model, after);
+  const to = from < place ? place - 1 : place;
+  if (from !== to) {
+    model.sharedModel.moveCell(from, to);
+  }
+}
+
+/** Changes of the list of cells: undone together by the notebook's undo. */
+function asOneStep(model: INotebookModel, change: () => void): void {
+  const { undoManager } = model.sharedModel as Undoable;
+  undoManager?.stopCapturing();
+  model.sharedModel.transact(change, true);
+  undoManager?.stopCapturing();
+}
+
+function placeOf(model: INotebookModel, id: string): number {
+  const place = model.sharedModel.cells.findIndex((cell) => cell.getId() === id);
+  if (place < 0) {
+    throw unknownCell(id);
+  }
+  return place;
+}
+
+function placeAfter(model: INotebookModel, after: string | null): number {
+  return after === null ? 0 : placeOf(model, after) + 1;
+}
+
+function readBack(model: INotebookModel, edits: Edit[]): Methods["edit"]["result"] {
+  const written = new Set(edits.flatMap((one) => (one.op === "set_source" ? one.cell : one.op === "insert" ? one.id : [])));
+  const shared = model.sharedModel.cells;
+  return {
+    cells: shared
+      .filter((cell) => written.has(cell.getId()))
+      .map((cell) => ({ id: cell.getId(), source: cell.getSource() })),
+    order: shared.map((cell) => cell.getId()),
+  };
+}

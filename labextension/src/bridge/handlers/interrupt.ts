@@ -1,0 +1,6 @@
+import type { Handler } from "../handler";
+
+export const interrupt: Handler<"interrupt"> = async ({ kernel }) => {
+  await kernel.interrupt();
+  return {};
+};

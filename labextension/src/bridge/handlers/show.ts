@@ -1,0 +1,27 @@
+import { Failure } from "../failure";
+import type { Handler } from "../handler";
+import { cellModel, isCode } from "../notebook";
+import { Orphan } from "../orphan";
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+
+/**
+ * Show a widget again in the running cell, whose outputs were lost when the page was loaded anew, and follow the cell
+ * to its end.
+ */
+export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
+  const model = cellModel(panel, args.cell);
+  if (!isCode(model)) {
+    throw new Failure("bad_request", `The cell ${args.cell} holds no code.`, { cell: args.cell });
+  }
+  const shown = model.outputs.toJSON().some((output) => {
+    const data = output.data as Record<string, { model_id?: unknown } | undefined> | undefined;
+    return data?.[VIEW]?.model_id === args.model_id;
+  });
+  if (!shown) {
+    const view = { version_major: 2, version_minor: 0, model_id: args.model_id };
+    const orphan = new Orphan(kernel, model, message);
+    orphan.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
+  }
+  return {};
+};

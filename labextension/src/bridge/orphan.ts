@@ -1,0 +1,86 @@
+import type { ICodeCellModel } from "@jupyterlab/cells";
+import type { IMimeBundle, IOutput } from "@jupyterlab/nbformat";
+import { KernelMessage, type Kernel } from "@jupyterlab/services";
+
+/**
+ * A cell that was running when the page was loaded anew: nobody listens to its messages any more, so we do, until it
+ * ends.
+ */
+export class Orphan {
+  readonly #kernel: Kernel.IKernelConnection;
+  readonly #model: ICodeCellModel;
+  readonly #request: string;
+  readonly #displays = new Map<string, number>(); // places of outputs by display id
+  #clearNext = false;
+
+  constructor(kernel: Kernel.IKernelConnection, model: ICodeCellModel, request: string) {
+    this.#kernel = kernel;
+    this.#model = model;
+    this.#request = request;
+    model.clearExecution();
+    // As when a cell is run by hand: what comes now was made by the person's own kernel.
+    model.trusted = true;
+    model.executionState = "running";
+    kernel.iopubMessage.connect(this.#follow, this);
+  }
+
+  show(data: IMimeBundle, display: string | null): void {
+    this.#add({ output_type: "display_data", data, metadata: {} }, display);
+  }
+
+  #follow(_: unknown, message: KernelMessage.IIOPubMessage): void {
+    if ((message.parent_header as { msg_id?: string }).msg_id !== this.#request) {
+      return;
+    }
+    if (KernelMessage.isStatusMsg(message)) {
+      if (message.content.execution_state === "idle") {
+        this.#end();
+      }
+    } else if (KernelMessage.isClearOutputMsg(message)) {
+      this.#clear(message.content.wait);
+    } else if (KernelMessage.isUpdateDisplayDataMsg(message)) {
+      this.#update(message);
+    } else if (KernelMessage.isStreamMsg(message) || KernelMessage.isErrorMsg(message)) {
+      this.#add({ output_type: message.header.msg_type, ...message.content }, null);
+    } else if (KernelMessage.isDisplayDataMsg(message) || KernelMessage.isExecuteResultMsg(message)) {
+      const { transient, ...content } = message.content;
+      this.#add({ output_type: message.header.msg_type, ...content }, transient?.display_id ?? null);
+    }
+  }
+
+  #add(output: IOutput, display: string | null): void {
+    if (this.#clearNext) {
+      this.#clear(false);
+    }
+    const place = this.#model.outputs.add(output) - 1;
+    if (typeof output.execution_count === "number") {
+      this.#model.executionCount = output.execution_count;
+    }
+    if (display !== null) {
+      this.#displays.set(display, place);
+    }
+  }
+
+  #update({ content }: KernelMessage.IUpdateDisplayDataMsg): void {
+    const place = this.#displays.get(content.transient.display_id);
+    if (place !== undefined) {
+      const { data, metadata } = content;
+      this.#model.outputs.set(place, { output_type: "display_data", data, metadata });
+    }
+  }
+
+  #clear(wait: boolean): void {
+    this.#clearNext = wait;
+    if (!wait) {
+      this.#displays.clear();
+      this.#model.outputs.clear();
+    }
+  }
+
+  #end(): void {
+    this.#kernel.iopubMessage.disconnect(this.#follow, this);
+    if (!this.#model.isDisposed) {
+      this.#model.executionState = "idle";
+    }
+  }
+}

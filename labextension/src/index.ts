@@ -1,0 +1,5 @@
+/** What JupyterLab and Notebook 7 load: the plugins of this extension. */
+import { bridge } from "./plugins/bridge";
+import { commands } from "./plugins/commands";
+
+export default [bridge, commands];

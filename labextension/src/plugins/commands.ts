@@ -1,0 +1,58 @@
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { Dialog, ICommandPalette, showDialog } from "@jupyterlab/apputils";
+import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import type { CommandRegistry } from "@lumino/commands";
+
+const CATEGORY = "vibe-jupyter";
+const TERMINAL = "terminal:create-new";
+
+/** A few entries of the command palette. */
+export const commands: JupyterFrontEndPlugin<void> = {
+  id: "vibe-jupyter:commands",
+  description: "Commands: insert a %%vibe cell, stop the agent, open the settings.",
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ICommandPalette],
+  activate: (app, tracker: INotebookTracker, palette: ICommandPalette | null) => {
+    const isEnabled = (): boolean => tracker.currentWidget !== null;
+    app.commands.addCommand("vibe-jupyter:insert-cell", {
+      label: "Insert a %%vibe cell",
+      isEnabled,
+      execute: () => {
+        const notebook = tracker.currentWidget?.content;
+        if (notebook !== undefined) {
+          NotebookActions.insertBelow(notebook);
+          notebook.activeCell?.model.sharedModel.setSource("%%vibe\n");
+          notebook.mode = "edit";
+        }
+      },
+    });
+    app.commands.addCommand("vibe-jupyter:stop", {
+      label: "Stop the agent",
+      isEnabled,
+      execute: () => tracker.currentWidget?.sessionContext.session?.kernel?.interrupt(),
+    });
+    app.commands.addCommand("vibe-jupyter:settings", {
+      label: "Open the settings of vibe-jupyter",
+      execute: () => showSettings(app.commands),
+    });
+    for (const command of ["vibe-jupyter:insert-cell", "vibe-jupyter:stop", "vibe-jupyter:settings"]) {
+      palette?.addItem({ command, category: CATEGORY });
+    }
+  },
+};
+
+/** The file lies where the kernel runs, outside the folder that the page can open files of. */
+async function showSettings(registry: CommandRegistry): Promise<void> {
+  const terminal = registry.hasCommand(TERMINAL) ? [Dialog.okButton({ label: "Open a terminal" })] : [];
+  const { button } = await showDialog({
+    title: "Settings of vibe-jupyter",
+    body:
+      "They are in the file ~/.vibe/config.toml (or $VIBE_HOME/config.toml) on the machine where the kernel runs. " +
+      "%vibe help and %vibe status in a cell show what can be set and what holds now.",
+    buttons: [Dialog.cancelButton({ label: "Close" }), ...terminal],
+  });
+  if (button.accept) {
+    await registry.execute(TERMINAL);
+  }
+}
