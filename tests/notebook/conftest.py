@@ -1,0 +1,31 @@
+"""Real kernels, with a page in Python that answers the bridge."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import kernels
+from tests.kernel.matrix import INSTALLED, Target, ipykernel
+from tests.kernel.wire import Wire, running_kernel
+from tests.notebook.page import Page
+
+DRIVER = "from tests.notebook.driver import *"
+
+
+@pytest.fixture(scope="module", params=kernels()[:2])
+def target(request: pytest.FixtureRequest) -> Target:
+    return INSTALLED if request.param == "installed" else ipykernel(request.param)
+
+
+@pytest.fixture(scope="module")
+def shared_kernel(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    with running_kernel(target, tmp_path_factory.mktemp("kernel")) as wire:
+        wire.run(DRIVER)
+        yield wire
+
+
+@pytest.fixture
+def open_page(shared_kernel: Wire) -> Callable[..., Page]:
+    """Opens a notebook with these cells."""
+    return lambda *sources: Page(shared_kernel, *sources)
