@@ -1,11 +1,10 @@
-"""One server and one browser for all tests here, one page a test."""
+"""One server, one browser and one page for all tests here, a notebook and a kernel for each."""
 
-import contextlib
 import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.browser.lab import Lab
 from tests.browser.server import LabServer, lab_server
@@ -18,6 +17,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+VIEWPORT = ViewportSize(width=1280, height=1000)
 
 
 @pytest.fixture(scope="session")
@@ -44,27 +44,35 @@ def server_without_widget(own_home: object, tmp_path_factory: pytest.TempPathFac
         yield running
 
 
+@pytest.fixture(scope="session")
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that stays, since loading JupyterLab takes longer than most tests."""
+    context = browser.new_context(viewport=VIEWPORT)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def loaded_lab(page: Page, server: LabServer) -> Lab:
+    """JupyterLab in the page that stays."""
+    return Lab(page, server)
+
+
 @pytest.fixture
-def lab(browser: Browser, server: LabServer) -> Iterator[Lab]:
-    """A fresh page. Errors in its console fail the test."""
-    with _opened(browser, server) as lab:
-        yield lab
-    assert lab.complaints == []
+def lab(loaded_lab: Lab) -> Iterator[Lab]:
+    """JupyterLab with nothing open. Errors in the console of the page fail the test."""
+    loaded_lab.complaints.clear()
+    yield loaded_lab
+    loaded_lab.close()
+    assert loaded_lab.complaints == []
 
 
 @pytest.fixture
 def lab_without_widget(browser: Browser, server_without_widget: LabServer) -> Iterator[Lab]:
-    """A fresh page that cannot draw the live view, and complains of it."""
-    with _opened(browser, server_without_widget) as lab:
-        yield lab
+    """A page that cannot draw the live view, and complains of it."""
+    context = browser.new_context(viewport=VIEWPORT)
+    lab = Lab(context.new_page(), server_without_widget)
+    yield lab
+    lab.close()
+    context.close()
     assert [one for one in lab.complaints if "module anywidget" not in one] == []
-
-
-@contextlib.contextmanager
-def _opened(browser: Browser, server: LabServer) -> Iterator[Lab]:
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    try:
-        yield Lab(context.new_page(), server)
-    finally:
-        context.close()
-        server.end_kernels()
