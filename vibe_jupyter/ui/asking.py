@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.protocol import ApprovalRequested, Reject
+from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Event, Reject
 from vibe_jupyter.ui.front_end import Send
 from vibe_jupyter.ui.stdin import TextPrompt
 
@@ -14,20 +15,31 @@ NOBODY_CAN_ANSWER = "nobody can answer here"
 class Asking:
     """One task for each open question."""
 
-    def __init__(self, prompt: TextPrompt | None) -> None:
+    def __init__(self, prompt: TextPrompt | None, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
         self._prompt = prompt
         """None where there is no text prompt: everything is rejected."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._before = before
+        """Shows what led to the question: the main thread shows nothing while it waits for a line."""
+        self._open: dict[str, asyncio.Task[None]] = {}
+        """By approval id."""
 
-    def ask(self, request: ApprovalRequested, send: Send) -> None:
-        """Put the question; its answer goes to `send`. On the loop."""
-        task = asyncio.create_task(self._ask(request, send))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def take(self, event: Event, send: Send | None) -> None:
+        """Put the question of this event, or take back the one it settles. On the loop."""
+        match event:
+            case ApprovalRequested() if send is not None:
+                self._open[event.approval_id] = asyncio.create_task(self._ask(event, send))
+            case ApprovalResolved():
+                task = self._open.pop(event.approval_id, None)
+                if task is not None:
+                    task.cancel()  # not yet asked: it never will be; an answer that is being typed is ignored
+            case _:
+                pass
 
     async def _ask(self, request: ApprovalRequested, send: Send) -> None:
         if self._prompt is None:
             send(Reject(approval_id=request.approval_id, message=NOBODY_CAN_ANSWER))
             return
         with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: the run is told by whoever did it
+            if self._before is not None:
+                await self._before()
             send(await self._prompt.ask(request))

@@ -1,6 +1,7 @@
 """Source code as coloured HTML: by class names in the live view, by literal colours in what the notebook keeps."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from pygments.lexer import Lexer
@@ -10,8 +11,10 @@ from pygments.token import Token, _TokenType  # pyright: ignore[reportPrivateUsa
 from vibe_jupyter.ui.markup import Markup, escape
 from vibe_jupyter.ui.text import fold_blanks
 
-HIGHLIGHT_LIMIT = 30_000
-"""Characters above which code stays without colours: lexing is no longer instant."""
+HIGHLIGHT_LIMIT = 10_000
+"""Characters above which code stays without colours: lexing them takes 50 ms."""
+CACHED = 16
+"""Texts whose colours are remembered: a step is drawn anew whenever it prints something."""
 
 Kind = Literal["k", "s", "m", "c"]
 """Keyword, string, number, comment: the only four things that get a colour."""
@@ -47,8 +50,19 @@ _LANGUAGES: Mapping[str, str] = {
 """Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
 
 
-def code_lines(text: str, language: str, look: Look) -> list[Markup]:
+def code_lines(text: str, language: str, look: Look) -> tuple[Markup, ...]:
     """One safe piece of HTML for each line."""
+    return _coloured(text, language, look is LIVE)
+
+
+def code_html(text: str, language: str, look: Look) -> Markup:
+    """The same as one piece, line ends kept."""
+    return Markup("\n".join(code_lines(text, language, look)))
+
+
+@lru_cache(CACHED)
+def _coloured(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
+    look = LIVE if is_live else KEPT
     lines: list[list[str]] = [[]]
     for kind, value in _tokens(text, language):
         for number, piece in enumerate(value.split("\n")):
@@ -56,12 +70,7 @@ def code_lines(text: str, language: str, look: Look) -> list[Markup]:
                 lines.append([])
             if piece:
                 lines[-1].append(_span(kind, piece, look))
-    return [Markup("".join(pieces)) for pieces in lines]
-
-
-def code_html(text: str, language: str, look: Look) -> Markup:
-    """The same as one piece, line ends kept."""
-    return Markup("\n".join(code_lines(text, language, look)))
+    return tuple(Markup("".join(pieces)) for pieces in lines)
 
 
 def _span(kind: Kind | None, text: str, look: Look) -> str:

@@ -40,10 +40,19 @@ def kept(entries: Sequence[Entry], foot: Foot, answer: str) -> MimeBundle:
     """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
     html = NOTHING
     for detail_limit, answer_limit in _LIMITS:
+        if detail_limit is not None and _least(entries, detail_limit, answer_limit) > KEPT_LIMIT:
+            continue
         html = _Kept(detail_limit, answer_limit).html(entries, foot)
         if len(html) <= KEPT_LIMIT:
             break
     return {"text/html": html, "text/plain": _plain(entries, foot, answer)}
+
+
+def _least(entries: Sequence[Entry], detail_limit: int, answer_limit: int) -> int:
+    """Characters the HTML has at least: a cheap way to see that it is too long."""
+    texts = [min(len(entry.text), answer_limit) for entry in entries if isinstance(entry, Answer)]
+    previews = [step.preview.text for step in calls(entries) if step.preview is not None]
+    return sum(texts) + sum(min(len(text), detail_limit) for text in previews)
 
 
 class _Kept:

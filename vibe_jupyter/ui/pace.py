@@ -28,10 +28,18 @@ class Pace:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
+    async def now(self) -> None:
+        """Do it at once. On the loop.
+
+        Raises:
+            NotebookError: the person interrupted, or the cell is over.
+        """
+        self._wanted = False
+        await self._call_main(self._prepare())
+
     async def stop(self) -> None:
         """Do nothing more; what is being done is waited for. On the loop."""
         self._wanted = False
-        self._gap = 0.0
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

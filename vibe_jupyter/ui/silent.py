@@ -2,7 +2,7 @@
 
 from IPython.display import display  # pyright: ignore[reportUnknownVariableType] (untyped)
 
-from vibe_jupyter.protocol import ApprovalRequested, Event, MimeBundle
+from vibe_jupyter.protocol import Event, MimeBundle
 from vibe_jupyter.ui.asking import Asking
 from vibe_jupyter.ui.front_end import Send
 from vibe_jupyter.ui.transcript import Transcript
@@ -23,8 +23,7 @@ class SilentFrontEnd:
     async def on_event(self, event: Event) -> None:
         """Keep it for the end; say no for a person who is not there."""
         self._transcript.apply(event)
-        if isinstance(event, ApprovalRequested) and self._send is not None:
-            self._asking.ask(event, self._send)
+        self._asking.take(event, self._send)
 
     def close(self) -> MimeBundle:
         """Show the kept form. Main thread."""

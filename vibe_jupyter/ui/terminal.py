@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable
 
 from vibe_jupyter.protocol import (
-    ApprovalRequested,
     AssistantMessage,
     Event,
     MessageAdded,
@@ -33,9 +32,9 @@ class TerminalFrontEnd:
         self, transcript: Transcript, prompt: TextPrompt, *, call_main: CallMain, write: Callable[[str], None]
     ) -> None:
         self._transcript = transcript
-        self._asking = Asking(prompt)
         self._write = write
         self._pace = Pace(call_main, lambda: self._print, gap=PRINT_GAP)
+        self._asking = Asking(prompt, before=self._pace.now)
         self._waiting: deque[str] = deque()
         """Text that is not yet printed; filled on the loop, emptied on the main thread."""
         self._held = ""
@@ -52,8 +51,7 @@ class TerminalFrontEnd:
         self._transcript.apply(event)
         self._waiting.append(self._text_of(event))
         self._pace.soon()
-        if isinstance(event, ApprovalRequested) and self._send is not None:
-            self._asking.ask(event, self._send)
+        self._asking.take(event, self._send)
         if isinstance(event, RunFinished):
             await self._pace.stop()
 

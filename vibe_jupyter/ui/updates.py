@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from IPython.display import display, update_display  # pyright: ignore[reportUnknownVariableType] (untyped)
 
-from vibe_jupyter.protocol import ApprovalRequested, Event, MimeBundle, RunFinished
+from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui.asking import Asking
 from vibe_jupyter.ui.front_end import CallMain, Send
 from vibe_jupyter.ui.pace import Pace
@@ -21,8 +21,8 @@ class UpdatingFrontEnd:
 
     def __init__(self, transcript: Transcript, prompt: TextPrompt | None, *, call_main: CallMain) -> None:
         self._transcript = transcript
-        self._asking = Asking(prompt)
         self._pace = Pace(call_main, self._prepare, gap=UPDATE_GAP)
+        self._asking = Asking(prompt, before=self._pace.now)
         self._display_id = secrets.token_hex(8)
         self._send: Send | None = None
 
@@ -38,8 +38,7 @@ class UpdatingFrontEnd:
             await self._pace.stop()
             return
         self._pace.soon()
-        if isinstance(event, ApprovalRequested) and self._send is not None:
-            self._asking.ask(event, self._send)
+        self._asking.take(event, self._send)
 
     def close(self) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""

@@ -1,0 +1,158 @@
+"""The approval card: everything a call will do is on it, and only the answers that are offered."""
+
+import html
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.ui.dom import Element, parse
+from tests.ui.runs import CODE, RAN, STARTED, asked, code_call, live
+from vibe_jupyter.protocol import Event, Preview, ToolCall
+
+
+def card(*events: Event) -> Element:
+    (section,) = parse(live([STARTED, *events])).find("section")
+    return section
+
+
+def actions(section: Element) -> list[str]:
+    return [button.attributes["data-vibe-action"] for button in section.find("button")]
+
+
+@pytest.mark.requirement("ui.approval.choices")
+def test_the_card_offers_once_session_edit_and_deny_with_a_message() -> None:
+    section = card(asked())
+    assert actions(section) == ["approve", "approve-session", "edit", "deny", "deny-now"]
+    assert section.find("div", class_="vibe-deny")[0].find("input", type="text") != []
+    assert section.attributes["data-vibe-approval"] == "approval-c1"
+    assert section.attributes["aria-label"] == "Approval: Run code"
+
+
+def test_the_header_says_what_and_why() -> None:
+    (header,) = card(asked()).find("header")
+    assert [(one.name, one.text) for one in header if one is not header] == [
+        ("b", "Run code"),
+        ("span", "fit a line per species"),
+        ("span", "runs code in this kernel"),
+    ]
+
+
+def test_what_is_not_offered_has_no_button() -> None:
+    preview = Preview(kind="command", text="ls -l")
+    assert actions(card(asked(remember_as=None, preview=preview))) == ["approve", "deny", "deny-now"]
+
+
+@pytest.mark.requirement("notebook.run_code.approval", "ui.approval.whole")
+def test_a_session_grant_on_code_says_what_it_means() -> None:
+    section = card(asked())
+    assert "lets the agent run any code" in section.find("p", class_="vibe-hint")[0].text
+    assert card(asked(remember_as=None)).find("p", class_="vibe-hint") == []
+
+
+def test_a_session_grant_on_something_else_says_what_it_covers() -> None:
+    (hint,) = card(asked(resources=(), remember_as="grep *")).find("p", class_="vibe-hint")
+    assert hint.text == "“For this session” covers grep *."
+
+
+@pytest.mark.requirement("ui.approval.whole")
+def test_the_whole_code_is_on_the_card_line_by_line() -> None:
+    code = "\n".join(f"x{number} = {number}" for number in range(500))
+    section = card(asked(code=code))
+    lines = section.find("span", class_="vibe-line")
+    assert "".join(line.text for line in lines) == code + "\n"
+    assert len(lines) == 500
+    assert f"500 lines, {len(code):,} characters" in section.find("header")[0].text
+
+
+def test_short_code_has_no_size() -> None:
+    assert "lines" not in card(asked()).find("header")[0].text
+
+
+def test_code_has_the_four_colours() -> None:
+    colours = {
+        (span.attributes["class"], span.text)
+        for span in card(asked()).find("code")[0]
+        if span.attributes.get("class", "").startswith("vibe-") and span.attributes["class"] != "vibe-line"
+    }
+    assert colours == {
+        ("vibe-k", "from"),
+        ("vibe-k", "import"),
+        ("vibe-s", "'slope'"),
+        ("vibe-m", "1.5"),
+        ("vibe-c", "# mm, g"),
+    }
+
+
+def test_a_diff_marks_its_lines_and_leaves_their_sign_to_the_view() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n y = 1\n-x = 1\n+x = 2"
+    lines = card(asked(preview=Preview(kind="diff", text=diff))).find("span", class_="vibe-line")
+    assert [(line.attributes.get("data-change"), line.text.rstrip("\n")) for line in lines] == [
+        (None, "--- a/x"),
+        (None, "+++ b/x"),
+        (None, "@@ -1,2 +1,2 @@"),
+        (None, "y = 1"),
+        ("del", "x = 1"),
+        ("add", "x = 2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "code", [CODE, "\n\nx = 1\n", "a < b & 'c' > \"d\"", "</textarea><b>", "x = 1\n\n\n", " \tx\n\t"]
+)
+def test_the_editor_holds_exactly_the_code(code: str) -> None:
+    section = card(asked(code=code))
+    (editor,) = section.find("textarea")
+    # The first line end is the one the parser drops.
+    assert editor.text == "\n" + code
+    assert section.attributes["data-vibe-edits"] == "code"
+
+
+def test_code_that_is_not_what_the_call_says_cannot_be_edited() -> None:
+    other = ToolCall(id="c1", name="run_code", arguments=json.dumps({"code": "something else"}))
+    assert card(asked(call=other)).find("textarea") == []
+    assert "edit" not in actions(card(asked(call=other.model_copy(update={"arguments": "{broken"}))))
+
+
+@pytest.mark.requirement("ui.approval.whole")
+def test_hidden_characters_are_written_out_and_keep_the_editor_shut() -> None:
+    code = "x = 'a\u202eb'\u200b"
+    section = card(asked(code=code))
+    assert section.find("pre")[0].text.strip() == "x = 'a⟨U+202E⟩b'⟨U+200B⟩"
+    assert section.find("textarea") == []
+    assert "hidden characters" in section.find("p", class_="vibe-hint")[0].text
+
+
+def test_blanks_cannot_push_a_tail_out_of_sight() -> None:
+    section = card(asked(preview=Preview(kind="command", text=f"ls{' ' * 500}; rm -rf ~")))
+    assert section.find("pre")[0].text.strip() == "ls⟨500 blanks⟩; rm -rf ~"
+
+
+def test_a_return_does_not_hide_the_line_before_it() -> None:
+    section = card(asked(preview=Preview(kind="command", text="rm -rf ~\rls")))
+    assert section.find("pre")[0].text.strip() == "rm -rf ~⟨U+000D⟩ls"
+
+
+def test_words_of_the_model_cannot_break_out_of_the_header() -> None:
+    headline = RAN.model_copy(update={"asking": "Run\n" * 200, "note": "<b>x</b>" * 200})
+    (header,) = card(asked(headline=headline)).find("header")
+    assert all(len(child.text) <= 170 for child in header if child is not header)
+    assert "\n" not in header.text
+
+
+def test_the_card_parses_the_same_for_a_lenient_reader() -> None:
+    """A browser's parser and ours agree on what the attributes hold."""
+    shown = live([STARTED, asked(call=code_call("c1"), approval_id='x" onclick="y')])
+
+    class Reader(HTMLParser):
+        ids: list[str | None] = []
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.ids += [value for key, value in attrs if key == "data-vibe-approval"]
+            assert not any(key.startswith("on") for key, _ in attrs)
+
+    reader = Reader()
+    reader.feed(shown)
+    assert reader.ids == ['x" onclick="y']
+    assert re.search(r"\sonclick=", html.unescape(re.sub(r'"[^"]*"', "", shown))) is None
