@@ -1,0 +1,106 @@
+"""What came of running code, in the words of its readers: the model, and the person."""
+
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from vibe_jupyter.notebook.capture import plain_text
+from vibe_jupyter.notebook.outputs import Output
+from vibe_jupyter.protocol import ExecutionResult, ImagePart
+
+MAX_IMAGES: Final = 4
+"""Images of one result that a model with eyes gets."""
+MAX_IMAGE: Final = 1024 * 1024
+"""Characters of base64 of one image; larger ones are only named."""
+_OBJECT_REPR: Final = "<IPython.core.display."
+
+
+def status_line(result: ExecutionResult, limit: float | None) -> str:
+    """How it ended, in one line; `limit` is what it was given, in seconds."""
+    match result.status:
+        case "ok":
+            return f"ok in {result.seconds:.1f} s"
+        case "error":
+            error = result.error
+            return f"error: {error.name}: {_first_line(error.message)}" if error is not None else "error"
+        case "timeout":
+            return f"timeout after {limit:g} s"
+        case "interrupted":
+            return "interrupted by the person"
+
+
+def summary(result: ExecutionResult, output: str, limit: float | None) -> str:
+    """The same for the person, in a few words after the headline."""
+    if result.status == "error" and result.error is not None:
+        return f"{result.error.name}: {_first_line(result.error.message)}".removesuffix(": ")
+    if result.status != "ok":
+        return status_line(result, limit)
+    figures = sum(1 for output in result.outputs if _image_type(_data(output)))
+    lines = len([line for line in output.splitlines() if line and not line.startswith("[image/")])
+    counts = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in ((figures, "figure"), (lines, "line")) if n]
+    return ", ".join(counts) or "no output"
+
+
+def output_text(outputs: Iterable[Output]) -> str:
+    """Outputs as the model reads them."""
+    return "\n".join(filter(None, (_output_text(output).strip("\n") for output in outputs)))
+
+
+def _output_text(output: Output) -> str:
+    match output["output_type"]:
+        case "stream":
+            return _as_shown(str(output["text"]))
+        case "error":
+            return plain_text("\n".join(cast(list[str], output["traceback"])))
+        case _:
+            return _data_text(_data(output))
+
+
+def _data_text(data: dict[str, Any]) -> str:
+    image = _image_type(data)
+    if image:
+        return f"[{image} shown to the person]"
+    plain = str(data.get("text/plain", ""))
+    if not plain or plain.startswith(_OBJECT_REPR):
+        plain = str(next((data[mime] for mime in ("text/markdown", "text/latex", "text/html") if mime in data), plain))
+    return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the person]"
+
+
+def _as_shown(text: str) -> str:
+    """A progress bar writes its line again and again: as a terminal, show the last state."""
+    lines = plain_text(text).replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def images(outputs: Iterable[Output]) -> tuple[ImagePart, ...]:
+    """Figures for a model with eyes."""
+    return tuple(_raster_images(_data(output) for output in outputs))[:MAX_IMAGES]
+
+
+def _raster_images(bundles: Iterable[dict[str, Any]]) -> Iterable[ImagePart]:
+    for data in bundles:
+        media_type = _image_type(data)
+        encoded = "".join(str(data.get(media_type, "")).split())
+        if media_type in ("image/png", "image/jpeg", "image/gif", "image/webp") and len(encoded) <= MAX_IMAGE:
+            yield ImagePart(media_type=media_type, data=encoded)
+
+
+def _image_type(data: dict[str, Any]) -> str:
+    return next((mime for mime in data if mime.startswith("image/")), "")
+
+
+def _data(output: Output) -> dict[str, Any]:
+    return cast(dict[str, Any], output.get("data") or {})
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:200]
+
+
+def names_line(result: ExecutionResult, note: str = "") -> str:
+    """Names the code bound."""
+    lines = [
+        f"names {what}: {', '.join(names)}{note}"
+        for what, names in (("created", result.names_created), ("changed", result.names_changed))
+        if names
+    ]
+    return "\n".join(lines)
