@@ -11,7 +11,7 @@ WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench requirements wheel clean docs-clean
+.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench requirements screenshots wheel clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -19,8 +19,9 @@ help:
 	@echo "make test          everything: checks, then all tests"
 	@echo "make test-matrix   the kernel tests on more versions of ipykernel and Python"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
-	@echo "make bench         load time and streaming, as tables"
+	@echo "make bench         loading, streaming and looking at variables, as tables"
 	@echo "make requirements  which promises have a test"
+	@echo "make screenshots   the pictures of README, taken anew"
 	@echo "make wheel         sdist and wheel into dist/"
 	@echo "make setup         what the others do first, alone"
 	@echo "make clean         remove all that was built; docs-clean removes made pages only"
@@ -58,7 +59,13 @@ check: python assets
 
 bench: python assets
 	$(PY) benchmarks/load.py
+	$(PY) benchmarks/llm_stream.py --quick
+	$(PY) benchmarks/frames.py
 	$(PY) benchmarks/streaming.py
+
+# The pictures of README.
+screenshots: setup
+	PYTHONPATH=. $(PY) scripts/screenshots.py
 
 requirements: python
 	@$(PY) tests/requirement_report.py

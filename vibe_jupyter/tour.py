@@ -22,6 +22,7 @@ MAX_MEASUREMENTS = 8
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
 _SHARE = re.compile(r"^(?P<name>\S.*?)\s+(?P<share>\d+\.\d)$", re.MULTILINE)
 _NUMBER = re.compile(r"u?int|float", re.IGNORECASE)
+_NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
 _TEXT = re.compile(r"str|object|category|string|bool", re.IGNORECASE)
 
 
@@ -67,7 +68,8 @@ def _compute(result: str) -> Reply:
     frame = _FRAME.search(result)
     columns = _columns(result)
     groups = next((name for name, kind, values in columns if _TEXT.search(kind) and 2 <= values <= MAX_GROUPS), None)
-    measurements = [name for name, kind, _ in columns if _NUMBER.match(kind)][:MAX_MEASUREMENTS]
+    numbers = [name for name, kind, _ in columns if _NUMBER.match(kind) and not _NO_MEASUREMENT.search(name)]
+    measurements = numbers[:MAX_MEASUREMENTS]
     if frame is None or groups is None or not measurements:
         return say(
             "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
@@ -126,12 +128,11 @@ def _code(frame: str, groups: str, measurements: Sequence[str]) -> str:
     return f"""\
 import pandas as pd
 
-groups = {groups!r}
 share = {{}}
-for name in {list(measurements)!r}:
-    known = {frame}[[groups, name]].dropna()
+for name in {json.dumps(list(measurements))}:
+    known = {frame}[[{json.dumps(groups)}, name]].dropna()
     spread = known[name] - known[name].mean()
-    between = known.groupby(groups)[name].transform("mean") - known[name].mean()
+    between = known.groupby({json.dumps(groups)})[name].transform("mean") - known[name].mean()
     share[name] = 100 * (between**2).sum() / (spread**2).sum()
 share = pd.Series(share).sort_values(ascending=False)
 print(share.round(1).to_string())
@@ -139,7 +140,6 @@ print(share.round(1).to_string())
 # The plot of the best one
 import matplotlib.pyplot as plt
 
-{frame}.boxplot(column=share.index[0], by=groups, grid=False)
+{frame}.boxplot(column=share.index[0], by={json.dumps(groups)}, grid=False)
 plt.suptitle("")
-plt.show()
-"""
+plt.show()"""
