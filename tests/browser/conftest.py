@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from tests.browser.lab import Lab
+from tests.browser.lab import WAIT, Lab
 from tests.browser.server import LabServer, lab_server
 
 FLAGS = [
@@ -24,6 +24,7 @@ VIEWPORT = ViewportSize(width=1280, height=1000)
 def browser(own_home: object) -> Iterator[Browser]:
     """Chromium on PATH, else the one Playwright brought."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield chromium

@@ -225,6 +225,16 @@ def test_what_is_kept_is_there_after_opening_the_notebook_again(lab: Lab, model:
     expect(output.get_by_text("1 + 1").first).to_be_visible()
 
 
+def test_a_kernel_busy_with_code_from_the_start_is_no_silent_page(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    model.will_reply(run_code(f"import time\ntime.sleep({ALIVE_GRACE + 1})"), hold(go_on, "Slept"))
+    lab.open("%load_ext vibe_jupyter", f"%%vibe --yes=run_code --model scripted@{model.url}\nSleep.", "print(1)")
+    lab.run(LOAD, VIBE, NEXT)
+    expect(lab.output(VIBE).locator(".vibe-run").get_by_text("Slept")).to_be_visible()
+    go_on.set()
+    assert "live view" not in kept(lab)
+
+
 @pytest.mark.requirement("magics.headless.no-widget")
 def test_where_no_page_draws_the_view_a_text_prompt_asks(lab_without_widget: Lab, model: ScriptedModel) -> None:
     lab = lab_without_widget
