@@ -52,6 +52,16 @@ def test_a_figure_is_shown_in_the_cell_and_collected(kernel: Wire) -> None:
     assert [message["content"]["data"]["text/plain"] for message in cell.outputs] == ["a figure"]
 
 
+def test_a_plot_of_matplotlib_is_shown_and_closed_as_in_a_cell(kernel: Wire) -> None:
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
+    result, cell = execute(kernel, code)
+    assert [sorted(output["data"]) for output in result["outputs"]] == [["image/png", "text/plain"]]
+    assert len(cell.outputs) == 1
+    assert execute(kernel, "import matplotlib.pyplot as plt\nprint(plt.get_fignums())")[0]["outputs"] == [
+        stream("[]\n")
+    ]
+
+
 def test_a_table_in_html_is_collected_and_not_shown_in_the_cell(kernel: Wire) -> None:
     result, cell = execute(kernel, "display({'text/html': '<b>t</b>', 'text/plain': 't'}, raw=True)")
     assert result["outputs"][0]["data"] == {"text/html": "<b>t</b>", "text/plain": "t"}

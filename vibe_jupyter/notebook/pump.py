@@ -18,24 +18,10 @@ from typing import Any, Final, TypeGuard, cast
 
 import zmq
 
-from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.notebook.shell import Frames, Kernel, Message, Receive, Stream
+from vibe_jupyter.notebook.shell import Frames, Message, Receive
+from vibe_jupyter.notebook.shell_stream import find, order_of, receiver
 
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
-_ORDER: Final = "_vibe_jupyter_order"
-"""Attribute of the shell stream."""
-_NEEDED: Final = (
-    "session.feed_identities",
-    "session.deserialize",
-    "session.unpack",
-    "session.sign",
-    "session.send",
-    "iopub_socket",
-    "ident",
-    "shell_handlers",
-    "get_parent",
-)
-"""What the pump uses of a kernel, beside its shell stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +43,9 @@ class Pump:
     """
 
     def __init__(self, shell: object) -> None:
-        self._kernel, self._stream = _probe(shell)
-        self._pass_on: Receive = _callback(self._stream)
-        self._in_order = _order_of(self._stream)
+        self._kernel, self._stream = find(shell)
+        self._pass_on: Receive = receiver(self._stream)
+        self._in_order = order_of(self._stream)
         self._holds = False
         self._installed = False
         self._serving = False
@@ -78,18 +64,18 @@ class Pump:
         """Sit on the shell stream, in the place of an earlier pump if there is one."""
         if self._installed:
             return
-        current = _callback(self._stream)
+        current = receiver(self._stream)
         earlier = cast(object, getattr(current, "__self__", None))
         if _is_pump(earlier):
             earlier.uninstall()
-        self._pass_on = _callback(self._stream)
+        self._pass_on = receiver(self._stream)
         self._stream.on_recv(self._receive, copy=False)
         self._installed = True
         self.hold()
 
     def uninstall(self) -> None:
         """Give the stream back as it was."""
-        if self._installed and _callback(self._stream) == self._receive:
+        if self._installed and receiver(self._stream) == self._receive:
             self._stream.on_recv(self._pass_on, copy=False)
         # If somebody else wrapped our callback meanwhile, it stays in their chain and only passes messages on.
         self._installed = False
@@ -209,49 +195,9 @@ class Pump:
         kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
 
 
-def _probe(shell: object) -> tuple[Kernel, Stream]:
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
-        raise NotebookError("Clicks cannot be served here: this IPython has no Jupyter kernel.")
-    missing = [name for name in _NEEDED if _look_up(kernel, name) is None]
-    # ipykernel 7 reads the shell socket on a thread of its own and hands messages to the main thread.
-    own_thread = getattr(kernel, "shell_channel_thread", None) is not None
-    place = "shell_channel_thread.manager._shell_channel_to_main.to_stream" if own_thread else "shell_stream"
-    stream = _look_up(kernel, place)
-    if stream is None or any(_look_up(stream, name) is None for name in ("on_recv", "flush", "socket", "closed")):
-        missing.append(place)
-    elif not callable(getattr(stream, "_recv_callback", None)):
-        missing.append(f"{place}._recv_callback")
-    if missing:
-        raise NotebookError(
-            f"Clicks cannot be served while a cell runs: this kernel ({type(kernel).__module__}) has no "
-            f"{', '.join(missing)}. Questions are asked as text; `pip install -U ipykernel` may help."
-        )
-    return cast(Kernel, kernel), cast(Stream, stream)
-
-
-def _look_up(start: object, path: str) -> object | None:
-    for name in path.split("."):
-        start = getattr(start, name, None)
-    return start
-
-
 def _is_pump(owner: object) -> TypeGuard[Pump]:
     """Whether this is a pump, also one of this module before it was reloaded."""
     return type(owner).__module__ == __name__ and type(owner).__name__ == Pump.__name__
-
-
-def _callback(stream: Stream) -> Receive:
-    return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, probed above)
-
-
-def _order_of(stream: Stream) -> asyncio.Lock:
-    """One lock for all pumps this stream ever has: what waits in it must outlive the pump that made it wait."""
-    order = getattr(stream, _ORDER, None)
-    if not isinstance(order, asyncio.Lock):
-        order = asyncio.Lock()
-        setattr(stream, _ORDER, order)
-    return order
 
 
 def _running_task() -> "asyncio.Task[Any] | None":
