@@ -15,7 +15,8 @@ tr ul
 TEXT_ELEMENTS = set(TEXT_NAMES.split())
 CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
 ATTRIBUTES = {
-    "a": {"href", "rel", "target"},
+    "a": {"href", "rel", "target", "style"},
+    "table": {"cellpadding"},
     "img": {"src", "alt"},
     "ol": {"start"},
     "td": {"align"},

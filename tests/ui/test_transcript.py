@@ -32,6 +32,7 @@ from vibe_jupyter.protocol import (
     Event,
     MessageAdded,
     Notice,
+    Preview,
     ReasoningDelta,
     ReasoningPart,
     TextDelta,
@@ -201,6 +202,11 @@ def test_a_step_without_detail_does_not_open() -> None:
     assert word(step, "vibe-what") == "Inspecting penguins"
 
 
+def test_a_preview_in_words_does_not_repeat_the_line() -> None:
+    started = code_started().model_copy(update={"preview": Preview(kind="text", text="Read a.csv and send it.")})
+    assert step_of([STARTED, started]).find("details") == []
+
+
 def test_a_running_step_shows_what_was_printed_so_far() -> None:
     progress = [ToolProgress(call_id="c1", text=f"line {number}\n") for number in range(3)]
     step = step_of([STARTED, code_started(), *progress])
@@ -237,6 +243,7 @@ def test_a_long_output_is_cut_in_the_middle_and_says_so() -> None:
         ("error", "", "failed"),
         ("denied", "not now", "denied · not now"),
         ("interrupted", "", "interrupted"),
+        ("interrupted", "interrupted", "interrupted"),
     ],
 )
 def test_an_outcome_that_is_no_success_is_said_in_words(outcome: str, summary: str, said: str) -> None:
@@ -310,7 +317,7 @@ def test_the_foot_says_how_the_run_stands() -> None:
         "devstral-2",
         "api.mistral.ai",
         "2 turns",
-        "6.3k in, 5.1k cached, 900 out tokens",
+        "6.3k tokens in, 5.1k cached, 900 out",
         "21 s",
         "",
     ]

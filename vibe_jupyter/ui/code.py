@@ -29,6 +29,8 @@ KEPT: Look = {
     "c": 'style="color:#767676"',
 }
 """Each at least 4:1 on white and on #111."""
+KEPT_LINK = "color:#2b76c4"
+"""The same for links."""
 
 _KINDS: tuple[tuple[_TokenType, Kind], ...] = (
     (Token.Comment, "c"),

@@ -89,9 +89,8 @@ def _tokens(foot: Foot) -> str:
     total = usage.prompt_tokens + usage.completion_tokens
     if not foot.is_over:
         return f"{count_text(total)} tokens" if total else ""
-    counts = ((usage.prompt_tokens, "in"), (usage.cached_tokens, "cached"), (usage.completion_tokens, "out"))
-    told = ", ".join(f"{count_text(count)} {word}" for count, word in counts if count)
-    return f"{told} tokens" if told else ""
+    counts = ((usage.prompt_tokens, "tokens in"), (usage.cached_tokens, "cached"), (usage.completion_tokens, "out"))
+    return ", ".join(f"{count_text(count)} {word}" for count, word in counts if count)
 
 
 _STOP = element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")

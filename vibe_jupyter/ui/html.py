@@ -16,25 +16,21 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from vibe_jupyter.ui.code import LIVE, Look, code_html
+from vibe_jupyter.ui.code import KEPT_LINK, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
+from vibe_jupyter.ui.links import is_link, is_picture, with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
 from vibe_jupyter.ui.text import readable, shorten
 
 MARKDOWN_LIMIT = 200_000
 """Characters of one text that are rendered; more is cut with a word."""
-ADDRESS_LIMIT = 120
-"""Characters of a link's address shown beside its text; host and beginning of the path."""
-
-_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
-_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=%]*", re.IGNORECASE)
 _TAGS = {
     *("p", "br", "hr", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "code", "em", "strong", "s"),
     *("a", "img", "table", "thead", "tbody", "tr", "th", "td", "span"),
 }
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": set(),  # or nh3 lets titles and languages through
-    "a": {"href"},
+    "a": {"href", "style"},
     "img": {"src", "alt"},
     "ol": {"start"},
     "th": {"align"},
@@ -110,9 +106,9 @@ def _allowed_value(tag: str, attribute: str, value: str) -> str | None:
         case "style":
             allowed = _OUR_STYLE.fullmatch(value) is not None
         case "href":
-            allowed = _LINK.match(value) is not None
+            allowed = is_link(value)
         case "src":
-            allowed = _PICTURE.fullmatch(value) is not None
+            allowed = is_picture(value)
         case _:
             allowed = True
     return value if allowed else None
@@ -125,11 +121,11 @@ class _Markdown(MarkdownIt):
         super().__init__("commonmark", {"html": False}, renderer_cls=_Renderer)
         self.enable(["table", "strikethrough"])
         self.inline.ruler.before("escape", "formula", _formula)
-        self.core.ruler.after("inline", "addresses", _show_addresses)
+        self.core.ruler.after("inline", "shape", _shape)
 
     def validateLink(self, url: str) -> bool:
         """A link elsewhere stays visible as its source."""
-        return bool(_LINK.match(url) or _PICTURE.fullmatch(url))
+        return is_link(url) or is_picture(url)
 
 
 class _Renderer(RendererHTML):
@@ -153,6 +149,11 @@ class _Renderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         language = (tokens[idx].info.split() or [""])[0]
         return element("pre", element("code", code_html(tokens[idx].content.rstrip("\n"), language, env["look"])))
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        # Where no stylesheet is, the blue of browsers does not read on a dark page.
+        colour = "" if env["look"] is LIVE else f' style="{KEPT_LINK}"'
+        return f'<a href="{escape(str(tokens[idx].attrs["href"]))}"{colour}>'
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         words = self.renderInlineAsText(tokens[idx].children, options, env)
@@ -184,15 +185,15 @@ def _formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _show_addresses(state: StateCore) -> None:
-    """Core rule: headings become smaller; each link is followed by where it leads, unless its text says it."""
+def _shape(state: StateCore) -> None:
+    """Core rule: smaller headings, alignment as an attribute, links with their addresses."""
     for token in state.tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = _HEADINGS.get(token.tag, "h6")
         elif token.type in ("th_open", "td_open"):
             _align(token)
         elif token.children:
-            token.children = _with_addresses(token.children)
+            token.children = with_addresses(token.children)
 
 
 def _align(cell: Token) -> None:
@@ -200,51 +201,6 @@ def _align(cell: Token) -> None:
     style = str(cell.attrs.pop("style", ""))
     if style:
         cell.attrs["align"] = style.removeprefix("text-align:")
-
-
-def _with_addresses(children: Sequence[Token]) -> list[Token]:
-    out: list[Token] = []
-    link: Token | None = None
-    words: list[str] = []
-    for token in children:
-        if token.type == "link_open":
-            link, words = token, []
-            if _is_link(token, "href"):
-                out.append(token)
-        elif token.type == "link_close" and link is not None:
-            if _is_link(link, "href"):
-                out.append(token)
-            out += _address(str(link.attrs["href"]), "".join(words))
-            link = None
-        elif token.type == "image":
-            out += _picture(token, inside_link=link is not None)
-        else:
-            words.append(token.content)
-            out.append(token)
-    return out
-
-
-def _is_link(token: Token, attribute: str) -> bool:
-    return _LINK.match(str(token.attrs[attribute])) is not None
-
-
-def _address(address: str, words: str) -> list[Token]:
-    if words.strip() in (address, address.removeprefix("mailto:"), address.rstrip("/")):
-        return []
-    shown = address if len(address) <= ADDRESS_LIMIT else address[:ADDRESS_LIMIT] + "…"
-    return [Token("address", "", 0, content=shown)]
-
-
-def _picture(token: Token, *, inside_link: bool) -> list[Token]:
-    """A picture that came with the text; one from elsewhere is only a link to it, since drawing it would fetch it."""
-    address = str(token.attrs["src"])
-    if _PICTURE.fullmatch(address):
-        return [token]
-    words = Token("text", "", 0, content=token.content or "picture")
-    if inside_link:
-        return [words, *_address(address, words.content)]
-    opening = Token("link_open", "a", 1, attrs={"href": address})
-    return [opening, words, Token("link_close", "a", -1), *_address(address, words.content)]
 
 
 _MARKDOWN = _Markdown()

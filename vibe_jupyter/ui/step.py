@@ -104,14 +104,14 @@ def what(step: Step) -> Markup:
 
 def came(step: Step) -> str:
     """What came back, with the outcome in words wherever it is not a success."""
-    words = [_WORDS.get(step.outcome, "") if step.outcome != "error" or not step.summary else ""]
-    words += ["edited by you" if step.edited else "", one_line(output_text(step.summary))]
-    return " · ".join(word for word in words if word)
+    outcome = _WORDS.get(step.outcome, "") if step.outcome != "error" or not step.summary else ""
+    words = [outcome, "edited by you" if step.edited else "", one_line(output_text(step.summary))]
+    return " · ".join(dict.fromkeys(word for word in words if word))
 
 
 def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
-    """What was run and what it gave; each text at most `limit` characters."""
-    shown = shorten(step.preview.text, limit) if step.preview and limit else ""
+    """What was run and what it gave; each text at most `limit` characters. A preview in words is the line again."""
+    shown = shorten(step.preview.text, limit) if step.preview and step.preview.kind != "text" and limit else ""
     pieces: list[Markup] = []
     if step.preview and shown:
         pieces.append(preview_html(step.preview.model_copy(update={"text": shown}), look))
@@ -125,8 +125,6 @@ def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
 
 def preview_html(preview: Preview, look: Look) -> Markup:
     """Code, a command or a diff, whole."""
-    if preview.kind == "text" and look is not LIVE:
-        return element("pre", escape(preview.text))
     if look is not LIVE:
         return element("pre", element("code", code_html(preview.text, _language(preview), look)))
     return element("pre", element("code", *_lines(preview)), class_="vibe-code")
@@ -183,8 +181,8 @@ def _table(content: JsonValue, look: Look) -> Markup:
     rows = [element("tr", *_cells("td", row)) for row in table.rows[:ROWS_LIMIT]]
     if len(table.rows) > ROWS_LIMIT:
         rows.append(element("tr", *_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",))))
-    class_ = "vibe-table" if look is LIVE else None
-    return element("table", element("thead", head), element("tbody", *rows), class_=class_)
+    body = (element("thead", head), element("tbody", *rows))
+    return element("table", *body, class_="vibe-table") if look is LIVE else element("table", *body, cellpadding="4")
 
 
 def _cells(name: str, texts: Sequence[str]) -> list[Markup]:
