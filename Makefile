@@ -58,10 +58,8 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets
-	$(PY) benchmarks/load.py
-	$(PY) benchmarks/llm_stream.py --quick
-	$(PY) benchmarks/frames.py
-	$(PY) benchmarks/streaming.py
+	@failed=0; for table in load streaming "llm_stream --quick" frames; do \
+		set -- $$table; name=$$1; shift; $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
 # The pictures of README.
 screenshots: setup
