@@ -16,6 +16,7 @@ TEXT_ELEMENTS = set(TEXT_NAMES.split())
 CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
 ATTRIBUTES = {
     "a": {"href", "rel", "target", "style"},
+    "pre": {"style"},
     "table": {"cellpadding"},
     "img": {"src", "alt"},
     "ol": {"start"},

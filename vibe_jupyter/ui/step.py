@@ -21,6 +21,8 @@ PROGRESS_LIMIT = 4_000
 ROWS_LIMIT = 60
 """Rows of a table shown in a step."""
 
+_APART = "margin:8px 0 0 0"
+"""Between code and its output, where the viewer gives neither a margin."""
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
 _TOOL_MARKS = {"run_code": "▷", "inspect_variable": "▦", "list_variables": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
@@ -169,7 +171,9 @@ def _display(media_type: str, content: JsonValue, look: Look, limit: int) -> Mar
 
 def _output(text: str, look: Look, limit: int) -> Markup:
     shown = escape(shorten(output_text(text).rstrip("\n"), limit))
-    return element("pre", shown, class_="vibe-output" if look is LIVE else None) if shown else NOTHING
+    if not shown:
+        return NOTHING
+    return element("pre", shown, class_="vibe-output") if look is LIVE else element("pre", shown, style=_APART)
 
 
 def _table(content: JsonValue, look: Look) -> Markup:
