@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
 from vibe_jupyter.notebook.attribute import attribute
@@ -25,6 +25,8 @@ OnOutput = Callable[[str], None]
 
 MAX_LIVE_TEXT: Final = 16_384
 """Characters of one message handed on live; its end is what matters in a live tail."""
+_BACKLOG: Final = 1024 * 1024
+"""Characters that may wait to be sent."""
 _SETTLE: Final = 0.1
 """Seconds at most that the output of child processes is waited for when the code is over."""
 _TEXT: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/latex"})
@@ -48,17 +50,13 @@ def kernel_capture(kernel: Kernel, outputs: Outputs, on_output: OnOutput) -> Gen
     session = kernel.session
     tap = _Tap(session.send, _message_id(kernel.get_parent("shell")), outputs, on_output)
     _flush()
-    before = vars(session).get("send")
-    session.send = tap.send
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(attribute(session, "send", tap.send))
+        for name in ("stdout", "stderr"):
+            stack.enter_context(_bounded_backlog(getattr(sys, name)))
         yield
         _settle()
         _flush()
-    finally:
-        if before is None:
-            del session.send
-        else:
-            session.send = before
 
 
 @contextmanager
@@ -215,6 +213,27 @@ def _encoded(data: dict[str, Any]) -> dict[str, Any]:
         mime: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
         for mime, value in data.items()
     }
+
+
+def _bounded_backlog(stream: Any) -> AbstractContextManager[None]:
+    """The kernel sends what was written a few times a second: faster writers must wait, or memory fills."""
+    write: Callable[[object], int] = stream.write
+    backlog = 0
+
+    def write_and_wait(text: object) -> int:
+        nonlocal backlog
+        if not isinstance(text, str):
+            return write(text)  # raises as ever
+        for start in range(0, len(text), _BACKLOG):
+            piece = text[start : start + _BACKLOG]
+            write(piece)
+            backlog += len(piece)
+            if backlog >= _BACKLOG:
+                backlog = 0
+                stream.flush()
+        return len(text)
+
+    return attribute(stream, "write", write_and_wait)
 
 
 def _settle() -> None:

@@ -77,6 +77,8 @@ class CodeRunner:
             (hook, "quiet", lambda: _ends_in_semicolon(hook, code)),
             (hook, "update_user_ns", _ignore),
             (hook, "log_output", _ignore),
+            # IPython 9 keeps all that a cell prints, for the history of the cell around us and without bounds.
+            (shell.history_manager, "outputs", _Forgetful()),
             (shell, "ask_exit", refuse_exit),
             (shell, "system", attempt.ending_with_interrupt(shell.system)),
             (shell, "getoutput", attempt.ending_with_interrupt(shell.getoutput)),
@@ -110,6 +112,13 @@ class CodeRunner:
                 yield
         finally:
             shell.loop_runner = runner
+
+
+class _Forgetful(dict[int, list[object]]):
+    """A history of outputs in which nothing stays."""
+
+    def __missing__(self, number: int) -> list[object]:
+        return []
 
 
 def _page_as_output(data: dict[str, Any] | str, start: int = 0, screen_lines: int = 0) -> None:

@@ -71,6 +71,7 @@ class Shell(Protocol):
     loop_runner: Callable[..., Any]
     loop_runner_map: Mapping[str, tuple[Callable[..., Any], bool]]
     hooks: MutableMapping[str, Callable[..., object]]
+    history_manager: object
     displayhook: Any
     display_pub: Any
     payload_manager: Payloads
