@@ -175,7 +175,7 @@ def test_numbers_history_and_out_are_as_without_it(kernel: Wire) -> None:
     assert [served.count, after.count] == [before.count + 1, before.count + 2]
     numbers = before.text.split(" ", 1)[1].rsplit(" ", 1)[0]
     assert after.text == f"{int(before.text.split()[0]) + 2} {numbers} {after.count}\n"
-    printed = kernel.run("serve_code('print(1); 2')").count
+    printed = kernel.run("serve_code('print(1); 2');").count
     assert kernel.run(f"print({printed} in getattr(shell.history_manager, 'outputs', ()))").text == "False\n"
 
 
