@@ -1,6 +1,7 @@
 """grep: the same matches from ripgrep and from Python, bounded, and nothing secret unasked."""
 
 import asyncio
+import random
 import shutil
 import sys
 from collections.abc import Mapping
@@ -298,6 +299,44 @@ async def test_python_modules_in_the_project_are_not_imported_by_the_search(proj
     fill(project, {"json.py": hostile, "re.py": hostile, "pathspec.py": hostile, "stat.py": hostile})
 
     assert matches(await grep(pattern="^hit")) == []
+
+
+NAMES = ["a", "b.txt", "c.py", "build", "logs", "keep", "x.log", ".hidden", "data", "d.PEM", ".env", "src", "y.txt"]
+PATTERNS = ["*.txt", "/a", "a/", "build/", "!keep", "!.hidden", "logs/*", "!logs/keep", "**/x.log", "src/**", "*.py"]
+PATTERNS += ["!c.py", "#c", "data", "/data/b.txt", "k??p", "[ab]*", "!*.txt", "keep/", "src/*/y.txt", "*", "!src/"]
+
+
+def grow(folder: Path, chance: random.Random, depth: int = 0) -> None:
+    """A tree of names that matter to ignore rules, with such rules in it."""
+    folder.mkdir(exist_ok=True)
+    for name in chance.sample(NAMES, chance.randint(2, 7)):
+        if depth < 3 and "." not in name and chance.random() < 0.6:
+            grow(folder / name, chance, depth + 1)
+        else:
+            (folder / name).write_text("hit\n", encoding="utf-8")
+    for name in (".gitignore", ".ignore", ".rgignore"):
+        if chance.random() < 0.3:
+            rules = "\n".join(chance.sample(PATTERNS, chance.randint(1, 4)))
+            (folder / name).write_text(rules, encoding="utf-8")
+
+
+@pytest.mark.requirement("tools.grep.ignore.files", "tools.grep.backend.order")
+@pytest.mark.parametrize("seed", range(8))
+async def test_both_engines_leave_out_the_same_files(
+    project: Path, workspace: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch, seed: int
+):
+    if shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed")
+    chance = random.Random(seed)
+    grow(project, chance)
+    folders = sorted(str(path) for path in project.rglob("*") if path.is_dir())
+    asked = [GrepArgs(pattern="^hit", path=path) for path in (".", *chance.sample(folders, min(2, len(folders))))]
+
+    by_ripgrep = [await Grep(workspace).run(args, context) for args in asked]
+    monkeypatch.setenv("PATH", "/nowhere")
+    by_python = [await Grep(workspace).run(args, context) for args in asked]
+
+    assert by_python == by_ripgrep
 
 
 @pytest.mark.requirement("tools.grep.limit.time")

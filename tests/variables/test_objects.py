@@ -383,4 +383,4 @@ def test_describing_imports_no_library(tmp_path: Path):
 
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
 
-    assert (done.stdout.strip(), done.stderr) == ("['pydantic']", "") or done.stdout.strip() == "[]"
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -3,7 +3,7 @@
 import datetime
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vibe_jupyter.errors import ToolError
@@ -129,7 +129,7 @@ def value_column(label: str, dtype: str, values: Sequence[object]) -> Column:
     if kinds and all(is_one_of(kind, (int, float)) for kind in kinds):
         return Column(label, dtype, nulls, *range_of_numbers(known))
     if kinds and all(is_one_of(kind, (str, bool, int, float, bytes)) for kind in kinds):
-        return Column(label, dtype, nulls, *_distinct(known))
+        return Column(label, dtype, nulls, *distinct_text(known))
     if kinds and all(is_one_of(kind, _TIMES) for kind in kinds):
         shown = [plain_text(value, CELL_WIDTH) for value in known[:VALUES_SHOWN]]
         return Column(label, dtype, nulls, ", ".join(dict.fromkeys(shown)))
@@ -149,8 +149,9 @@ def range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
     return f"{number_text(min(numbers))} … {number_text(max(numbers))}", detail
 
 
-def _distinct(values: Sequence[object]) -> tuple[str, str]:
-    distinct = list(dict.fromkeys(values))
+def distinct_text(values: Iterable[object]) -> tuple[str, str]:
+    """The first different values, and how many there are; all must be of built-in types, None is left out."""
+    distinct = [value for value in dict.fromkeys(values) if value is not None]
     shown = ", ".join(plain_text(value, CELL_WIDTH) for value in distinct[:VALUES_SHOWN])
     more = ", …" if len(distinct) > VALUES_SHOWN else ""
     return shown + more, f"{len(distinct):,} distinct" if more else ""

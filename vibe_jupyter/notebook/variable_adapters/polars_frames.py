@@ -25,6 +25,7 @@ from vibe_jupyter.notebook.variable_adapters.frames import (
     Frame,
     choose_columns,
     describe_frame,
+    distinct_text,
     number_column,
     number_text,
     one_line,
@@ -36,6 +37,8 @@ from vibe_jupyter.notebook.variable_adapters.numpy_arrays import array_figures
 
 _TYPE_WIDTH = 60
 """Characters of a column's type; nested ones can be long."""
+# Types whose values are texts and truth values and nothing else.
+_TEXT_TYPES = ("String", "Utf8", "Categorical", "Boolean")
 # Datetime(time_unit='us', time_zone=None) is Datetime(us).
 _TIME_PARAMETERS = re.compile(r"time_unit='(\w+)'|, time_zone=None|time_zone='([^']+)'")
 _CONTENT_COLUMNS = 40
@@ -112,6 +115,8 @@ def _column(series: Any, places: tuple[int, ...] | None) -> Column:
         low, high = sample.min(), sample.max()
         span = "" if low is None else f"{plain_text(low, CELL_WIDTH)} … {plain_text(high, CELL_WIDTH)}"
         return number_column(label, dtype, (nulls, span, ""))
+    if str(series.dtype) in _TEXT_TYPES:
+        return Column(label, dtype, nulls, *distinct_text(sample.to_list()))
     column = value_column(label, dtype, sample.to_list())
     return Column(label, dtype, nulls, column.sample, column.detail)
 

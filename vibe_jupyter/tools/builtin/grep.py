@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.search.engine import search
-from vibe_jupyter.tools.search.query import OWN_IGNORE_FILE, Found, Query
+from vibe_jupyter.tools.search.query import Found, Query
 from vibe_jupyter.tools.truncate import head_and_tail
-from vibe_jupyter.tools.workspace import Located, Workspace
+from vibe_jupyter.tools.workspace import Workspace
 
 DEFAULT_MATCHES: Final = 100
 """Matching lines given back where the model names no number."""
@@ -57,23 +57,8 @@ class Grep:
     async def run(self, args: GrepArgs, context: ToolContext) -> ToolResult:
         located = self._workspace.resolve(args.path)
         self._workspace.require(located, "regular", "directory")
-        found = await search(self._query(args, located), self._workspace.root, args.max_matches or DEFAULT_MATCHES)
-        return _result(found)
-
-    def _query(self, args: GrepArgs, located: Located) -> Query:
-        own = self._workspace.root / OWN_IGNORE_FILE
-        return Query(
-            pattern=args.pattern,
-            target=_target(located),
-            use_default_ignore=args.use_default_ignore,
-            own_ignore_file=str(own) if own.is_file() else "",
-        )
-
-
-def _target(located: Located) -> str:
-    if not located.inside:
-        return str(located.path)
-    return "./" if located.shown == "." else f"./{located.shown}"
+        query = Query(args.pattern, str(located.path), args.use_default_ignore)
+        return _result(await search(query, self._workspace.root, args.max_matches or DEFAULT_MATCHES))
 
 
 def _result(found: Found) -> ToolResult:

@@ -9,13 +9,13 @@ import shutil
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pathspec
-
 import vibe_jupyter
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.search.own_ignores import OwnIgnores
 from vibe_jupyter.tools.search.query import Found, Match, Query
 from vibe_jupyter.tools.search.ripgrep import ripgrep_command
 
@@ -37,23 +37,33 @@ _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "
 _WRONG_PATTERN: Final = 2
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """What is kept of an engine's matches."""
+
+    folder: Path
+    max_matches: int
+    own: OwnIgnores | None
+    """None where ignore files are not heeded."""
+
+
 async def search(query: Query, folder: Path, max_matches: int) -> Found:
     """Up to `max_matches` matching lines, by ripgrep where it is installed and understands the pattern.
 
     Raises:
         ToolError: the pattern is wrong, or the search took too long.
     """
+    bounds = _Bounds(folder, max_matches, OwnIgnores(folder, query) if query.use_default_ignore else None)
     program = shutil.which("rg")
     if program is not None:
-        command = ripgrep_command(program, query)
-        found = await _run(command, b"", folder, max_matches)
+        found = await _run(ripgrep_command(program, query), b"", bounds)
         if isinstance(found, Found):
             return found
         # Look-around and back-references are known to Python alone.
         if not _is_python_pattern(query.pattern):
             raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
     given = json.dumps(dataclasses.asdict(query)).encode()
-    found = await _run(_worker_command(), given, folder, max_matches)
+    found = await _run(_worker_command(), given, bounds)
     if isinstance(found, Found):
         return found
     raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
@@ -74,20 +84,20 @@ def _worker_command() -> Sequence[str]:
 
 
 def _environment() -> Mapping[str, str]:
-    """No keys; and the packages from where this process has them, wherever that is."""
+    """No keys; and this package from where this process has it, wherever that is."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    homes = dict.fromkeys(str(Path(module.__path__[0]).parent) for module in (vibe_jupyter, pathspec))
-    return {**passed, "PYTHONPATH": os.pathsep.join(homes), "PYTHONDONTWRITEBYTECODE": "1"}
+    home = str(Path(vibe_jupyter.__path__[0]).parent)
+    return {**passed, "PYTHONPATH": home, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-async def _run(command: Sequence[str], given: bytes, folder: Path, max_matches: int) -> Found | str:
+async def _run(command: Sequence[str], given: bytes, bounds: _Bounds) -> Found | str:
     """The matches, or the engine's complaint about the pattern."""
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, env=_environment()
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=bounds.folder, env=_environment()
     )
     try:
         async with asyncio.timeout(TIME_LIMIT):
-            return await _converse(process, given, max_matches)
+            return await _converse(process, given, bounds)
     except TimeoutError:
         raise ToolError(
             f"The search took longer than {TIME_LIMIT:.0f} seconds and was ended. Narrow path or simplify pattern."
@@ -96,12 +106,12 @@ async def _run(command: Sequence[str], given: bytes, folder: Path, max_matches: 
         await asyncio.shield(_end(process))
 
 
-async def _converse(process: Process, given: bytes, max_matches: int) -> Found | str:
+async def _converse(process: Process, given: bytes, bounds: _Bounds) -> Found | str:
     assert process.stdin is not None
     assert process.stderr is not None
     process.stdin.write(given)
     process.stdin.close()
-    found = await _collect(process, max_matches)
+    found = await _collect(process, bounds)
     if found.was_truncated:
         return found
     # Read after the matches: both engines say a few lines at the most, which the pipe holds.
@@ -109,15 +119,15 @@ async def _converse(process: Process, given: bytes, max_matches: int) -> Found |
     return said[:_STDERR_LIMIT] if await process.wait() == _WRONG_PATTERN and said else found
 
 
-async def _collect(process: Process, max_matches: int) -> Found:
+async def _collect(process: Process, bounds: _Bounds) -> Found:
     matches: list[Match] = []
     room = OUTPUT_LIMIT
     async for line in _lines(process):
-        match = _match(line)
-        if match is None:
+        match = _match(line, f"{bounds.folder}{os.sep}")
+        if match is None or (bounds.own is not None and bounds.own.leaves_out(match.path)):
             continue
         room -= len(f"{match.path}:{match.line}:{match.text}\n".encode("utf-8", "replace"))
-        if len(matches) == max_matches or room < 0:
+        if len(matches) == bounds.max_matches or room < 0:
             return Found(tuple(matches), was_truncated=True)
         matches.append(match)
     return Found(tuple(matches), was_truncated=False)
@@ -135,17 +145,15 @@ async def _lines(process: Process) -> AsyncIterator[bytes]:
         yield rest
 
 
-def _match(line: bytes) -> Match | None:
+def _match(line: bytes, folder: str) -> Match | None:
     """One line of an engine; None for its remarks, which name no place."""
     path, mark, place = line.partition(b"\0")
     number, _, after = place.partition(b":")
     column, _, text = after.partition(b":")
     if not mark or not number.isdigit() or not column.isdigit():
         return None
-    shown = (
-        os.fsdecode(path).removeprefix(f".{os.sep}").encode("unicode_escape" if b"\n" in path else "utf-8", "replace")
-    )
-    return Match(shown.decode(), int(number), _shown(text.removesuffix(b"\r"), int(column) - 1))
+    shown = path.decode("utf-8", "replace").removeprefix(folder)
+    return Match(shown, int(number), _shown(text.removesuffix(b"\r"), int(column) - 1))
 
 
 def _shown(text: bytes, column: int) -> str:

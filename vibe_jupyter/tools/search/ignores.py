@@ -2,14 +2,12 @@
 
 import fnmatch
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pathspec
-
 from vibe_jupyter.tools.protected import is_secret_name
+from vibe_jupyter.tools.search.ignore_file import IgnoreFile, read_ignore_file
 from vibe_jupyter.tools.search.query import DEFAULT_FILES, DEFAULT_FOLDERS, Query
 
 # Any file of an earlier kind beats every file of a later one, wherever they stand.
@@ -20,8 +18,7 @@ _KINDS: Final = (".rgignore", ".ignore", ".gitignore")
 class Rules:
     """The ignore files of one folder, and of the folders above it."""
 
-    folder: str
-    files: tuple[pathspec.GitIgnoreSpec | None, ...]
+    files: tuple[IgnoreFile | None, ...]
     """One for each of `_KINDS`; None where there is none."""
     is_repository: bool
     above: "Rules | None" = None
@@ -37,8 +34,7 @@ class Rules:
     def _verdict(self, kind: int, path: str, is_folder: bool) -> bool | None:
         rules: Rules | None = self
         while rules is not None:
-            spec = rules.files[kind]
-            verdict = None if spec is None else _matches(spec, os.path.relpath(path, rules.folder), is_folder)
+            verdict = _verdict_of(rules.files[kind], path, is_folder)
             if verdict is not None:
                 return verdict
             # What git ignores ends at its repository.
@@ -46,28 +42,25 @@ class Rules:
         return None
 
 
-def rules_of(folder: str, above: Rules | None, *, start: str | None = None) -> Rules:
-    """The rules in `folder`; with `start`, without those that leave out the whole folder that is searched."""
-    specs = tuple(_spec(Path(folder, name), start) for name in _KINDS)
-    return Rules(folder, specs, Path(folder, ".git").exists(), above)
+def rules_of(folder: str, above: Rules | None) -> Rules:
+    """The rules in `folder`."""
+    files = tuple(read_ignore_file(Path(folder, name)) for name in _KINDS)
+    return Rules(files, Path(folder, ".git").exists(), above)
 
 
 def rules_above(folder: str) -> Rules | None:
     """The rules of all folders above one, the nearest last."""
     rules: Rules | None = None
     for parent in reversed(Path(folder).parents):
-        rules = rules_of(str(parent), rules, start=folder)
+        rules = rules_of(str(parent), rules)
     return rules
 
 
 class Exclusions:
     """What is left out besides ignore files."""
 
-    def __init__(self, query: Query, root: str) -> None:
+    def __init__(self, query: Query) -> None:
         self._heeds = query.use_default_ignore
-        self._root = root
-        own = Path(query.own_ignore_file) if query.own_ignore_file else None
-        self._own = _spec(own, None) if own is not None else None
 
     def excludes(self, path: str, rules: Rules | None, *, is_folder: bool) -> bool:
         """Whether the entry is not searched."""
@@ -79,8 +72,6 @@ class Exclusions:
         if _is_default_exclusion(name, is_folder):
             return True
         verdict = rules.ignores(path, is_folder=is_folder) if rules is not None else None
-        if verdict is None and self._own is not None:
-            verdict = _matches(self._own, os.path.relpath(path, self._root), is_folder)
         return name.startswith(".") if verdict is None else verdict
 
 
@@ -88,29 +79,5 @@ def _is_default_exclusion(name: str, is_folder: bool) -> bool:
     return (is_folder and name in DEFAULT_FOLDERS) or any(fnmatch.fnmatchcase(name, one) for one in DEFAULT_FILES)
 
 
-def _spec(file: Path, start: str | None) -> pathspec.GitIgnoreSpec | None:
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    usable = [line for line in lines if _is_pattern(line)]
-    if start is not None:
-        # Who names a folder wants to see into it, so what ignores the folder itself does not count.
-        inner = os.path.relpath(start, file.parent)
-        usable = [line for line in usable if line.startswith("!") or not _matches(_parsed([line]), inner, True)]
-    return _parsed(usable) if usable else None
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        return bool(line.strip()) and len(_parsed([line]).patterns) > 0
-    except ValueError:
-        return False
-
-
-def _parsed(lines: Sequence[str]) -> pathspec.GitIgnoreSpec:
-    return pathspec.GitIgnoreSpec.from_lines(lines)
-
-
-def _matches(spec: pathspec.GitIgnoreSpec, path: str, is_folder: bool) -> bool | None:
-    return spec.check_file(path + "/" if is_folder else path).include
+def _verdict_of(file: IgnoreFile | None, path: str, is_folder: bool) -> bool | None:
+    return None if file is None else file.ignores(os.path.relpath(path, file.folder), is_folder=is_folder)

@@ -36,11 +36,9 @@ class Query:
 
     pattern: str
     target: str
-    """Folder or file: relative to the project folder where it is inside, else absolute; never empty."""
+    """Folder or file, absolute: ripgrep heeds the ignore files above a folder fully only so."""
     use_default_ignore: bool = True
     """Whether hidden files, ignore files and the default exclusions are heeded."""
-    own_ignore_file: str = ""
-    """Path of `OWN_IGNORE_FILE` where the project has one, else empty."""
 
 
 @dataclass(frozen=True)

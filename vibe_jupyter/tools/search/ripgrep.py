@@ -21,7 +21,7 @@ def ripgrep_command(program: str, query: Query) -> list[str]:
         *_ORDER,
         *_MATCHING,
         *secrets,
-        *(_heeding_ignores(query) if query.use_default_ignore else ("--no-ignore", "--hidden")),
+        *(_heeding_ignores() if query.use_default_ignore else ("--no-ignore", "--hidden")),
         "-e",
         query.pattern,
         "--",
@@ -29,8 +29,7 @@ def ripgrep_command(program: str, query: Query) -> list[str]:
     ]
 
 
-def _heeding_ignores(query: Query) -> list[str]:
+def _heeding_ignores() -> list[str]:
     folders = [f"--glob=!{folder}/" for folder in DEFAULT_FOLDERS]
     files = [f"--glob=!{pattern}" for pattern in DEFAULT_FILES]
-    own = [f"--ignore-file={query.own_ignore_file}"] if query.own_ignore_file else []
-    return [*_IGNORE_FILES, *folders, *files, *own]
+    return [*_IGNORE_FILES, *folders, *files]

@@ -59,12 +59,11 @@ def _files(query: Query) -> Iterator[str]:
     if not os.path.isdir(target):
         yield target
         return
-    start = os.path.abspath(target)
-    rules = rules_above(start) if query.use_default_ignore else None
-    yield from _walk(target, start, rules, Exclusions(query, os.getcwd()), query.use_default_ignore)
+    rules = rules_above(target) if query.use_default_ignore else None
+    yield from _walk(target, rules, Exclusions(query), query.use_default_ignore)
 
 
-def _walk(shown: str, folder: str, above: Rules | None, exclusions: Exclusions, heeds: bool) -> Iterator[str]:
+def _walk(folder: str, above: Rules | None, exclusions: Exclusions, heeds: bool) -> Iterator[str]:
     rules = rules_of(folder, above) if heeds else None
     for entry in _entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -72,11 +71,10 @@ def _walk(shown: str, folder: str, above: Rules | None, exclusions: Exclusions, 
             continue
         if exclusions.excludes(entry.path, rules, is_folder=is_folder):
             continue
-        inner = os.path.join(shown, entry.name)
         if is_folder:
-            yield from _walk(inner, entry.path, rules, exclusions, heeds)
+            yield from _walk(entry.path, rules, exclusions, heeds)
         else:
-            yield inner
+            yield entry.path
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
