@@ -9,8 +9,10 @@ from pydantic import ValidationError
 from vibe_jupyter.agent.approvals import digest
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, explain, refuse
+from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.strict_json import parse_object
 from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Approve, Ask, Deny, Reject, ToolCall
+from vibe_jupyter.tools.base import Prechecked
 
 
 async def permit(prepared: Prepared, desk: Desk) -> Prepared | Refused:
@@ -24,8 +26,17 @@ async def permit(prepared: Prepared, desk: Desk) -> Prepared | Refused:
     if isinstance(decision, Deny):
         return Refused(error_message(prepared.call, decision.reason), denied=True, summary=decision.reason)
     if isinstance(decision, Ask):
-        return await _approve(prepared, decision, desk)
+        return await _ask_if_possible(prepared, decision, desk)
     return prepared
+
+
+async def _ask_if_possible(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:
+    if isinstance(prepared.tool, Prechecked):
+        try:
+            await prepared.tool.precheck(prepared.args)
+        except ToolError as error:
+            return refuse(prepared.call, str(error))
+    return await _approve(prepared, ask, desk)
 
 
 async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:

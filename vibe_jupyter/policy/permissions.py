@@ -1,6 +1,6 @@
 """May this call run? One decision per call, from its tool's level and from what it touches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,18 +11,21 @@ from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.tools.base import Tool
 from vibe_jupyter.tools.workspace import Workspace
 
+_SHOWN = ("url", "read")
 REASONS = {
     ("code", "execute"): "runs code in this kernel",
     ("command", "execute"): "runs a shell command",
-    ("cell", "execute"): "runs cells",
+    ("cell", "execute"): "runs code",
     ("cell", "write"): "changes your notebook",
     ("path", "write"): "writes a file",
     ("path", "read"): "reads a file",
     ("variable", "read"): "looks at a variable",
-    ("url", "read"): "loads an address",
+    _SHOWN: "loads an address",
     ("mcp", "execute"): "calls an outside tool",
 }
 """Why a call asks, in the words of the card."""
+RUN_CELL = "run_cell"
+"""The tool whose permission every call needs that runs cells."""
 
 
 @dataclass(frozen=True)
@@ -46,28 +49,42 @@ class Permissions:
 
     def decide(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Decision:
         """Decide one call. Opens nothing."""
-        level = self.levels.get(tool.name, tool.level)
-        if level == "never":
-            return Deny(reason=f"The person's settings do not allow the tool {tool.name} (permission = never).")
         resources = tool.touches(args)
+        levels = self._levels_needed(tool, resources)
+        for name, level in levels.items():
+            if level == "never":
+                return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
         try:
             place = next(filter(None, map(self._place_reason, resources)), None)
         except ToolError as error:
             return Deny(reason=str(error))
-        if place is not None:
-            return self._asking(tool.name, place, None, terms)
-        if tool.name in terms.allowed:
-            return Allow(rule="--yes")
+        shown = _shown_from_outside(resources)
+        if place is not None or shown:
+            return self._asking(place or shown, None, terms)
+        rules = [self._rule(name, level, terms) for name, level in levels.items()]
+        if all(rules):
+            return Allow(rule=rules[0])
+        return self._asking(_reasons(resources), "+".join(levels), terms)
+
+    def _levels_needed(self, tool: Tool[Any], resources: Sequence[Resource]) -> dict[str, Level]:
+        """The tools that must be allowed, with their levels: who may edit cells may not yet run them."""
+        asks: Level = "ask"
+        levels: dict[str, Level] = {tool.name: self.levels.get(tool.name, tool.level)}
+        if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
+            levels.setdefault(RUN_CELL, self.levels.get(RUN_CELL, asks))
+        return levels
+
+    def _rule(self, name: str, level: Level, terms: RunTerms) -> str:
+        """What allows a tool without asking; empty if nothing does."""
+        if name in terms.allowed:
+            return "--yes"
         if level == "always":
-            return Allow(rule=f"{tool.name}: always")
-        if tool.name in self._granted:
-            return Allow(rule=f"{tool.name}: allowed for this session")
-        reasons = dict.fromkeys(REASONS.get((r.kind, r.access), "has effects") for r in resources)
-        return self._asking(tool.name, " · ".join(reasons) or "has effects", tool.name, terms)
+            return f"{name}: always"
+        return f"{name}: allowed for this session" if name in self._granted else ""
 
     def grant(self, pattern: str) -> None:
         """Allow what `Ask.remember_as` named, until the session ends."""
-        self._granted.add(pattern)
+        self._granted.update(pattern.split("+"))
 
     def granted(self) -> tuple[str, ...]:
         """What was granted for this session, sorted."""
@@ -93,13 +110,29 @@ class Permissions:
         return None
 
     @staticmethod
-    def _asking(name: str, reason: str, remember_as: str | None, terms: RunTerms) -> Decision:
+    def _asking(reason: str, remember_as: str | None, terms: RunTerms) -> Decision:
         if terms.attended:
             return Ask(reason=reason, remember_as=remember_as)
+        names = remember_as.split("+") if remember_as else []
         advice = (
-            f" The person may allow it beforehand with --yes={name} or, in config.toml, "
-            f'[tools.{name}] permission = "always".'
-            if remember_as
+            f" The person may allow it beforehand with --yes={','.join(names)} or, in config.toml, "
+            + " and ".join(f'[tools.{name}] permission = "always"' for name in names)
+            + "."
+            if names
             else ""
         )
         return Deny(reason=f"Not run: it {reason}, and nobody is here to approve it.{advice}")
+
+
+def _reasons(resources: Iterable[Resource]) -> str:
+    words = [REASONS.get((resource.kind, resource.access), "has effects") for resource in resources]
+    return " · ".join(dict.fromkeys(words)) or "has effects"
+
+
+def _shown_from_outside(resources: Sequence[Resource]) -> str:
+    """Why a cell asks, whatever its level, that makes the page load something as soon as it is shown (security C22)."""
+    others = [resource for resource in resources if (resource.kind, resource.access) != _SHOWN]
+    addresses = [resource.value for resource in resources if resource not in others]
+    if not addresses or not any(resource.kind == "cell" and resource.access == "write" for resource in others):
+        return ""
+    return f"{_reasons(others)} · the page then loads {', '.join(addresses)}"

@@ -6,7 +6,7 @@ and none is optional.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, JsonValue
 
@@ -70,6 +70,19 @@ class Tool(Protocol[A]):
         ...
 
 
+@runtime_checkable
+class Prechecked(Protocol):
+    """A tool that can tell beforehand that a call cannot be done, so that nobody is asked in vain."""
+
+    async def precheck(self, args: Any) -> None:
+        """Look at things as they stand now; called before the person is asked, and only then.
+
+        Raises:
+            ToolError: it cannot be done; the model reads why.
+        """
+        ...
+
+
 class Toolset(Protocol):
     """Some tools, from wherever they come."""
 
@@ -80,6 +93,11 @@ class Toolset(Protocol):
     def find(self, name: str) -> Tool[Any] | None:
         """The tool of that name; None when there is none."""
         ...
+
+
+_SAYS_LITTLE: Final = frozenset(
+    {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
+)
 
 
 class StaticToolset:
@@ -97,22 +115,41 @@ class StaticToolset:
 
 
 def spec_of(tool: Tool[Any]) -> ToolSpec:
-    """The schema of a tool's pydantic arguments: nested definitions stay, titles go (seed 001, Tool Schemas)."""
-    schema = _without_titles(tool.arguments.model_json_schema())
+    """The schema of a tool's pydantic arguments: nested definitions stay (seed 001, Tool Schemas).
+
+    Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
+    value is answered with what is wrong), and defaults that say no more than "not given".
+    """
+    schema = _lean(tool.arguments.model_json_schema())
     assert isinstance(schema, dict)
+    schema.pop("description", None)
     schema.setdefault("properties", {})
     schema["additionalProperties"] = False
     return ToolSpec(name=tool.name, description=tool.description, parameters=schema)
 
 
-def _without_titles(node: JsonValue, *, names: bool = False) -> JsonValue:
-    """Drop ``title`` keywords, but not a property that happens to be called title."""
-    if isinstance(node, dict):
-        return {
-            key: _without_titles(value, names=key in ("properties", "$defs") and not names)
-            for key, value in node.items()
-            if names or key != "title"
-        }
+def _lean(node: JsonValue, *, names: bool = False) -> JsonValue:
+    """Without keywords that say little; a property may be called as such a keyword is."""
     if isinstance(node, list):
-        return [_without_titles(item) for item in node]
-    return node
+        return [_lean(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if names:
+        return {key: _lean(value) for key, value in node.items()}
+    node = _not_null(node)
+    return {
+        key: _lean(value, names=key in ("properties", "$defs"))
+        for key, value in node.items()
+        if key not in _SAYS_LITTLE and not (key == "default" and value in (None, False, "", 0))
+    }
+
+
+def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """``X or null, by default null`` is an ``X`` that need not be given."""
+    kinds = node.get("anyOf")
+    if not isinstance(kinds, list) or "default" not in node or node["default"] is not None:
+        return node
+    others = [kind for kind in kinds if kind != {"type": "null"}]
+    if len(others) != 1 or not isinstance(others[0], dict):
+        return node
+    return {**others[0], **{key: value for key, value in node.items() if key != "anyOf"}}

@@ -67,7 +67,9 @@ def hints(request: ApprovalRequested) -> list[str]:
     """What a person should know before answering."""
     out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
     if request.remember_as is not None:
-        is_code = any(resource.kind == "code" for resource in request.resources)
+        is_code = any(
+            resource.access == "execute" and resource.kind in ("code", "cell") for resource in request.resources
+        )
         out.append(CODE_GRANT if is_code else f"“For this session” covers {request.remember_as}.")
     return out
 
