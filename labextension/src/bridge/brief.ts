@@ -39,7 +39,7 @@ export function briefOf(output: IOutput): OutputBrief {
     return { type, mimes: [], size, text: head(`${joined(output.ename)}: ${joined(output.evalue)}`) };
   }
   const data = (output.data ?? {}) as Record<string, unknown>;
-  const mimes = Object.keys(data);
+  const mimes = Object.keys(data).sort();
   const shown = TEXTS.find((mime) => mime in data);
   return {
     type,

@@ -101,7 +101,7 @@ export class Connection {
 
 function handlerOf(method: string): Handler<Method> {
   if (!Object.hasOwn(handlers, method)) {
-    throw new Failure("bad_request", `This page knows no request ${method}.`);
+    throw new Failure("bad_request", `This front end knows no request ${method}.`);
   }
   return handlers[method as Method] as Handler<Method>;
 }

@@ -40,18 +40,16 @@ function apply(model: INotebookModel, one: Edit): void {
         model.sharedModel.insertCell(place, { id, cell_type: kind, source, metadata: {}, ...fields });
       });
       break;
-    case "delete":
+    case "delete": {
+      const ids = one.cells.map(({ id }) => id);
       asOneStep(model, () => {
-        for (const { id } of one.cells) {
-          model.sharedModel.deleteCell(placeOf(model, id));
-          model.deletedCells.push(id);
-        }
+        remove(model, ids);
       });
+      model.deletedCells.push(...ids);
       break;
+    }
     case "move":
-      asOneStep(model, () => {
-        one.cells.reduce((after, id) => (moveBehind(model, id, after), id), one.after);
-      });
+      move(model, one.cells, one.after);
       break;
   }
 }
@@ -66,12 +64,23 @@ function setSource(model: INotebookModel, id: string, source: string): void {
   undoManager?.stopCapturing();
 }
 
-function moveBehind(model: INotebookModel, id: string, after: string | null): void {
-  const from = placeOf(model, id);
-  const place = placeAfter(model, after);
-  const to = from < place ? place - 1 : place;
-  if (from !== to) {
-    model.sharedModel.moveCell(from, to);
+/** Yjs cannot move: the cells are taken out and put in again, with their ids and outputs. */
+function move(model: INotebookModel, ids: readonly string[], after: string | null): void {
+  const shared = model.sharedModel;
+  const clones = ids.map((id) => shared.getCell(placeOf(model, id)).toJSON());
+  const staying = shared.cells.map((cell) => cell.getId()).filter((id) => !ids.includes(id));
+  const place = after === null ? 0 : staying.indexOf(after) + 1;
+  asOneStep(model, () => {
+    remove(model, ids);
+    shared.insertCells(place, clones);
+  });
+}
+
+/** From the last to the first, since the list of shared cells is brought up to date after the step only. */
+function remove(model: INotebookModel, ids: readonly string[]): void {
+  const places = ids.map((id) => placeOf(model, id)).sort((one, other) => other - one);
+  for (const place of places) {
+    model.sharedModel.deleteCell(place);
   }
 }
 

@@ -1,0 +1,84 @@
+"""One bridge: the same requests get the same answers from JupyterLab, from Notebook 7 and from the headless front end."""
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.bridge import cases
+from tests.browser.lab import Lab
+from vibe_jupyter.headless import NotebookRun
+from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.kernel import KernelProcess
+
+REPOSITORY = Path(__file__).parents[2]
+WAIT = 30.0
+"""Seconds one cell may take."""
+Ran = Callable[[], tuple[str, str]]
+
+
+def headless(folder: Path) -> tuple[str, str]:
+    """What the two asking cells printed."""
+    path = folder / "cases.ipynb"
+    nbformat.write(cases.notebook(), path)
+    document = Document(NotebookFile(path).notebook)
+    kernel = KernelProcess("python3", path)
+    try:
+        run = NotebookRun(document, kernel, path=path.name, say=str)
+        for cell in ("driver-1", "driver-2"):
+            outcome = run.run_cell(cell, timeout=WAIT)
+            assert outcome.status == "ok", outcome.error
+    finally:
+        kernel.close()
+    first, second = ("".join(output["text"] for output in document.cell(f"driver-{n}")["outputs"]) for n in (1, 2))
+    return first, second
+
+
+def in_page(lab: Lab, show: Callable[[Path], None]) -> tuple[str, str]:
+    """The same, in a real page."""
+    path = lab.server.folder / f"{secrets.token_hex(4)}.ipynb"
+    nbformat.write(cases.notebook(), path)
+    show(path)
+    lab.run(4)
+    first = lab.page.wait_for_function(PRINTED, arg="driver-1").json_value()
+    lab.page.evaluate(RUN, "driver-2")
+    return first, lab.page.wait_for_function(PRINTED, arg="driver-2").json_value()
+
+
+PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
+PRINTED = f"""id => {{
+    const cell = [...{PANEL}.content.model.cells].find(cell => cell.id === id);
+    const done = cell.executionState === "idle" && cell.executionCount !== null;
+    return done && cell.outputs.toJSON().map(output => [output.text].flat().join("")).join("");
+}}"""
+RUN = f"""id => {{
+    const notebook = {PANEL}.content;
+    notebook.activeCellIndex = notebook.widgets.findIndex(cell => cell.model.id === id);
+    void window.jupyterapp.commands.execute("notebook:run-cell");
+}}"""
+
+
+def check(first: str, second: str) -> None:
+    """Both transcripts are what the cases say."""
+    answers = cases.played(first)
+    for (method, args, expected), answer in zip(cases.FIRST, answers, strict=True):
+        assert answer == expected, f"{method} {json.dumps(args)[:200]}"
+    (listing,) = cases.played(second)
+    cells: list[Any] = [cell for cell in listing["result"]["cells"] if not cell["id"].startswith("driver")]
+    assert cells == cases.after_the_run("")
+    assert listing["result"]["dirty"] is True
+
+
+def test_the_headless_front_end_answers_as_the_cases_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    check(*headless(tmp_path))
+
+
+@pytest.mark.browser
+def test_jupyterlab_answers_as_the_cases_say(lab: Lab) -> None:
+    check(*in_page(lab, lab.show))

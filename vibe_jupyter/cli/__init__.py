@@ -1,0 +1,86 @@
+"""`vibe-jupyter`: run a notebook without a page, or find out what is missing."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import vibe_jupyter
+from vibe_jupyter.cli.doctor import doctor
+from vibe_jupyter.cli.run import RunOptions, run
+from vibe_jupyter.errors import ConfigError, VibeError
+
+__all__ = ["main"]
+
+EXIT_CODES = """\
+exit codes of run: 0 done, 1 a cell failed, 2 wrong usage or settings, 3 the agent did not come to its end,
+130 interrupted. Whatever happens, the cells that ran are saved with their outputs."""
+USAGE_EXIT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return chosen.command(chosen)
+    except ConfigError as error:
+        print(f"vibe-jupyter: {error}", file=sys.stderr)
+        return USAGE_EXIT
+    except VibeError as error:
+        print(f"vibe-jupyter: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vibe-jupyter",
+        description="An AI agent that lives in your notebook.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=vibe_jupyter.__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    _add_run(commands.add_parser("run", help="run a notebook's cells, its prompts included", epilog=EXIT_CODES))
+    examine = commands.add_parser("doctor", help="check what JupyterLab and the kernel need, and say what to do")
+    examine.add_argument("--kernel", default="python3", metavar="NAME", help="kernel to look at (default: python3)")
+    examine.set_defaults(command=_examine)
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("-p", "--prompt", help="a wish for the agent, in a new %%%%vibe cell at the end")
+    parser.add_argument(
+        "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
+    )
+    parser.add_argument(
+        "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
+    )
+    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds one cell may take (default: no limit)")
+    parser.add_argument("--kernel", metavar="NAME", help="kernel to run it with (default: the notebook's own)")
+    parser.set_defaults(command=_run)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def _examine(chosen: argparse.Namespace) -> int:
+    return doctor(chosen.kernel)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    return run(
+        RunOptions(
+            notebook=chosen.notebook,
+            prompt=chosen.prompt,
+            allowed=chosen.yes,
+            save_as=chosen.save_as,
+            timeout=chosen.timeout,
+            kernel=chosen.kernel,
+        )
+    )

@@ -1,0 +1,184 @@
+"""`vibe-jupyter doctor`: what the page and the kernel need, and what to do where it is missing.
+
+JupyterLab and the kernel may live in two environments: the page's part is looked for here, the rest is asked of the
+kernel.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, cast
+
+from jupyter_core.paths import jupyter_config_path, jupyter_path
+
+from vibe_jupyter import __version__
+from vibe_jupyter.errors import VibeError
+from vibe_jupyter.headless import NotebookRun
+from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.kernel import KernelProcess
+
+OURS: Final = "vibe-jupyter"
+OLDEST_IPYKERNEL: Final = (6, 29)
+PROBE_WAIT: Final = 30.0
+"""Seconds the kernel has to answer."""
+HERE: Final = ("jupyterlab", "notebook", "anywidget")
+PAGE: Final = {
+    OURS: "the agent cannot see or change the open notebook",
+    "anywidget": "the live view and its buttons do not show; questions are asked as text",
+    "@jupyter-widgets/jupyterlab-manager": "no widget shows; questions are asked as text",
+}
+"""Labextensions, and what is missing without them."""
+COMES_WITH: Final = {"@jupyter-widgets/jupyterlab-manager": "jupyterlab_widgets"}
+"""The package to install, where its name is another."""
+
+PROBE: Final = """
+import json, sys
+from importlib import metadata
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+said = {"python": sys.executable, "pump": None}
+said.update({name: version(name) for name in ("vibe-jupyter", "anywidget", "ipykernel")})
+try:
+    from vibe_jupyter.notebook.pump import Pump
+    Pump(get_ipython())
+except Exception as error:
+    said["pump"] = str(error)
+print(json.dumps(said))
+"""
+
+
+@dataclass
+class _Report:
+    """Lines for the person; a problem comes with what to do."""
+
+    problems: int = 0
+    lines: list[str] = field(default_factory=list[str])
+
+    def good(self, text: str) -> None:
+        self.lines.append(f"  ok  {text}")
+
+    def bad(self, text: str, remedy: str) -> None:
+        self.problems += 1
+        self.lines += [f"  !!  {text}", f"      {remedy}"]
+
+
+def doctor(kernel: str) -> int:
+    """Print the report; 0 when nothing is wrong, else 1."""
+    report = _Report()
+    report.lines.append(f"Here, where JupyterLab would run: {sys.executable}")
+    _look_here(report)
+    _look_at_the_page(report)
+    report.lines.append(f"The kernel {kernel!r}:")
+    try:
+        said = _ask_kernel(kernel)
+    except (VibeError, OSError) as error:
+        report.bad(str(error), "Without a kernel nothing runs.")
+    else:
+        _look_at_the_kernel(report, said)
+    count = report.problems
+    report.lines.append("Nothing is wrong." if not count else f"{count} problem{'s' if count > 1 else ''} found.")
+    print("\n".join(report.lines))
+    return 1 if count else 0
+
+
+def _look_here(report: _Report) -> None:
+    report.good(f"{OURS} {__version__}")
+    for name in HERE:
+        try:
+            report.good(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            report.lines.append(f"  --  {name} is not installed here")
+
+
+def _look_at_the_page(report: _Report) -> None:
+    disabled = _disabled()
+    for name, loss in PAGE.items():
+        found = _labextension(name)
+        package = COMES_WITH.get(name, name)
+        if found is None:
+            report.bad(
+                f"The extension {name} is missing here: {loss}.",
+                f"{sys.executable} -m pip install {package}, and load the page anew.",
+            )
+        elif any(one == name or one.startswith(f"{name}:") for one in disabled):
+            report.bad(f"The extension {name} is disabled: {loss}.", f"jupyter labextension enable {name}")
+        elif name == OURS and _minor(found) != _minor(__version__):
+            report.bad(
+                f"The extension {name} is {found}, the package {__version__}.",
+                f"{sys.executable} -m pip install --force-reinstall {OURS}, and load the page anew.",
+            )
+        else:
+            report.good(f"extension {name} {found}")
+
+
+def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
+    python = said["python"]
+    report.lines.append(f"  ..  {python}")
+    ours = said[OURS]
+    if ours is None:
+        report.bad(f"{OURS} is not installed there.", f"{python} -m pip install {OURS}")
+        return
+    if _minor(ours) != _minor(__version__):
+        newer = max(ours, __version__, key=_minor)
+        old = python if _minor(ours) < _minor(__version__) else sys.executable
+        report.bad(f"{OURS} is {ours} there and {__version__} here.", f"{old} -m pip install '{OURS}=={newer}'")
+    else:
+        report.good(f"{OURS} {ours}")
+    if _minor(said["ipykernel"] or "0") < OLDEST_IPYKERNEL:
+        report.bad(f"ipykernel {said['ipykernel']} is too old.", f"{python} -m pip install -U ipykernel")
+    else:
+        report.good(f"ipykernel {said['ipykernel']}")
+    if said["anywidget"] is None:
+        report.bad("anywidget is not installed there: no live view.", f"{python} -m pip install anywidget")
+    else:
+        report.good(f"anywidget {said['anywidget']}")
+    if said["pump"] is not None:
+        report.bad(said["pump"], "Until then questions are asked as text.")
+    else:
+        report.good("clicks can be taken while a cell runs")
+
+
+def _ask_kernel(name: str) -> dict[str, Any]:
+    document = Document({"cells": []})
+    cell = document.append("code", PROBE)
+    kernel = KernelProcess(name, Path.cwd() / "doctor.ipynb")
+    try:
+        outcome = NotebookRun(document, kernel, path="", say=str).run_cell(cell, timeout=PROBE_WAIT)
+    finally:
+        kernel.close()
+    if outcome.status != "ok":
+        raise VibeError(f"The kernel could not be asked: {outcome.error} Is it a Python kernel?")
+    printed = "".join(output.get("text", "") for output in document.cell(cell)["outputs"])
+    return json.loads(printed.splitlines()[-1])
+
+
+def _labextension(name: str) -> str | None:
+    """Version of what JupyterLab would load; None when there is none."""
+    for folder in jupyter_path("labextensions"):
+        about = Path(folder, name, "package.json")
+        if about.is_file():
+            return str(json.loads(about.read_text(encoding="utf-8"))["version"])
+    return None
+
+
+def _disabled() -> set[str]:
+    """Extensions and plugins that a page_config.json switches off."""
+    names: dict[str, bool] = {}
+    # The first folder has the last word.
+    for folder in reversed(jupyter_config_path()):
+        config = Path(folder, "labconfig", "page_config.json")
+        if config.is_file():
+            said = json.loads(config.read_text(encoding="utf-8")).get("disabledExtensions", {})
+            names |= cast("dict[str, bool]", said if isinstance(said, dict) else dict.fromkeys(said, True))
+    return {name for name, off in names.items() if off}
+
+
+def _minor(version: str) -> tuple[int, int]:
+    first, _, rest = version.partition(".")
+    second = rest.partition(".")[0]
+    return int(first), int(second) if second.isdecimal() else 0

@@ -1,0 +1,147 @@
+"""`vibe-jupyter run`: every code cell in its order, then the file."""
+
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.headless import NotebookRun, Outcome
+from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.kernel import KernelProcess
+
+DONE: Final = 0
+CELL_FAILED: Final = 1
+AGENT_FAILED: Final = 3
+INTERRUPTED: Final = 130
+"""Exit codes; `vibe_jupyter.cli` has the one for wrong usage."""
+
+LABEL_WIDTH: Final = 60
+"""Characters of a cell's first line in the list of what ran."""
+LOAD: Final = "%load_ext vibe_jupyter"
+_LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
+_TOOLS = re.compile(r"\w+(,\w+)*|")
+_GOOD_ENDS = (None, "stop", "interrupted")
+"""How a run of the agent may end, as far as the exit code goes; None where no agent ran."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The command line, parsed."""
+
+    notebook: Path
+    prompt: str | None = None
+    """None runs the notebook as it is."""
+    allowed: str = ""
+    """Tools with commas between them."""
+    save_as: Path | None = None
+    """None writes the notebook back."""
+    timeout: float | None = None
+    """Seconds one cell may take; None for no limit."""
+    kernel: str | None = None
+    """None for the one the notebook names."""
+
+
+def run(options: RunOptions) -> int:
+    """Run it and save it; returns the exit code.
+
+    Raises:
+        ConfigError: something is wrong before anything ran.
+        NotebookError: the kernel does not start, or the result could not be saved.
+    """
+    if not _TOOLS.fullmatch(options.allowed):
+        raise ConfigError(f"--yes wants names of tools with commas between them, not {options.allowed!r}.")
+    file = NotebookFile(options.notebook)
+    target = options.save_as or options.notebook
+    file.check_writable(target)
+    document = Document(file.notebook)
+    if options.prompt is not None:
+        _add_prompt(document, options.prompt)
+    name = options.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
+    say = _Progress(len(_code_cells(document)))
+    try:
+        kernel = KernelProcess(name, file.path)
+        try:
+            notebook_run = NotebookRun(document, kernel, path=file.path.name, say=say.note, allowed=options.allowed)
+            code = _run_cells(document, notebook_run, say, options.timeout)
+        finally:
+            kernel.close()
+    except KeyboardInterrupt:
+        say.line("Interrupted.")
+        code = INTERRUPTED
+    finally:
+        if document.dirty:
+            file.save(target)
+    say.line(f"Saved as {target}.")
+    return code
+
+
+def _add_prompt(document: Document, prompt: str) -> None:
+    if not any(_LOADED.search(cell["source"]) for cell in _code_cells(document)):
+        document.append("code", LOAD)
+    document.append("code", f"%%vibe\n{prompt}")
+
+
+def _run_cells(document: Document, notebook_run: NotebookRun, say: "_Progress", timeout: float | None) -> int:
+    """The cells that were there at the start, as Run All does: the agent runs its own."""
+    code = DONE
+    for cell_id in [cell["id"] for cell in _code_cells(document)]:
+        cell = next((cell for cell in document.cells if cell["id"] == cell_id), None)
+        if cell is None or not cell["source"].strip():
+            continue
+        say.begin(cell["source"])
+        outcome = notebook_run.run_cell(cell_id, timeout=timeout)
+        say.end(outcome, cell)
+        if outcome.status != "ok" and "raises-exception" not in cell["metadata"].get("tags", []):
+            return CELL_FAILED
+        if not _agent_came_to_its_end(cell):
+            code = AGENT_FAILED
+    return code
+
+
+def _code_cells(document: Document) -> list[dict[str, Any]]:
+    return [cell for cell in document.cells if cell["cell_type"] == "code"]
+
+
+def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
+    """What a run of the agent leaves says how it ended; where it could not begin, there are only words on stderr."""
+    ends = [output.get("metadata", {}).get("vibe_jupyter", {}).get("reason") for output in cell["outputs"]]
+    if not cell["source"].lstrip().startswith("%%vibe") or any(ends):
+        return all(end in _GOOD_ENDS for end in ends)
+    return not any(output.get("name") == "stderr" and output["text"].startswith("vibe:") for output in cell["outputs"])
+
+
+class _Progress:
+    """One line for each cell, and what the agent said."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._number = 0
+        self._began = 0.0
+
+    def line(self, text: str) -> None:
+        print(text, flush=True)
+
+    def begin(self, source: str) -> None:
+        self._number += 1
+        self._began = time.monotonic()
+        first = " ".join(source.strip().splitlines()[:2]) if source.startswith("%%") else source.strip().splitlines()[0]
+        label = first if len(first) <= LABEL_WIDTH else f"{first[: LABEL_WIDTH - 1]}…"
+        self.line(f"[{self._number}/{self._total}] {label}")
+
+    def note(self, text: str) -> None:
+        self.line(f"      {text}")
+
+    def end(self, outcome: Outcome, cell: dict[str, Any]) -> None:
+        if cell["source"].startswith("%%vibe"):
+            for output in cell["outputs"]:
+                text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
+                self.line("\n".join(f"      {row}" for row in text.rstrip().splitlines()))
+        seconds = time.monotonic() - self._began
+        if outcome.status == "ok":
+            self.note(f"ok, {seconds:.1f} s")
+        else:
+            print(f"      {outcome.status}: {outcome.error} ({seconds:.1f} s)", file=sys.stderr, flush=True)
