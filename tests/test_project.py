@@ -16,10 +16,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vibe_jupyter"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-MAX_MODULE = 250  # lines
+# Caps on the tail, a little above what we aim for: 250 lines, 12 methods, 5 parameters.
+MAX_MODULE = 275  # lines
 MAX_FUNCTION = 60  # lines
-MAX_METHODS = 12  # per class
-MAX_PARAMETERS = 5  # besides self
+MAX_METHODS = 15  # per class
+MAX_PARAMETERS = 6  # besides self
 
 PYTHON = (".py", ".pyi", ".toml", ".md", ".typed")
 DATA = (".csv", ".json", ".jsonl", ".ipynb", ".png", ".svg")
@@ -35,7 +36,6 @@ USED_AS = {
     "markdown-it-py": r"^\s*(from|import) markdown_it\b",
     "nh3": r"^\s*(from|import) nh3\b",
     "pygments": r"^\s*(from|import) pygments\b",
-    "pathspec": r"^\s*(from|import) pathspec\b",
     "pytest": r"^\s*(from|import) pytest\b",
 }
 

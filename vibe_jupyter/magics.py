@@ -12,11 +12,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
-from vibe_jupyter.notebook.pump import Pump
 from vibe_jupyter.options import Options
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
+    from vibe_jupyter.notebook.pump import Pump
     from vibe_jupyter.reply import Reply
 
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
@@ -43,7 +43,7 @@ OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes")
 class VibeMagics(Magics):
     """Holds the one app of this kernel, from its first prompt on."""
 
-    def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
+    def __init__(self, shell: InteractiveShell, pump: "Pump | None") -> None:
         super().__init__(shell)
         self._ipython = shell
         self.pump = pump
@@ -141,15 +141,7 @@ def question_marks(lines: list[str]) -> list[str]:
 def load(shell: InteractiveShell) -> None:
     """Register the magics and install the pump; a second load leaves one of each."""
     unload(shell)
-    pump: Pump | None = None
-    if hasattr(shell, "kernel"):
-        try:
-            pump = Pump(shell)
-        except NotebookError as error:
-            print(f"vibe: {error}", file=sys.stderr)
-        else:
-            pump.install()
-    shell.register_magics(VibeMagics(shell, pump))
+    shell.register_magics(VibeMagics(shell, _installed_pump(shell)))
     shell.input_transformers_cleanup.append(question_marks)
 
 
@@ -200,3 +192,18 @@ def ask(
 def _registry(shell: InteractiveShell) -> dict[str, object]:
     """The magics objects of a shell by class name."""
     return cast("dict[str, object]", shell.magics_manager.registry)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _installed_pump(shell: InteractiveShell) -> "Pump | None":
+    """The pump of a kernel; None in a terminal, and where the kernel lacks what it needs."""
+    if not hasattr(shell, "kernel"):
+        return None
+    from vibe_jupyter.notebook.pump import Pump
+
+    try:
+        pump = Pump(shell)
+    except NotebookError as error:
+        print(f"vibe: {error}", file=sys.stderr)
+        return None
+    pump.install()
+    return pump

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 
-NAME = "tour"
 HELLO = (
     "This is the tour: a script on your machine, no AI. It shows how a run looks, and it goes by what the tools "
     "really give back."
@@ -116,8 +115,8 @@ def _last_code(request: ModelRequest) -> str:
 
 def _columns(result: str) -> list[tuple[str, str, int]]:
     """Name, type and number of different values of each column; 0 where the result names only some of them."""
-    table = result.partition("column | type | nulls | values\n")[2].partition("\nfirst ")[0]
-    rows = [line.split(" | ", 3) for line in table.splitlines()]
+    table = result.partition("\ncolumn | type | ")[2].partition("\nfirst ")[0]
+    rows = [line.split(" | ", 3) for line in table.splitlines()[1:]]
     return [
         (name, kind, 0 if "…" in values else values.count(", ") + 1)
         for name, kind, _, values in (row for row in rows if len(row) == 4)

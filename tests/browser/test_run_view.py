@@ -1,17 +1,16 @@
 """The page's half alone: what it is sent it shows, what the person does it says."""
 
 import json
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
 from tests.browser.sample import PARTS, TABLE, foot, step
 
 pytestmark = pytest.mark.browser
 
-CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
 
 KERNEL = f"""
 import json

@@ -32,7 +32,7 @@ FINISHED = RunFinished(reason="stop", turns=1, seconds=1.0, usage=Usage())
 ASKED = ApprovalRequested(
     approval_id="a1",
     call=ToolCall(id="c1", name="run_code", arguments='{"code": "1"}'),
-    headline=Headline(verb="Ran", doing="Running", asking="Run", target="code"),
+    headline=Headline(verb="Ran code", doing="Running code", asking="Run code", target=""),
     preview=Preview(kind="code", text="1", language="python", edits="code"),
     reason="runs code in this kernel",
     resources=(),

@@ -8,6 +8,7 @@ Another ipykernel is a folder put before the installed one on PYTHONPATH; anothe
 
 import argparse
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def ipykernel(version: str) -> Target:
 
 def find_python(version: str) -> str | None:
     """A real interpreter of this version, or None; a pyenv shim may stand for none."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", "/root/.pyenv")) / "versions"
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path(pwd.getpwuid(os.getuid()).pw_dir, ".pyenv")) / "versions"
     candidates = [*sorted(map(str, pyenv.glob(f"{version}.*/bin/python"))), shutil.which(f"python{version}")]
     for candidate in filter(None, candidates):
         answer = subprocess.run(

@@ -65,7 +65,7 @@ def test_the_card_reads_run_code_and_shows_the_whole_code() -> None:
     arguments = RunCodeArguments(code="1 + 1", reason="fit a line per species")
     assert tool.level == "ask"
     assert tool.headline(arguments) == Headline(
-        verb="Ran", doing="Running", asking="Run", target="code", note="fit a line per species"
+        verb="Ran code", doing="Running code", asking="Run code", target="", note="fit a line per species"
     )
     assert tool.preview(arguments) == Preview(kind="code", text="1 + 1", language="python", edits="code")
     assert tool.touches(arguments) == (Resource(kind="code", value="1 + 1", access="execute"),)

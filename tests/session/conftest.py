@@ -27,7 +27,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.journal import Journal
 
-HEADLINE = Headline(verb="Ran", doing="Running", asking="Run", target="code")
+HEADLINE = Headline(verb="Ran code", doing="Running code", asking="Run code", target="")
 
 
 def user(text: str) -> MessageAdded:

@@ -28,7 +28,7 @@ from vibe_jupyter.ui.parts import Patch, ViewPart
 from vibe_jupyter.ui.transcript import Transcript
 
 CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"
-RAN = Headline(verb="Ran", doing="Running", asking="Run", target="code", note="fit a line per species")
+RAN = Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note="fit a line per species")
 INSPECTED = Headline(verb="Inspected", doing="Inspecting", asking="Inspect", target="penguins")
 TABLE = Table(columns=("column", "type", "nulls"), rows=(("species", "str", "0"), ("bill_length_mm", "float64", "2")))
 

@@ -34,7 +34,7 @@ def root_of(events: list[Event]) -> Element:
 def test_the_kept_form_holds_the_answer_the_steps_the_code_and_its_output() -> None:
     root = root_of(whole_run())
     fold = root.find("details")[0]
-    assert fold.find("summary")[0].text == "2 steps: inspected 1, ran code 1"
+    assert fold.find("summary")[0].text == "2 steps: inspected 1, ran code"
     assert [pre.text for pre in fold.find("pre")] == [CODE, "slope 1.5"]
     assert [cell.text for cell in fold.find("th")] == ["column", "type", "nulls"]
     assert "I will look at the data first." in fold.text
@@ -84,7 +84,7 @@ def test_the_fold_counts_what_was_done_and_what_was_not() -> None:
     events += [asked("d"), resolved("d", allowed=False, message="no"), code_finished("d", "denied", summary="")]
     events += [code_started("x"), code_finished("x", "interrupted"), finished("interrupted")]
     summary = root_of(events).find("summary")[0].text
-    assert summary == "7 steps: ran code 4, inspected 1, 1 failed, 1 denied, 1 interrupted"
+    assert summary == "7 steps: ran code 4 times, inspected 1, 1 failed, 1 denied, 1 interrupted"
 
 
 def test_a_thought_is_kept_but_is_no_step() -> None:

@@ -3,14 +3,17 @@
 import os
 import socket
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
-from vibe_jupyter.testing import ScriptedModel
-from vibe_jupyter.tour import NAME as TOUR
-from vibe_jupyter.tour import guide
 
+if TYPE_CHECKING:
+    from vibe_jupyter.testing import ScriptedModel
+
+TOUR = "tour"
+"""Name of the scripted demonstration."""
 LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}
 """Usual ports of local model servers."""
 LOOPBACK_WAIT = 0.1
@@ -72,6 +75,9 @@ class Models:
 
     def _tour_model(self) -> Model:
         if self._tour is None:
+            from vibe_jupyter.testing import ScriptedModel
+            from vibe_jupyter.tour import guide
+
             self._tour = ScriptedModel(guide)
             self._tour.start()
         return Model(server=Server(name=TOUR, api_base=self._tour.url), name=TOUR, alias=TOUR)

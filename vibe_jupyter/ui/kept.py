@@ -96,17 +96,24 @@ class _Kept:
 
 
 def tally(steps: Sequence[Step]) -> str:
-    """``inspected 2, ran code 3, 1 denied``."""
+    """``listed variables, inspected 2, ran code 3 times, 1 denied``."""
     done = Counter(_doing(step) for step in steps if step.outcome in ("ok", "error", "running"))
     ends = Counter(step.outcome for step in steps)
-    words = [f"{verb} {count}" for verb, count in done.items()]
+    words = [_times(verb, count) for verb, count in done.items()]
     named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
     return ", ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
 
 
 def _doing(step: Step) -> str:
     verb = step.headline.verb
-    return f"{verb[:1].lower()}{verb[1:]}" + (" code" if step.headline.target == "code" else "")
+    return f"{verb[:1].lower()}{verb[1:]}"
+
+
+def _times(verb: str, count: int) -> str:
+    """A verb that names its object is counted in times, another in objects."""
+    if " " not in verb:
+        return f"{verb} {count}"
+    return verb if count == 1 else f"{verb} {count} times"
 
 
 def calls(entries: Sequence[Entry]) -> list[Step]:

@@ -38,10 +38,16 @@ class Outbox:
                 place = self._push({"id": patch["id"]})
                 self._pieces[place] = []
             self._pieces[place].append(patch["append"])
-        elif place is not None and _is_put(self._patches[place]) and _is_put(patch) and "before" not in patch:
+        elif place is not None and _is_put(patch) and "before" not in patch and self._replaceable(place):
+            self._pieces.pop(place, None)
+            self._patches[place].pop("append", None)
             self._patches[place].update(patch)
         else:
             self._push(patch.copy())
+
+    def _replaceable(self, place: int) -> bool:
+        """Whether nobody would see the waiting patch at this place, if a put of the same part came instead."""
+        return _is_put(self._patches[place]) or place in self._pieces
 
     def _push(self, patch: Patch) -> int:
         self._patches.append(patch)

@@ -47,7 +47,8 @@ class Pace:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._wanted:
-            await asyncio.sleep(max(0.0, self._free_at - loop.time()))
+            if (rest := self._free_at - loop.time()) > 0:
+                await asyncio.sleep(rest)
             self._wanted = False
             began = loop.time()
             try:

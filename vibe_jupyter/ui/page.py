@@ -20,8 +20,9 @@ from vibe_jupyter.ui import run_view
 from vibe_jupyter.ui.outbox import Outbox
 from vibe_jupyter.ui.parts import Patch, ViewPart
 
-PATCH_GAP = 0.05
-"""Seconds between two messages of patches."""
+PATCH_GAP = 0.1
+"""Seconds between two messages of patches: each costs 640 bytes of envelope, and a page that is a tenth of a second
+behind is not noticed."""
 PLACEHOLDER = "A run of the agent is shown here live."
 """What a front end shows that draws no widgets."""
 

@@ -53,7 +53,7 @@ class RunCode:
         self._sees_images = sees_images
 
     def headline(self, args: RunCodeArguments) -> Headline:
-        return Headline(verb="Ran", doing="Running", asking="Run", target="code", note=args.reason)
+        return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
 
     def preview(self, args: RunCodeArguments) -> Preview:
         return Preview(kind="code", text=args.code, language="python", edits="code")

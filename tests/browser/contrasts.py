@@ -1,3 +1,6 @@
+"""A look at the page: is every text dark or light enough to read?"""
+
+CONTRASTS = r"""
 // The smallest contrast of text and ground, by WCAG, at each kind of place inside an element.
 root => {
     const parse = text => {
@@ -24,3 +27,4 @@ root => {
     }
     return ratios;
 }
+"""
