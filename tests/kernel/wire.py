@@ -2,6 +2,8 @@
 
 import os
 import queue
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -139,7 +141,11 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
     argv = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    manager = KernelManager(connection_file=str(folder / "connection.json"))
+    # Sockets in the file system: free ports are found by chance, and two test processes may find the same.
+    sockets = Path(tempfile.mkdtemp(prefix="vibe-"))
+    manager = KernelManager(
+        connection_file=str(folder / "connection.json"), transport="ipc", ip=str(sockets / "kernel")
+    )
     manager._kernel_spec = KernelSpec(argv=argv, display_name=target.name, language="python")
     log = folder / "kernel.log"
     with log.open("wb") as out:
@@ -153,3 +159,4 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
             manager.cleanup_resources()
+            shutil.rmtree(sockets, ignore_errors=True)
