@@ -1,7 +1,6 @@
 """Real kernels, with a page in Python that answers the bridge."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 

@@ -1,18 +1,32 @@
-"""Lives in the kernel under test: an engine thread, the notebook's tools, and cells that serve. Stands in for the app."""
+"""Lives in the kernel under test: an engine, the notebook's tools, and cells that serve. Stands in for the app."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Coroutine
 from typing import Any
 
 from IPython import get_ipython
+from pydantic import ValidationError
 
 import vibe_jupyter
+from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.in_place import InPlace
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.notebook.tools.delete_cells import DeleteCellsTool
+from vibe_jupyter.notebook.tools.edit_cell import EditCell
+from vibe_jupyter.notebook.tools.insert_cell import InsertCellTool
+from vibe_jupyter.notebook.tools.move_cells import MoveCellsTool
+from vibe_jupyter.notebook.tools.read_cell import ReadCell
+from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook
+from vibe_jupyter.notebook.tools.read_output import ReadOutput
+from vibe_jupyter.notebook.tools.run_cell import RunCell
+from vibe_jupyter.protocol import ToolResult
+from vibe_jupyter.tools.base import Prechecked, ToolContext
 
 shell = get_ipython()
 pump = Pump(shell)
@@ -22,13 +36,8 @@ bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: 
 bridge.install()
 in_place = InPlace(shell, pump)
 pump.on_execute = in_place.take
-notebook = OpenNotebook(
-    shell,
-    bridge=bridge,
-    foreground=foreground,
-    in_place=in_place,
-    namespace=shell.user_ns,
-    version=vibe_jupyter.__version__,
+access = CellAccess(
+    OpenNotebook(shell, bridge=bridge, foreground=foreground, in_place=in_place, version=vibe_jupyter.__version__)
 )
 engine = asyncio.new_event_loop()
 threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
@@ -36,13 +45,13 @@ threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
 
 def serve(work: Coroutine[Any, Any, Any]) -> Any:
     """Serve as a `%%vibe` cell does; what the work gave, or ``interrupted``."""
-    notebook.begin()
+    access.begin()
     future = asyncio.run_coroutine_threadsafe(work, engine)
     try:
         if foreground.serve(future, interrupt=future.cancel):
             return "interrupted"
     finally:
-        notebook.end()
+        access.end()
     return future.result(0)
 
 
@@ -50,9 +59,57 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
     """Run cells one after the other; one line each."""
     lines = []
     for reference in references:
-        cell = await notebook.find(reference, reads=True)
-        done = await (await notebook.now()).run(cell, seconds=seconds, on_output=lambda text: None)
+        cell = await access.find(reference, reads=True)
+        done = await access.run(cell, seconds=seconds, on_output=lambda text: None)
         result = done.result
         place = "in place" if done.in_place else "here"
         lines.append(f"{result.status} [{result.execution_count}] {place}, created {', '.join(result.names_created)}")
     return "\n".join(lines)
+
+
+TOOLS: dict[str, Any] = {
+    tool.name: tool
+    for tool in (
+        ReadNotebook(access),
+        ReadCell(access),
+        ReadOutput(access, sees_images=True),
+        EditCell(access),
+        InsertCellTool(access),
+        DeleteCellsTool(access),
+        MoveCellsTool(access),
+        RunCell(access),
+    )
+}
+context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=lambda: foreground.interrupted)
+
+
+async def call(name: str, *, asked: bool = True, **arguments: Any) -> ToolResult:
+    """One call, as a person allows it; what the model would read."""
+    tool = TOOLS[name]
+    try:
+        args = tool.arguments.model_validate(arguments)
+        if asked and isinstance(tool, Prechecked):
+            await tool.precheck(args)
+        seen[:] = [tool.headline(args), tool.preview(args), tool.touches(args)]
+        return await tool.run(args, context)
+    except (ToolError, ValidationError) as error:
+        return ToolResult.error(str(error))
+
+
+seen: list[Any] = []
+"""Headline, preview and resources of the last call."""
+
+
+def serve_calls(*calls: tuple[str, dict[str, Any]]) -> None:
+    """One run of these calls; prints what the model reads, as JSON."""
+    print(json.dumps(serve(_all(calls))))
+
+
+async def _all(calls: tuple[tuple[str, dict[str, Any]], ...]) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
+    for name, arguments in calls:
+        result = await call(name, **arguments)
+        shown = [part.model_dump(mode="json") for part in seen[:2]] if seen else [None, None]
+        results.append({**result.model_dump(mode="json"), "headline": shown[0], "preview": shown[1]})
+        seen.clear()
+    return results

@@ -26,7 +26,13 @@ class PageCell:
     """Id of the request that runs it, or ran it last."""
     running: bool = False
     edited: bool = False
-    status: str = ""
+    reply: Message | None = None
+    idle: bool = False
+
+    @property
+    def status(self) -> str:
+        """How it ended; empty until its reply and all its outputs are there."""
+        return self.reply["status"] if self.reply is not None and self.idle else ""
 
     @property
     def text(self) -> str:
@@ -85,7 +91,8 @@ class Page:
             "stop_on_error": True,
         }
         message = self.wire.client.session.msg("execute_request", content, metadata={"cellId": cell.id})
-        cell.request, cell.running, cell.edited, cell.status = message["header"]["msg_id"], True, False, ""
+        cell.request, cell.running, cell.edited = message["header"]["msg_id"], True, False
+        cell.reply, cell.idle = None, False
         cell.outputs = []
         self.wire.client.shell_channel.send(message)
         return cell.request
@@ -94,7 +101,7 @@ class Page:
         """A new cell at the end, run to its end."""
         cell = self.add(source)
         self.press(cell)
-        self.until(lambda: not cell.running, f"the end of {source!r}")
+        self.until(lambda: bool(cell.status), f"the end of {source!r}")
         return cell
 
     def type_into(self, cell: PageCell, source: str) -> None:
@@ -129,8 +136,8 @@ class Page:
     def _on_reply(self, message: Message) -> None:
         for cell in self.cells:
             if cell.request == message["parent_header"]["msg_id"]:
-                cell.running, cell.status = False, message["content"]["status"]
-                cell.count = message["content"].get("execution_count", cell.count)
+                cell.reply = message["content"]
+                cell.running, cell.count = False, message["content"].get("execution_count", cell.count)
 
     def _on_prompt(self, message: Message) -> None:
         self.prompts.append(message)
@@ -146,8 +153,12 @@ class Page:
 
     def _show(self, cell: PageCell, kind: str, content: Message) -> None:
         match kind:
+            case "status":
+                cell.idle = content["execution_state"] == "idle"
             case "execute_input":
                 cell.count = content["execution_count"]
+            case "stream" if cell.outputs and cell.outputs[-1].get("name") == content["name"]:
+                cell.outputs[-1]["text"] += content["text"]
             case "stream":
                 cell.outputs.append({"output_type": "stream", **content})
             case "display_data" | "execute_result" | "error":

@@ -29,6 +29,8 @@ from vibe_jupyter.protocol import ExecutionResult
 
 REQUEST_COMES_WITHIN: Final = 5.0
 """Seconds in which the page sends the request it announced."""
+PRESSED_WITHIN: Final = 0.3
+"""Seconds in which a request comes that the page had sent already when it was asked."""
 _LOOK: Final = 0.020
 """Seconds between two looks; a shell message ends the wait at once."""
 
@@ -90,9 +92,9 @@ class InPlace:
             self.drop(expected)
         self._outer.end()
 
-    def run(self, expected: Expected, *, timeout: float | None) -> ExecutionResult | None:
+    def run(self, expected: Expected, *, timeout: float | None, announced: bool = True) -> ExecutionResult | None:
         """Wait for the request and execute it; None if it does not come."""
-        frames = self._wait_for(expected)
+        frames = self._wait_for(expected, REQUEST_COMES_WITHIN if announced else PRESSED_WITHIN)
         if frames is None:
             expected.too_late = True
             return None
@@ -142,14 +144,14 @@ class InPlace:
                 proceed()
         return result
 
-    def _wait_for(self, expected: Expected) -> Frames | None:
+    def _wait_for(self, expected: Expected, seconds: float) -> Frames | None:
         pressed = False
 
         def on_sigint(_proceed: object) -> None:
             nonlocal pressed
             pressed = True  # an exception inside the pump could lose a message
 
-        end = time.monotonic() + REQUEST_COMES_WITHIN
+        end = time.monotonic() + seconds
         with sigint_goes_to(on_sigint) as proceed:
             while expected.frames is None and not pressed and time.monotonic() < end:
                 self._pump.wait(_LOOK)

@@ -1,7 +1,7 @@
 """The notebook as its page has it, over the bridge."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -110,22 +110,32 @@ class LiveNotebook:
     async def run(self, cell: Cell, *, seconds: float | None, on_output: Callable[[str], None]) -> CellRun:
         expected = self._in_place.expect(cell.id, cell.source)
         try:
-            await self._ask("run", cell=cell.id, code_hash=cell.hash)
-            result = await self._foreground.call(lambda: self._in_place.run(expected, timeout=seconds))
-        except BridgeError as error:
-            await self._drop(expected)
-            if error.code == "not_finished":
-                raise NotebookError(f"The cell did not start: {error} {_IN_THE_WAY}") from error
+            refused = await self._announce(cell)
+            result = await self._foreground.call(
+                lambda: self._in_place.run(expected, timeout=seconds, announced=refused is None)
+            )
+        except BridgeError:
+            await self._foreground.call(lambda: self._in_place.drop(expected))
             raise
         if result is not None:
             return CellRun(result, in_place=True)
+        if refused is not None:
+            await self._foreground.call(lambda: self._in_place.drop(expected))
+            raise NotebookError(f"The cell did not start: {refused} {_IN_THE_WAY}") from refused
         here = await self._foreground.call(
             lambda: self._in_place.run_here(cell.source, timeout=seconds, on_output=on_output)
         )
         return CellRun(here, in_place=False)
 
-    async def _drop(self, expected: Any) -> None:
-        await self._foreground.call(lambda: self._in_place.drop(expected))
+    async def _announce(self, cell: Cell) -> BridgeError | None:
+        """Have the page send the request; the refusal, if the cell is queued or running already."""
+        try:
+            await self._ask("run", cell=cell.id, code_hash=cell.hash)
+        except BridgeError as error:
+            if error.code != "not_finished":
+                raise
+            return error
+        return None
 
     async def _read(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
         """Ask; and once more where a reload of the page lost the question."""

@@ -1,0 +1,57 @@
+"""Cells in words: for the person by their number, for the model by their id."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from vibe_jupyter.notebook.loaded_addresses import loaded_addresses
+from vibe_jupyter.notebook.remembered import short_ids
+from vibe_jupyter.protocol import Cell, CellKind, Preview, Resource
+
+CONTEXT_LINES = 3
+"""Unchanged lines shown around a change."""
+
+
+def number(cell: Cell | None) -> str:
+    """As the person sees the cell: ``[6]`` if it ran, else its place."""
+    if cell is None:
+        return ""
+    return f"[{cell.execution_count}]" if cell.execution_count is not None else f"#{cell.number}"
+
+
+def named(verb: str, cells: Sequence[Cell | None]) -> tuple[str, str]:
+    """Verb and target of a headline: ``Ran cell`` and ``[6]``, or ``Ran 3 cells`` and nothing."""
+    if len(cells) == 1:
+        return f"{verb} cell" if cells[0] is not None else f"{verb} a cell", number(cells[0])
+    return f"{verb} {len(cells)} cells", ""
+
+
+def title(cell: Cell, short: str) -> str:
+    """The line above a cell's source, for the model."""
+    facts = [f"#{cell.number}", short, cell.kind]
+    if cell.kind == "code":
+        if cell.execution_count is not None:
+            facts.append(f"[{cell.execution_count}]")
+        facts.append(cell.state)
+    return " ".join(facts)
+
+
+def titles(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> dict[str, str]:
+    """Cell id to title, ids as short as they may be."""
+    short = short_ids(all_cells)
+    return {cell.id: title(cell, short.get(cell.id, cell.id)) for cell in cells}
+
+
+def diff(old: str, new: str) -> Preview:
+    """One change with its surroundings."""
+    lines = list(difflib.unified_diff(old.split("\n"), new.split("\n"), n=CONTEXT_LINES, lineterm=""))[2:]
+    return Preview(kind="diff", text="\n".join(lines))
+
+
+def written(value: str, kind: CellKind, source: str, *, run: bool) -> tuple[Resource, ...]:
+    """What writing this source into a cell touches; `value` names the cell."""
+    touched = [Resource(kind="cell", value=value, access="write")]
+    if kind == "markdown":
+        touched += [Resource(kind="url", value=address, access="read") for address in loaded_addresses(source)]
+    if run:
+        touched.append(Resource(kind="cell", value=value, access="execute"))
+    return tuple(touched)

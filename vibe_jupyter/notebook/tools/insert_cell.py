@@ -1,0 +1,116 @@
+"""The tool `insert_cell`: put in a new cell, and run it if wanted."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.file import PROMPT
+from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
+from vibe_jupyter.notebook.tools.cell_words import number, written
+from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+
+TOP: Final = "top"
+END: Final = "end"
+
+
+class InsertCellArgs(BaseModel):
+    """Where, and what."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str
+    after: str = Field(default=PROMPT, min_length=1, description="A cell's id, top, end, or prompt.")
+    cell_type: Literal["code", "markdown"] = "code"
+    run: bool = False
+
+
+class InsertCellTool:
+    """Adds a cell in sight of the person."""
+
+    name = "insert_cell"
+    description = "Put a new cell below one, by default below the prompt; run=true runs it then."
+    level: Level = "ask"
+    arguments = InsertCellArgs
+
+    def __init__(self, access: CellAccess, *, sees_images: bool = False) -> None:
+        self._access = access
+        self._sees_images = sees_images
+
+    def headline(self, args: InsertCellArgs) -> Headline:
+        places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}
+        place = places.get(args.after, "a new cell below")
+        target = "" if args.after in places else number(self._access.known(args.after))
+        return Headline(
+            verb=f"Inserted {place}",
+            doing=f"Inserting {place}",
+            asking=f"Insert {place}",
+            target=target,
+            note="and run it" if _runs(args) else "",
+        )
+
+    def preview(self, args: InsertCellArgs) -> Preview:
+        language = "python" if args.cell_type == "code" else "markdown"
+        return Preview(kind="code", text=args.source, language=language, edits="source")
+
+    def touches(self, args: InsertCellArgs) -> Sequence[Resource]:
+        return written("new", args.cell_type, args.source, run=_runs(args))
+
+    async def precheck(self, args: InsertCellArgs) -> None:
+        """Before the person is asked: the place is there."""
+        await self._access.listing()
+        if args.after not in (PROMPT, TOP, END):
+            await self._access.find(args.after)
+
+    async def run(self, args: InsertCellArgs, context: ToolContext) -> ToolResult:
+        below = await self._place(args.after)
+        edit = InsertCell(id=secrets.token_hex(4), after=below, kind=args.cell_type, source=args.source)
+        done = await self._access.edit(edit)
+        if done.outcome != "done":
+            return _left_to_the_person(args, queued=done.outcome == "queued")
+        if args.after == PROMPT:
+            self._access.put_below(edit.id)
+        cell = self._access.remembered.get(edit.id)
+        assert cell is not None
+        status = f"inserted #{cell.number} {cell.id}"
+        if not _runs(args):
+            return ToolResult.text(status, summary=_size(cell), display={"text/x-python": args.source})
+        return result_of(await run_cells(self._access, [cell], context), 1, first=status, sees_images=self._sees_images)
+
+    async def _place(self, after: str) -> str | None:
+        """The cell above the new one; None for the top."""
+        if after == TOP:
+            return None
+        if after == PROMPT:
+            return await self._access.below_prompt() or PROMPT
+        if after == END:
+            cells = (await self._access.listing()).cells
+            return cells[-1].id if cells else None
+        return (await self._access.find(after)).id
+
+
+def _runs(args: InsertCellArgs) -> bool:
+    return args.run and args.cell_type == "code"
+
+
+def _left_to_the_person(args: InsertCellArgs, *, queued: bool) -> ToolResult:
+    if queued:
+        text = "queued: the cell appears below the prompt when this cell has ended. It was not run."
+    else:
+        text = (
+            "Not inserted: no page with the vibe-jupyter extension answers. The code is shown to the person, to copy."
+        )
+    advice = " Use run_code to see what it does." if _runs(args) else ""
+    return ToolResult.text(
+        text + advice,
+        summary="appears when this cell ends" if queued else "to copy: the notebook extension does not answer",
+        display={"text/x-python": args.source},
+    )
+
+
+def _size(cell: Cell) -> str:
+    lines = cell.source.count("\n") + 1
+    return f"{lines} line{'s' * (lines != 1)}"

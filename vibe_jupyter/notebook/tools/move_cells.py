@@ -1,0 +1,86 @@
+"""The tool `move_cells`: put cells elsewhere in the notebook."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.tools.cell_words import named, number
+from vibe_jupyter.notebook.tools.insert_cell import END, TOP
+from vibe_jupyter.protocol import Cell, Headline, Level, MoveCells, Preview, Resource, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+
+_FIRST_LINE = 80
+"""Characters of a cell's first line shown on the card."""
+
+
+class MoveCellsArgs(BaseModel):
+    """Which cells, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ids: list[str] = Field(min_length=1)
+    after: str = Field(min_length=1, description="A cell's id, top, or end.")
+
+
+class MoveCellsTool:
+    """Moves cells, in the given order, with their outputs and ids."""
+
+    name = "move_cells"
+    description = "Move cells below another one, in this order."
+    level: Level = "ask"
+    arguments = MoveCellsArgs
+
+    def __init__(self, access: CellAccess) -> None:
+        self._access = access
+
+    def headline(self, args: MoveCellsArgs) -> Headline:
+        cells = [self._access.known(one) for one in args.ids]
+        verb, target = named("Moved", cells)
+        return Headline(
+            verb=verb,
+            doing=named("Moving", cells)[0],
+            asking=named("Move", cells)[0],
+            target=target,
+            note=self._where(args.after),
+        )
+
+    def preview(self, args: MoveCellsArgs) -> Preview:
+        cells = [self._access.known(one) for one in args.ids]
+        lines = [f"{number(cell)}  {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]}" for cell in cells if cell]
+        return Preview(kind="text", text="\n".join((f"Move {self._where(args.after)}:", *lines)))
+
+    def touches(self, args: MoveCellsArgs) -> Sequence[Resource]:
+        return tuple(Resource(kind="cell", value=one, access="write") for one in args.ids)
+
+    async def precheck(self, args: MoveCellsArgs) -> None:
+        """Before the person is asked: the cells and the place are there."""
+        await self._access.listing()
+        await self._cells_and_place(args)
+
+    async def run(self, args: MoveCellsArgs, context: ToolContext) -> ToolResult:
+        cells, after = await self._cells_and_place(args)
+        done = await self._access.edit(MoveCells(cells=tuple(cell.id for cell in cells), after=after))
+        if done.outcome != "done":
+            return ToolResult.text("queued: the cells did not move yet; read the notebook before you go on.")
+        moved = ", ".join(cell.id for cell in cells)
+        return ToolResult.text(f"moved {moved} {f'behind {after}' if after else 'to the top'}", summary="undo with Z")
+
+    async def _cells_and_place(self, args: MoveCellsArgs) -> tuple[list[Cell], str | None]:
+        cells = list({cell.id: cell for cell in [await self._access.find(one) for one in args.ids]}.values())
+        moved = {cell.id for cell in cells}
+        if args.after == TOP:
+            return cells, None
+        if args.after == END:
+            others = [cell.id for cell in (await self._access.listing(fresh=False)).cells if cell.id not in moved]
+            return cells, others[-1] if others else None
+        after = (await self._access.find(args.after)).id
+        if after in moved:
+            raise ToolError(f"Nothing was done: {args.after} is itself one of the cells to move.")
+        return cells, after
+
+    def _where(self, after: str) -> str:
+        if after in (TOP, END):
+            return "to the top" if after == TOP else "to the end"
+        return f"below {number(self._access.known(after)) or 'another cell'}"
