@@ -9,21 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import sync_playwright
-
+from tests.browser.chromium import chromium
 from tests.browser.lab import Lab
 from tests.browser.server import LabServer, lab_server
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 WIDTH, HEIGHT = 1040, 960  # pixels of the page
 SCALE = 2
 """Pixels of the picture for one of the page."""
@@ -35,15 +26,12 @@ RUN_CELL = 5
 def main() -> int:
     """Take every picture in both themes."""
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home, lab_server(Path(home)) as server, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as home, lab_server(Path(home)) as server, chromium() as browser:
         shutil.copytree(ROOT / "notebooks" / "data", server.folder / "data")
-        chromium = shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE)
         lab = Lab(context.new_page(), server)
         for theme in ("light", "dark"):
             _take(lab, server, theme)
-        browser.close()
     return 0
 
 

@@ -1,34 +1,23 @@
 """One server, one browser and one page for all tests here, a notebook and a kernel for each."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from tests.browser.chromium import chromium
 from tests.browser.lab import WAIT, Lab
 from tests.browser.server import LabServer, lab_server
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 VIEWPORT = ViewportSize(width=1280, height=1000)
 
 
 @pytest.fixture(scope="session")
 def browser(own_home: object) -> Iterator[Browser]:
     """Chromium on PATH, else the one Playwright brought."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     expect.set_options(timeout=WAIT)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,14 @@
 """Hostile texts in a real browser, as trusted output: nothing runs, nothing is fetched, what matters is readable."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request
 
+from tests.browser.chromium import chromium
 from tests.ui.corpus import cases, shown
 from tests.ui.runs import kept, whole_run
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 ORIGIN = "http://notebook.test/lab/tree/"
 """Where the page says it is; no such server exists, every request is answered by the test."""
 
@@ -33,11 +25,8 @@ INSERT = """html => {
 
 @pytest.fixture(scope="module")
 def browser(own_home: object) -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture
