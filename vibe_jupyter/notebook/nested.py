@@ -36,7 +36,7 @@ def run_nested(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         KeyboardInterrupt: the person or a deadline interrupted it; it was cancelled and has ended, or was left
-            behind after `DRAIN`.
+            behind after `DRAIN`. A coroutine that deals with its cancellation, as IPython's does, gives its result.
         NotebookError: the loop can be turned neither by us nor by nest-asyncio.
     """
     try:
@@ -77,9 +77,9 @@ class _Drive(Generic[T]):
                 raise
             finally:
                 self._note_end()
-        if self._interrupted:
+        if self._interrupted and (self._task.cancelled() or not self._task.done()):
             raise KeyboardInterrupt
-        return self._task.result()
+        return self._task.result()  # of one that dealt with its interrupt, too
 
     @contextmanager
     def _inside_the_outer_task(self) -> Generator[None]:
