@@ -30,6 +30,7 @@ With None the steps are only counted.
 """
 
 _QUIET = "color:#767676"
+_FOLD = "margin:0 0 8px"
 _BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
 _FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;color:#767676;font-size:90%"
 _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
@@ -71,7 +72,8 @@ class _Kept:
         if len(steps) > 1:
             words = joined(element("b", inert(plural(len(steps), "step"))), inert(f": {tally(steps)}"))
             inside = element("div", *shown, style=_BOX)
-            shown = [element("details", element("summary", words), inside) if shown else element("div", words)]
+            fold = element("details", element("summary", words), inside, style=_FOLD)
+            shown = [fold if shown else element("div", words, style=_FOLD)]
         return element("div", *shown, *(self._entry(entry) for entry in after), _foot(foot))
 
     def _entry(self, entry: Entry) -> Markup:
