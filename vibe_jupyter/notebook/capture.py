@@ -80,8 +80,8 @@ def terminal_capture(shell: Shell, outputs: Outputs, on_output: OnOutput) -> Gen
         outputs.rich(_error(kind.__name__, exception_message(value), lines))
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(attribute(hook, "write_output_prompt", _nothing))
-        stack.enter_context(attribute(hook, "finish_displayhook", _nothing))
+        stack.enter_context(attribute(hook, "write_output_prompt", lambda: None))
+        stack.enter_context(attribute(hook, "finish_displayhook", lambda: None))
         stack.enter_context(attribute(hook, "write_format_data", result))
         stack.enter_context(attribute(publisher, "publish", publish))
         stack.enter_context(attribute(publisher, "clear_output", lambda wait=False: outputs.clear(wait=wait)))
@@ -247,7 +247,3 @@ def _settle() -> None:
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-
-
-def _nothing() -> None:
-    pass
