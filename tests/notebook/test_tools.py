@@ -72,7 +72,7 @@ def test_read_notebook_lists_some_by_words_by_place_and_page_by_page(open_page: 
         ("read_notebook", {"around": "#50", "limit": 4}),
     )
     assert text(first).split("\n")[0] == "work/test.ipynb: 101 cells; shown 61-70; go on with offset=70"
-    assert text(found).split("\n")[0] == "work/test.ipynb: 101 cells; 1 match"
+    assert text(found).split("\n")[0] == "work/test.ipynb: 101 cells; 2 match"  # the prompt is one of them
     assert "value_42" in text(found)
     assert [f"value_{n} =" in text(near) for n in (46, 47, 50, 51)] == [False, True, True, False]
 

@@ -16,29 +16,26 @@ from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.app.ending import Ending
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.models import Models
+from vibe_jupyter.app.tools import NotebookSide, all_tools
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.notebook.context import Context
 from vibe_jupyter.notebook.execution import CodeRunner
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.pump import Pump, QueuedCell
-from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable
-from vibe_jupyter.notebook.tools.list_variables import ListVariables
-from vibe_jupyter.notebook.tools.run_code import RunCode
 from vibe_jupyter.options import STOP_CELL, Options
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.protocol import AssistantMessage, Event, Interrupt, MessageAdded, RunFinished
+from vibe_jupyter.protocol import Interrupt
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.grep import Grep
-from vibe_jupyter.tools.builtin.read_file import ReadFile
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.choose import choose
 from vibe_jupyter.ui.front_end import FrontEnd
+from vibe_jupyter.ui.handover import HandOver
 
 AGENTS = ("default",)
 """Profiles that exist."""
@@ -59,14 +56,15 @@ class App:
         self._workspace = Workspace(Path.cwd())
         self._permissions = Permissions(self._workspace)
         self._context = Context(self._host.namespace)
-        self._tools = StaticToolset(
-            [
-                ListVariables(self._host.namespace, self._foreground.call),
-                InspectVariable(self._host.namespace, self._foreground.call),
-                RunCode(self._foreground, CodeRunner(shell, pump)),
-                ReadFile(self._workspace),
-                Grep(self._workspace),
-            ]
+        self._view: str | None = None
+        """The run view that is open; None between runs, and where no page shows one."""
+        self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
+        self._tools = all_tools(
+            CodeRunner(shell, pump),
+            host=self._host,
+            foreground=self._foreground,
+            workspace=self._workspace,
+            notebook=self._notebook,
         )
         self._instructions = instructions()
         self._session = ""
@@ -75,7 +73,7 @@ class App:
         self._run: Run | None = None
         self._cell_said_stop = False
         if pump is not None:
-            pump.on_execute = self._notice_stop
+            pump.on_execute = self._on_queued
 
     def prompt(self, text: str, options: Options) -> Reply:
         """Take one prompt to its end and leave its transcript in the output.
@@ -93,6 +91,9 @@ class App:
         run = start(agent, conversation, text, terms=terms, context=self._context.changes())
         front_end = choose(self._host)
         front_end.open(run.send)
+        self._view = front_end.view_id if isinstance(front_end, HandOver) else None
+        if self._notebook is not None:
+            self._notebook.cells.begin()
         ending = Ending()
         self._run = run
         self._cell_said_stop = False
@@ -100,7 +101,9 @@ class App:
         try:
             self._foreground.serve(future, interrupt=lambda: run.send(Interrupt()))
         finally:
-            self._run = None
+            self._run, self._view = None, None
+            if self._notebook is not None:
+                self._notebook.cells.end()
             front_end.close()
             self._context.remember()
         if not future.done():
@@ -138,6 +141,8 @@ class App:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
         self._forget_conversation()
         self._permissions.forget()
+        if self._notebook is not None:
+            self._notebook.cells.remembered.forget()
         self._context = Context(self._host.namespace)
         return "New conversation. Your variables are as they were; nothing is allowed beforehand any more."
 
@@ -151,6 +156,8 @@ class App:
         if self._run is not None:
             self._run.send(Interrupt())
         self._forget_conversation()
+        if self._notebook is not None:
+            self._notebook.close()
         self._engine.close()
         self.models.close()
 
@@ -197,38 +204,17 @@ class App:
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
             self._client = None
 
-    def _notice_stop(self, cell: QueuedCell) -> bool:
-        """See a queued cell that asks for the end of the run; it still runs in its turn."""
+    def _on_queued(self, cell: QueuedCell) -> bool:
+        """Take what the agent runs in its place. A queued cell that asks for the end of the run is heard at once."""
         if self._run is not None and STOP_CELL.fullmatch(cell.code):
             self._cell_said_stop = True
             self._run.send(Interrupt())
-        return False
+        return self._notebook is not None and self._notebook.take(cell)
 
-
-class Ending:
-    """What a reply needs of the events of a run."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._finished: RunFinished | None = None
-
-    def take(self, event: Event) -> None:
-        """Look at one event."""
-        match event:
-            case MessageAdded(message=AssistantMessage() as message):
-                self._text = message.text
-            case RunFinished():
-                self._finished = event
-            case _:
-                pass
-
-    def reply(self) -> Reply:
-        """The run, in short. Only after its last event."""
-        assert self._finished is not None
-        end = self._finished
-        return Reply(
-            text=self._text, reason=end.reason, usage=end.usage, turns=end.turns, seconds=end.seconds, cost=end.cost
-        )
+    def _page_loaded(self) -> None:
+        """On the control thread: what a page showed is gone when it was loaded anew."""
+        if self._notebook is not None and self._view is not None:
+            self._engine.submit(self._notebook.show(self._view))
 
 
 async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:

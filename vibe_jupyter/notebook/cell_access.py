@@ -76,7 +76,7 @@ class CellAccess:
         cell = await self.find(reference)
         if cell.id == self._notebook.prompt_cell:
             raise ToolError(
-                "Nothing was done: that is the prompt's own cell, which is running now. It is the person's."
+                "Nothing was done: that is the prompt's own cell, which is running now."
             )
         self.remembered.must_be_current(cell, written=written)
         return cell

@@ -45,6 +45,11 @@ class HandOver:
         """What a fall-back would have to be told."""
         self._fallback: FrontEnd | None = None
 
+    @property
+    def view_id(self) -> str | None:
+        """By which a page that was loaded anew can draw the live view again; None where there is none."""
+        return self._live.view_id if self._fallback is None else None
+
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""
         self._send = send

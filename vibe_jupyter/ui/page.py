@@ -61,6 +61,11 @@ class Page:
         self._sent_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def view_id(self) -> str | None:
+        """By which a page that was loaded anew can draw the view again; None before it is open."""
+        return self._view.model_id if self._view is not None else None
+
     def open(self) -> None:
         """Put an empty view into the output. Main thread."""
         self._view = run_view.make()

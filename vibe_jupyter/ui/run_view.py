@@ -21,6 +21,7 @@ class RunView(Protocol):
     """What we use of an anywidget."""
 
     layout: "RunView"
+    model_id: str
 
     def send(self, content: object) -> None: ...
     def on_msg(self, callback: Receive, remove: bool = False) -> None: ...

@@ -34,6 +34,11 @@ class WidgetFrontEnd:
         self._waiting: set[str] = set()
         """Approvals without an answer."""
 
+    @property
+    def view_id(self) -> str | None:
+        """By which a page that was loaded anew can draw the view again; None before it is open."""
+        return self._page.view_id
+
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""
         self._send = send

@@ -32,11 +32,9 @@ class InspectVariableArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(description="A variable's name; no expression.")
-    columns: list[str] | None = Field(default=None, description="Only these columns of a frame. Default: the first 40.")
-    rows: int = Field(default=HEAD_ROWS, ge=0, le=50, description="First rows of a frame to show.")
-    stats: bool = Field(
-        default=True, description="Count nulls and give ranges per column, from at most 1,000 spread rows."
-    )
+    columns: list[str] | None = Field(default=None, description="Default: the first 40.")
+    rows: int = Field(default=HEAD_ROWS, ge=0, le=50, description="First rows to show.")
+    stats: bool = Field(default=True, description="Nulls and ranges, from at most 1,000 spread rows.")
 
 
 class InspectVariable:
@@ -44,9 +42,8 @@ class InspectVariable:
 
     name = "inspect_variable"
     description = (
-        "Describe one variable without running its code. Frames: shape, and per column type, nulls and range or "
-        "values (of at most 1,000 spread rows), then the first rows. Arrays: shape, type, range. Lazy frames are never "
-        "computed. Anything else: its type and the names it defines."
+        "Describe one variable without running its code. Frames: shape, per column type, nulls and range or values, "
+        "first rows. Arrays: shape, type, range. Lazy frames are not computed."
     )
     level: Level = "always"
     arguments = InspectVariableArgs

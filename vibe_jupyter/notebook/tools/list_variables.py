@@ -24,11 +24,9 @@ class ListVariablesArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    pattern: str | None = Field(default=None, description="Glob on the name, such as 'df*'. Default: all names.")
-    types: list[str] | None = Field(
-        default=None, description="Only values whose type holds one of these words, such as 'DataFrame' or 'int'."
-    )
-    limit: int = Field(default=50, ge=1, le=500, description="Most variables to list.")
+    pattern: str | None = Field(default=None, description="Glob on the name, such as 'df*'.")
+    types: list[str] | None = Field(default=None, description="Only types that hold one of these words.")
+    limit: int = Field(default=50, ge=1, le=500)
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,8 @@ class ListVariables:
 
     name = "list_variables"
     description = (
-        "List the variables in the kernel with type and shape, one line each. Cheap at any size of data: nothing is "
-        "computed. Use it first, then inspect_variable for columns, nulls and samples of one."
+        "List the kernel's variables with type and shape, one line each; computes nothing. inspect_variable then tells "
+        "columns, nulls and samples of one."
     )
     level: Level = "always"
     arguments = ListVariablesArgs

@@ -29,10 +29,10 @@ _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
 class RunCodeArguments(BaseModel):
     """What the model says to run."""
 
-    code: str = Field(min_length=1, description="Python as in a cell: magics, !commands and top-level await work.")
-    keep: bool = Field(default=False, description="Keep the names bound at the top level for later.")
-    timeout: float = Field(default=30, gt=0, le=3600, description="Seconds after which it is interrupted.")
-    reason: str = Field(default="", description="Why, in a few words; the person reads them before allowing.")
+    code: str = Field(min_length=1, description="As in a cell: magics, !commands, top-level await.")
+    keep: bool = False
+    timeout: float = Field(default=30, gt=0, le=3600, description="Seconds.")
+    reason: str = Field(default="", description="Why; the person reads it before allowing.")
 
 
 class RunCode:
@@ -40,9 +40,8 @@ class RunCode:
 
     name = "run_code"
     description = (
-        "Run Python in the person's notebook kernel, with their variables, and get what it prints, its last value and "
-        "its error. No cell is added. Names bound at the top level are taken back afterwards unless keep is true; "
-        "objects changed in place stay changed. Figures are shown to the person."
+        "Run Python in the person's kernel; gives what it prints, its last value, its error. Adds no cell. Names it "
+        "binds are taken back unless keep is true; objects changed in place stay changed."
     )
     level: Level = "ask"
     arguments = RunCodeArguments

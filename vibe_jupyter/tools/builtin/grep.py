@@ -21,12 +21,10 @@ class GrepArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    pattern: str = Field(min_length=1, max_length=10_000, description="Regular expression, matched line by line.")
-    path: str = Field(default=".", min_length=1, description="Folder or file; relative to the project folder.")
+    pattern: str = Field(min_length=1, max_length=10_000, description="Matched line by line.")
+    path: str = Field(default=".", min_length=1, description="Folder or file.")
     max_matches: int | None = Field(default=None, ge=1, description=f"Default: {DEFAULT_MATCHES}.")
-    use_default_ignore: bool = Field(
-        default=True, description="False also searches hidden, ignored and generated files."
-    )
+    use_default_ignore: bool = Field(default=True, description="False: also hidden, ignored, generated files.")
 
 
 class Grep:
@@ -34,9 +32,8 @@ class Grep:
 
     name = "grep"
     description = (
-        "Search files for a regular expression; gives path:line:text. A pattern in lower case matches any case. "
-        "Ignored, hidden and binary files are skipped. Use it to find where something is defined or used, then "
-        "read_file around it."
+        "Search files for a regular expression; gives path:line:text. A lower-case pattern matches any case. Ignored, "
+        "hidden and binary files are skipped."
     )
     level: Level = "always"
     arguments = GrepArgs

@@ -23,9 +23,9 @@ class ReadFileArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str = Field(min_length=1, description="File to read; relative paths start at the project folder.")
-    offset: int = Field(default=0, ge=0, description="First line to read, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Most lines to read. Default: as many as fit.")
+    path: str = Field(min_length=1, description="Relative to the project folder.")
+    offset: int = Field(default=0, ge=0)
+    limit: int | None = Field(default=None, ge=1)
 
 
 class ReadFile:
@@ -33,8 +33,8 @@ class ReadFile:
 
     name = "read_file"
     description = (
-        "Read a text file, or the cells of an .ipynb file. Long files come in pages: was_truncated and a note say how "
-        "to go on with offset (0-based line) and limit. Use grep to find the place first, and run_code for data files."
+        "Read a text file, or the cells of an .ipynb file. Long files come in pages: go on with offset (lines, from 0) "
+        "and limit. For data files use run_code."
     )
     level: Level = "always"
     arguments = ReadFileArgs

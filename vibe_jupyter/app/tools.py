@@ -1,0 +1,96 @@
+"""All tools of one kernel, and the notebook that some of them reach."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import vibe_jupyter
+from vibe_jupyter.app.host import ShellHost
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.execution import CodeRunner
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.in_place import InPlace
+from vibe_jupyter.notebook.open_notebook import OpenNotebook
+from vibe_jupyter.notebook.pump import Pump, QueuedCell
+from vibe_jupyter.notebook.tools.delete_cells import DeleteCellsTool
+from vibe_jupyter.notebook.tools.edit_cell import EditCell
+from vibe_jupyter.notebook.tools.insert_cell import InsertCellTool
+from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable
+from vibe_jupyter.notebook.tools.list_variables import ListVariables
+from vibe_jupyter.notebook.tools.move_cells import MoveCellsTool
+from vibe_jupyter.notebook.tools.read_cell import ReadCell
+from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook
+from vibe_jupyter.notebook.tools.read_output import ReadOutput
+from vibe_jupyter.notebook.tools.run_cell import RunCell
+from vibe_jupyter.notebook.tools.run_code import RunCode
+from vibe_jupyter.tools.base import StaticToolset, Tool
+from vibe_jupyter.tools.builtin.grep import Grep
+from vibe_jupyter.tools.builtin.read_file import ReadFile
+from vibe_jupyter.tools.workspace import Workspace
+
+
+class NotebookSide:
+    """The way to the notebook's page; only where a kernel has a pump."""
+
+    def __init__(
+        self, shell: InteractiveShell, pump: Pump, foreground: Foreground, on_page: Callable[[], None]
+    ) -> None:
+        self._bridge = Bridge(getattr(shell, "kernel", None), version=vibe_jupyter.__version__, on_page=on_page)
+        self._bridge.install()
+        self._in_place = InPlace(shell, pump)
+        self.cells = CellAccess(
+            OpenNotebook(
+                shell,
+                bridge=self._bridge,
+                foreground=foreground,
+                in_place=self._in_place,
+                version=vibe_jupyter.__version__,
+            )
+        )
+
+    def take(self, cell: QueuedCell) -> bool:
+        """Whether a queued cell is one that the agent runs in its place."""
+        return self._in_place.take(cell)
+
+    async def show(self, view: str) -> None:
+        """Have a page that was loaded anew show the run view again."""
+        with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
+            await self._bridge.request("show", model_id=view)
+
+    def close(self) -> None:
+        """Hear nothing of pages any more."""
+        self._bridge.uninstall()
+
+    def tools(self) -> list[Tool[Any]]:
+        """The tools for cells."""
+        cells = self.cells
+        return [
+            ReadNotebook(cells),
+            ReadCell(cells),
+            ReadOutput(cells),
+            EditCell(cells),
+            InsertCellTool(cells),
+            DeleteCellsTool(cells),
+            MoveCellsTool(cells),
+            RunCell(cells),
+        ]
+
+
+def all_tools(
+    runner: CodeRunner, *, host: ShellHost, foreground: Foreground, workspace: Workspace, notebook: NotebookSide | None
+) -> StaticToolset:
+    """What the model is offered, in a stable order."""
+    return StaticToolset(
+        [
+            *(notebook.tools() if notebook is not None else ()),
+            ListVariables(host.namespace, foreground.call),
+            InspectVariable(host.namespace, foreground.call),
+            RunCode(foreground, runner),
+            ReadFile(workspace),
+            Grep(workspace),
+        ]
+    )
