@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import secrets
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.choose import choose
 from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.ui.handover import HandOver
+from vibe_jupyter.ui.page import ShownView
 
 AGENTS = ("default",)
 """Profiles that exist."""
@@ -47,16 +49,17 @@ class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
+        folder = _working_folder()
         self.models = Models()
         self._shell = shell
         self._pump = pump
         self._engine = Engine()
         self._foreground = Foreground(pump)
         self._host = ShellHost(shell, self._foreground)
-        self._workspace = Workspace(Path.cwd())
+        self._workspace = Workspace(folder)
         self._permissions = Permissions(self._workspace)
         self._context = Context(self._host.namespace)
-        self._view: str | None = None
+        self._view: ShownView | None = None
         """The run view that is open; None between runs, and where no page shows one."""
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
         self._tools = all_tools(
@@ -71,6 +74,8 @@ class App:
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
         self._run: Run | None = None
+        self._left: concurrent.futures.Future[None] | None = None
+        """A run that did not end in time; None where each came to its end, or the conversation is another."""
         self._cell_said_stop = False
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -81,17 +86,16 @@ class App:
         Raises:
             ConfigError: no model, an unknown agent or tool, or a wrong setting; nothing was sent.
             JournalError: the conversation cannot be recorded; nothing was sent.
-            NotebookError: another run is open.
+            NotebookError: another run is open, or this is not the main thread; nothing was sent.
         """
-        if self._run is not None:
-            raise NotebookError("A run is open in this kernel already. Wait for it, or end it with Stop or ■.")
+        _check_free(self._run, self._left)
         agent = self._agent(options)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
         run = start(agent, conversation, text, terms=terms, context=self._context.changes())
         front_end = choose(self._host)
         front_end.open(run.send)
-        self._view = front_end.view_id if isinstance(front_end, HandOver) else None
+        self._view = front_end.shown if isinstance(front_end, HandOver) else None
         if self._notebook is not None:
             self._notebook.cells.begin()
         ending = Ending()
@@ -107,6 +111,7 @@ class App:
             front_end.close()
             self._context.remember()
         if not future.done():
+            self._left = future
             raise NotebookError(
                 "The run did not end in time after the interrupt and was left behind. "
                 "If the kernel acts oddly, restart it; the conversation is kept in " + str(conversation.journal.path)
@@ -140,6 +145,7 @@ class App:
         if self._run is not None:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
         self._forget_conversation()
+        self._left = None
         self._permissions.forget()
         if self._notebook is not None:
             self._notebook.cells.remembered.forget()
@@ -215,6 +221,29 @@ class App:
         """On the control thread: what a page showed is gone when it was loaded anew."""
         if self._notebook is not None and self._view is not None:
             self._engine.submit(self._notebook.show(self._view))
+
+
+def _check_free(run: Run | None, left: "concurrent.futures.Future[None] | None") -> None:
+    """Before anything is sent: a run begins on the main thread, and two never write one conversation."""
+    if threading.current_thread() is not threading.main_thread():
+        raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
+    if run is not None:
+        raise NotebookError("A run is open in this kernel already. Wait for it, or end it with Stop or ■.")
+    if left is not None and not left.done():
+        raise NotebookError(
+            "The run before has not come to its end yet. Wait a moment and run the cell again, or begin a new "
+            "conversation with %vibe reset."
+        )
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise NotebookError(
+            f"The kernel's working folder is gone or cannot be entered ({error.strerror}). Go to one that is there, "
+            'such as with %cd "~", then run the cell again.'
+        ) from error
 
 
 async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:

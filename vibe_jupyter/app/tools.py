@@ -31,6 +31,7 @@ from vibe_jupyter.tools.base import StaticToolset, Tool
 from vibe_jupyter.tools.builtin.grep import Grep
 from vibe_jupyter.tools.builtin.read_file import ReadFile
 from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.ui.page import ShownView
 
 
 class NotebookSide:
@@ -56,10 +57,12 @@ class NotebookSide:
         """Whether a queued cell is one that the agent runs in its place."""
         return self._in_place.take(cell)
 
-    async def show(self, view: str) -> None:
+    async def show(self, view: ShownView) -> None:
         """Have a page that was loaded anew show the run view again."""
+        cell = self._bridge.prompt_cell
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
-            await self._bridge.request("show", model_id=view)
+            if cell is not None:
+                await self._bridge.request("show", cell=cell, model_id=view.model_id, display_id=view.display_id)
 
     def close(self) -> None:
         """Hear nothing of pages any more."""

@@ -30,7 +30,7 @@ METHODS: Final[dict[Method, tuple[str, ...]]] = {
     "edit": ("edits",),
     "run": ("cell", "code_hash"),
     "interrupt": (),
-    "show": ("model_id",),
+    "show": ("cell", "model_id", "display_id"),
 }
 """What may be asked, and the names of its arguments."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui.front_end import CallMain, FrontEnd, Send
+from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 
 ALIVE_GRACE = 5.0
@@ -46,9 +47,9 @@ class HandOver:
         self._fallback: FrontEnd | None = None
 
     @property
-    def view_id(self) -> str | None:
-        """By which a page that was loaded anew can draw the live view again; None where there is none."""
-        return self._live.view_id if self._fallback is None else None
+    def shown(self) -> ShownView | None:
+        """What a page that was loaded anew needs to draw the live view again; None where there is none."""
+        return self._live.shown if self._fallback is None else None
 
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""

@@ -8,7 +8,7 @@ import contextlib
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from IPython.display import display, update_display  # pyright: ignore[reportUnknownVariableType] (untyped)
@@ -44,6 +44,14 @@ FromPage = Alive | Decided
 _FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
 
 
+@dataclass(frozen=True)
+class ShownView:
+    """By which a view is known to the page."""
+
+    model_id: str
+    display_id: str
+
+
 class Page:
     """Opened, replaced and closed on the main thread; attached to the engine loop, which does all sending.
 
@@ -62,9 +70,9 @@ class Page:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def view_id(self) -> str | None:
-        """By which a page that was loaded anew can draw the view again; None before it is open."""
-        return self._view.model_id if self._view is not None else None
+    def shown(self) -> "ShownView | None":
+        """What a page that was loaded anew needs to draw the view again; None before it is open."""
+        return ShownView(self._view.model_id, self._display_id) if self._view is not None else None
 
     def open(self) -> None:
         """Put an empty view into the output. Main thread."""

@@ -17,7 +17,7 @@ from vibe_jupyter.protocol import (
     RunFinished,
 )
 from vibe_jupyter.ui.front_end import Send
-from vibe_jupyter.ui.page import Alive, FromPage, Page
+from vibe_jupyter.ui.page import Alive, FromPage, Page, ShownView
 from vibe_jupyter.ui.transcript import Transcript
 
 
@@ -35,9 +35,9 @@ class WidgetFrontEnd:
         """Approvals without an answer."""
 
     @property
-    def view_id(self) -> str | None:
-        """By which a page that was loaded anew can draw the view again; None before it is open."""
-        return self._page.view_id
+    def shown(self) -> ShownView | None:
+        """What a page that was loaded anew needs to draw the view again; None before it is open."""
+        return self._page.shown
 
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""
