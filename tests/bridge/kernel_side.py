@@ -4,6 +4,7 @@ import json
 import queue
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from IPython import get_ipython
@@ -71,3 +72,14 @@ def play(steps: str) -> None:
     to = {"client": hello["client"], "panel": hello["panel"]}
     answers = [asker.ask(method, args, to) for method, args in json.loads(steps)]
     print(json.dumps(answers))
+
+
+def wait_for_event(name: str, serve: "Callable[[float], None]" = time.sleep) -> dict[str, Any]:
+    """The event of this name, once a page told it."""
+    end = time.monotonic() + 4 * PATIENCE
+    while time.monotonic() < end:
+        for event in asker.events:
+            if event["event"] == name:
+                return event
+        serve(0.02)
+    raise TimeoutError(f"no event {name}; there were {asker.events}")

@@ -1,4 +1,4 @@
-"""One bridge: the same requests get the same answers from JupyterLab, from Notebook 7 and from the headless front end."""
+"""The same requests get the same answers from JupyterLab, from Notebook 7 and from the headless front end."""
 
 import json
 import secrets

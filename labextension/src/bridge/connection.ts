@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import type { INotebookCellExecutor, NotebookPanel } from "@jupyterlab/notebook";
-import { KernelAPI, KernelMessage, type Kernel } from "@jupyterlab/services";
+import { KernelMessage, type Kernel } from "@jupyterlab/services";
 import type { JSONObject } from "@lumino/coreutils";
 import { Signal } from "@lumino/signaling";
 
@@ -13,6 +13,7 @@ import { cellModels } from "./notebook";
 const REQUEST = "vibe_bridge";
 const REPLY = "vibe_bridge_reply";
 const EVENT = "vibe_bridge_event";
+const INFO_WAIT = 1000; // ms in which a kernel at rest says who it is
 
 /** Answers the kernel for one view of one notebook: asked on iopub, answered on the control channel. */
 export class Connection {
@@ -81,22 +82,38 @@ export class Connection {
     }
   }
 
-  /**
-   * Say that this page is here, if a cell runs: its view was lost with the page before. Only notebooks that use us say
-   * it, since other kernels complain of messages they do not know.
-   */
+  /** Say that this page is here, if a cell runs: its view was lost with the page before. */
   #greet(): void {
     const kernel = this.#kernel;
     if (kernel !== null) {
       void this.#panel.context.ready.then(async () => {
-        const known = cellModels(this.#panel).some((cell) => cell.sharedModel.getSource().includes("vibe"));
-        const state = known ? await KernelAPI.getKernelModel(kernel.id, kernel.serverSettings) : undefined;
-        if (state?.execution_state === "busy" && !kernel.isDisposed) {
+        // Other kernels complain of messages they do not know.
+        const ours = cellModels(this.#panel).some((cell) => cell.sharedModel.getSource().includes("vibe"));
+        if (ours && (await isBusy(kernel)) && !kernel.isDisposed) {
           send(kernel, EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" });
         }
       });
     }
   }
+}
+
+/** A kernel that runs a cell does not say who it is until the cell ends. What the server says of it is not reliable. */
+async function isBusy(kernel: Kernel.IKernelConnection): Promise<boolean> {
+  if (kernel.connectionStatus !== "connected") {
+    await new Promise<void>((resolve) => {
+      const listen = (_: unknown, status: Kernel.ConnectionStatus): void => {
+        if (status !== "connecting") {
+          kernel.connectionStatusChanged.disconnect(listen);
+          resolve();
+        }
+      };
+      kernel.connectionStatusChanged.connect(listen);
+    });
+  }
+  const late = new Promise<true>((resolve) => {
+    setTimeout(resolve, INFO_WAIT, true);
+  });
+  return Promise.race([kernel.info.then(() => false), late]);
 }
 
 function handlerOf(method: string): Handler<Method> {

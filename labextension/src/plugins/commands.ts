@@ -1,9 +1,10 @@
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { Dialog, ICommandPalette, showDialog } from "@jupyterlab/apputils";
-import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import { INotebookTracker, NotebookActions, type Notebook } from "@jupyterlab/notebook";
 import type { CommandRegistry } from "@lumino/commands";
 
 const CATEGORY = "vibe-jupyter";
+const PROMPT = "%%vibe\n";
 const TERMINAL = "terminal:create-new";
 
 /** A few entries of the command palette. */
@@ -21,9 +22,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
       execute: () => {
         const notebook = tracker.currentWidget?.content;
         if (notebook !== undefined) {
-          NotebookActions.insertBelow(notebook);
-          notebook.activeCell?.model.sharedModel.setSource("%%vibe\n");
-          notebook.mode = "edit";
+          insertPrompt(notebook);
         }
       },
     });
@@ -41,6 +40,17 @@ export const commands: JupyterFrontEndPlugin<void> = {
     }
   },
 };
+
+/** A new cell below, the caret where the wish goes. */
+function insertPrompt(notebook: Notebook): void {
+  NotebookActions.insertBelow(notebook);
+  const cell = notebook.activeCell;
+  cell?.model.sharedModel.setSource(PROMPT);
+  notebook.mode = "edit";
+  void cell?.ready.then(() => {
+    cell.editor?.setCursorPosition({ line: 1, column: 0 });
+  });
+}
 
 /** The file lies where the kernel runs, outside the folder that the page can open files of. */
 async function showSettings(registry: CommandRegistry): Promise<void> {

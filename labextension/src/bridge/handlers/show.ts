@@ -1,6 +1,6 @@
 import { Failure } from "../failure";
 import type { Handler } from "../handler";
-import { cellModel, isCode } from "../notebook";
+import { cellModel, isCode, isRunning } from "../notebook";
 import { Orphan } from "../orphan";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
@@ -14,11 +14,8 @@ export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
   if (!isCode(model)) {
     throw new Failure("bad_request", `The cell ${args.cell} holds no code.`, { cell: args.cell });
   }
-  const shown = model.outputs.toJSON().some((output) => {
-    const data = output.data as Record<string, { model_id?: unknown } | undefined> | undefined;
-    return data?.[VIEW]?.model_id === args.model_id;
-  });
-  if (!shown) {
+  // A page that saw the cell start has its view; one that was loaded since thinks the cell at rest.
+  if (!isRunning(model)) {
     const view = { version_major: 2, version_minor: 0, model_id: args.model_id };
     const orphan = new Orphan(kernel, model, message);
     orphan.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
