@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -23,11 +24,12 @@ from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable
 from vibe_jupyter.notebook.tools.list_variables import ListVariables
 from vibe_jupyter.notebook.tools.move_cells import MoveCellsTool
 from vibe_jupyter.notebook.tools.read_cell import ReadCell
-from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook
+from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook, ReadNotebookArgs
 from vibe_jupyter.notebook.tools.read_output import ReadOutput
 from vibe_jupyter.notebook.tools.run_cell import RunCell
 from vibe_jupyter.notebook.tools.run_code import RunCode
-from vibe_jupyter.tools.base import StaticToolset, Tool
+from vibe_jupyter.protocol import ToolResult
+from vibe_jupyter.tools.base import StaticToolset, Tool, ToolContext
 from vibe_jupyter.tools.builtin.grep import Grep
 from vibe_jupyter.tools.builtin.read_file import ReadFile
 from vibe_jupyter.tools.workspace import Workspace
@@ -68,6 +70,12 @@ class NotebookSide:
         """Hear nothing of pages any more."""
         self._bridge.uninstall()
 
+    async def read_own(self, path: Path, context: ToolContext) -> ToolResult | None:
+        """The notebook as it stands on the screen, if this is its file."""
+        if not await self.cells.owns(path):
+            return None
+        return await ReadNotebook(self.cells).run(ReadNotebookArgs(), context)
+
     def tools(self) -> list[Tool[Any]]:
         """The tools for cells."""
         cells = self.cells
@@ -93,7 +101,7 @@ def all_tools(
             ListVariables(host.namespace, foreground.call),
             InspectVariable(host.namespace, foreground.call),
             RunCode(foreground, runner),
-            ReadFile(workspace),
+            ReadFile(workspace, notebook.read_own if notebook is not None else None),
             Grep(workspace),
         ]
     )

@@ -1,7 +1,7 @@
 """How tools reach cells: by the ids a model writes, against what the agent last read of them."""
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
+from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.errors import NotebookError, ToolError
@@ -75,9 +75,7 @@ class CellAccess:
         """
         cell = await self.find(reference)
         if cell.id == self._notebook.prompt_cell:
-            raise ToolError(
-                "Nothing was done: that is the prompt's own cell, which is running now."
-            )
+            raise ToolError("Nothing was done: that is the prompt's own cell, which is running now.")
         self.remembered.must_be_current(cell, written=written)
         return cell
 
@@ -147,14 +145,14 @@ class CellAccess:
         """A cell was put below the prompt."""
         self._put_below = cell_id
 
-    async def owns(self, path: PurePath) -> bool:
+    async def owns(self, path: Path) -> bool:
         """Whether this is the file of the notebook."""
+        if path.suffix != ".ipynb":
+            return False
         try:
-            listing = await self.listing(fresh=False)
+            return self._notebook.is_file(path, (await self.listing(fresh=False)).path)
         except ToolError:
             return False
-        named = PurePath(listing.path)
-        return bool(named.parts) and path.parts[-len(named.parts) :] == named.parts
 
     async def _stale(self, error: StaleCell) -> ToolError:
         cells = (await self.listing()).cells

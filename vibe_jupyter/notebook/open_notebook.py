@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from vibe_jupyter.errors import NotebookError
@@ -66,12 +66,23 @@ class OpenNotebook:
             self._notebook = await self._look()
         return self._notebook
 
+    def is_file(self, path: Path, shown: str) -> bool:
+        """Whether this is the file of the notebook that its page calls `shown`."""
+        if path.name != PurePath(shown).name:
+            return False
+        named = self._file()
+        # After a rename nothing names the file; a kernel runs in the folder of its notebook.
+        return path == named if named is not None and named.name == path.name else path.parent == Path.cwd()
+
+    def _file(self) -> Path | None:
+        return notebook_file(getattr(self._shell, "user_ns", {}), os.environ)
+
     async def _look(self) -> Notebook:
         panel = await self._bridge.panel()
         if panel is not None:
             note = panel.version_advice(self._version)
             return LiveNotebook(self._bridge, self._foreground, self._in_place, note=note)
-        path = notebook_file(getattr(self._shell, "user_ns", {}), os.environ)
+        path = self._file()
         if path is None:
             raise NotebookError(_NONE)
         return FileNotebook(

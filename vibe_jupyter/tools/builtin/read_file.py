@@ -1,8 +1,9 @@
 """The tool `read_file`: lines of a text file, or the cells of a notebook file."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,8 @@ from vibe_jupyter.tools.text_file import LONG_LINE, PAGE_LIMIT, Page, TextLines,
 from vibe_jupyter.tools.truncate import head_and_tail
 from vibe_jupyter.tools.workspace import Located, Workspace
 
+OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
+"""Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
 
 
@@ -39,8 +42,10 @@ class ReadFile:
     level: Level = "always"
     arguments = ReadFileArgs
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, own_notebook: OwnNotebook | None = None) -> None:
         self._workspace = workspace
+        self._own_notebook = own_notebook
+        """None where no kernel has a notebook."""
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""
@@ -53,6 +58,11 @@ class ReadFile:
         return (Resource(kind="path", value=args.path, access="read"),)
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
+        if self._own_notebook is not None:
+            # What the person sees is newer than what was saved.
+            shown = await self._own_notebook(self._workspace.resolve(args.path).path, context)
+            if shown is not None:
+                return shown
         return await asyncio.to_thread(self._read, args, context)
 
     def _read(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:

