@@ -4,12 +4,11 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 """
 
 import re
-import shlex
 import sys
 from typing import TYPE_CHECKING, cast
 
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.options import Options
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.reply import Reply
 
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
+_OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
+"""An option and its value, which may stand in quotes."""
 
 HELP = """\
 %%vibe                    the cell below is the wish; the agent works on it
@@ -58,6 +59,7 @@ class VibeMagics(Magics):
             self._app = App(self._ipython, self.pump)
         return self._app
 
+    @no_var_expand  # the prompt is the person's words: `{x}` in it is no order to send the value of x
     @line_cell_magic
     def vibe(self, line: str, cell: str | None = None) -> None:
         """Ask the agent, or give one of the commands `%vibe help` lists."""
@@ -110,16 +112,15 @@ def parse(line: str) -> tuple[Options, str]:
     values: dict[str, str] = {}
     rest = line.strip()
     while rest.startswith("--"):
-        word, _, rest = rest.partition(" ")
-        name, equals, value = word.partition("=")
-        if name not in OPTION_NAMES:
+        found = _OPTION.match(rest)
+        name = found["name"] if found else rest.split()[0]
+        if found is None or name not in OPTION_NAMES:
             raise ConfigError(f"There is no option {name!r}. The options are: {', '.join(OPTION_NAMES)}.")
-        if not equals:
-            value, _, rest = rest.strip().partition(" ")
+        value = next(filter(None, found.group("double", "single", "plain")), "")
         if not value:
             raise ConfigError(f"The option {name} wants a value, such as {name}=…; see %vibe help.")
-        values[name] = shlex.split(value)[0] if value[0] in "\"'" else value
-        rest = rest.strip()
+        values[name] = value
+        rest = rest[found.end() :].lstrip()
     turns = values.get("--max-turns")
     if turns is not None and not turns.isdecimal():
         raise ConfigError(f"--max-turns wants a whole number, not {turns!r}.")
@@ -163,7 +164,7 @@ def ask(
     model: str | None = None,
     agent: str = "default",
     max_turns: int | None = None,
-    yes: tuple[str, ...] = (),
+    yes: str | tuple[str, ...] = (),
 ) -> "Reply":
     """Run the agent on a prompt and wait for its end; the run is shown as under `%%vibe`.
 
@@ -172,12 +173,14 @@ def ask(
         model: alias, name, or NAME@URL; None for the chosen model.
         agent: name of the profile.
         max_turns: requests to the model, 1-200; None for the configured limit.
-        yes: tools that run without asking, in this run only.
+        yes: tools that run without asking, in this run only; one name, or some.
 
     Raises:
         NotebookError: there is no IPython shell here.
-        ConfigError: no model is configured, or a setting is wrong.
+        ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
     """
+    if not prompt.strip():
+        raise ConfigError('The prompt is empty. Say what you wish: vibe_jupyter.ask("look at my data").')
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -186,7 +189,8 @@ def ask(
     if VibeMagics.__name__ not in _registry(shell):
         load(shell)
     magics = cast("VibeMagics", _registry(shell)[VibeMagics.__name__])
-    return magics.app.prompt(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=frozenset(yes)))
+    allowed = frozenset({yes} if isinstance(yes, str) else yes)
+    return magics.app.prompt(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed))
 
 
 def _registry(shell: InteractiveShell) -> dict[str, object]:

@@ -1,9 +1,13 @@
 """`%vibe` and `%%vibe` in a real kernel, as a person uses them."""
 
+import threading
+from pathlib import Path
+
 import pytest
 
-from tests.app.conftest import Session
-from vibe_jupyter.testing import answer, call, say, status
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.testing import answer, call, hold, say, status
 
 pytestmark = pytest.mark.xdist_group("app")
 
@@ -155,3 +159,71 @@ def test_what_changed_since_the_last_prompt_goes_before_the_persons_words(sessio
     assert "fresh_number" in first
     assert first.endswith("one")
     assert second == "two"
+
+
+def test_braces_and_dollars_in_a_prompt_are_no_variables(session: Session) -> None:
+    session.model.will_reply(say("a"), say("b"), say("c"))
+    session.run("secret = 'never sent'")
+    session.run("%vibe what does f'{secret}' do, and $secret")
+    session.run("%vibe what is {secret}?")
+    session.run("%%vibe {secret}\nand {secret}")
+    prompts = [request.last_user_text.rpartition("</notebook>")[2].strip() for request in session.model.requests]
+    assert prompts == ["what does f'{secret}' do, and $secret", "what is {secret}?", "{secret}\nand {secret}"]
+
+
+def test_the_value_of_an_option_may_stand_in_quotes(session: Session) -> None:
+    session.model.will_reply(say("a"))
+    session.run(f'%%vibe --model "quoted@{session.model.url}" --max-turns=3\nhello')
+    assert session.model.requests[0].body["model"] == "quoted"
+    assert "no model 'two words'" in session.run("%vibe --model='two words' hello").text
+
+
+@pytest.mark.parametrize("value", ["'list_variables'", "('list_variables', 'grep')"])
+def test_ask_takes_one_tool_or_some_to_allow(session: Session, value: str) -> None:
+    session.model.will_reply(call("list_variables"), say("Seen."))
+    assert session.run(f"import vibe_jupyter; print(vibe_jupyter.ask('look', yes={value}).text)").text == "Seen.\n"
+
+
+def test_ask_wants_a_prompt_and_a_cell_and_sends_nothing_otherwise(session: Session) -> None:
+    asking = (
+        "import threading, vibe_jupyter\n"
+        "def ask(prompt):\n"
+        "    try:\n"
+        "        vibe_jupyter.ask(prompt)\n"
+        "    except Exception as error:\n"
+        "        said.append(str(error))\n"
+        "said = []\n"
+        "ask(' ')\n"
+        "thread = threading.Thread(target=ask, args=('from a thread',))\n"
+        "thread.start(); thread.join()\n"
+        "print(said)"
+    )
+    text = session.run(asking).text
+    assert "The prompt is empty" in text
+    assert "main shell, not in a subshell or another thread" in text
+    assert session.model.requests == []
+
+
+def test_a_working_folder_that_is_gone_is_said_in_words(tmp_path: Path) -> None:
+    with running_session(INSTALLED, tmp_path) as session:
+        session.run("import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')")
+        assert "working folder is gone" in session.run("%vibe hello").text
+        session.run("os.chdir(os.path.expanduser('~'))")
+        session.model.will_reply(say("Here."))
+        assert "Here." in str(session.run("%vibe hello").outputs)
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+def test_two_presses_of_the_interrupt_end_a_run_like_one(session: Session) -> None:
+    go_on = threading.Event()
+    session.model.will_reply(hold(go_on))
+    request = session.wire.send("%%vibe\nspeak", allow_stdin=False)
+    session.model.wait_for_request(1)
+    session.wire.interrupt()
+    session.wire.interrupt()
+    cell = session.wire.cell(request)
+    go_on.set()
+    assert "left behind" not in cell.text
+    assert "Stopped" in cell.outputs[-1]["content"]["data"]["text/plain"]
+    session.model.will_reply(say("Next."))
+    assert "Next." in str(session.run("%vibe again").outputs)
