@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 INTERRUPT_GRACE: Final = 2.0
 """Seconds a run has after an interrupt to answer its open calls."""
+SECOND_GRACE: Final = 0.3
+"""Seconds it has from a second interrupt on; people press twice, and most runs end faster than that."""
 START_GRACE: Final = 2.0
 """Seconds that work may wait for a cell to begin serving: a run is started just before."""
 _WAIT: Final = 0.020
@@ -65,7 +67,7 @@ class Foreground:
         """Serve until the future is done; True if the person interrupted.
 
         After an interrupt `interrupt` is called once, and the future has `INTERRUPT_GRACE` to end; a second one
-        abandons it at once. The caller looks at the future: it may still be running.
+        shortens that to `SECOND_GRACE`. The caller looks at the future: it may still be running.
 
         Raises:
             NotebookError: a cell serves already, or this is not the main thread.
@@ -112,7 +114,9 @@ class Foreground:
                 deadline = time.monotonic() + INTERRUPT_GRACE
                 self._drop_waiting()
                 interrupt()
-            if deadline is not None and (self._presses > 1 or time.monotonic() > deadline):
+            if deadline is not None and self._presses > 1:
+                deadline = min(deadline, time.monotonic() + SECOND_GRACE)
+            if deadline is not None and time.monotonic() > deadline:
                 return
 
     def _step(self) -> None:
