@@ -107,7 +107,7 @@ class Settings(Entry):
             ConfigError: no such model or provider, or its key is not set.
         """
         if match := NAME_AT_URL.fullmatch(name):
-            server = Server(name="given", api_base=match["base"])
+            server = Server(name="", api_base=match["base"])
             return Model(server=server, name=match["name"], alias=match["name"])
         models = (*self.models, *DEFAULT_MODELS)
         entry = next((entry for entry in models if name in (entry.alias, entry.name)), None)
@@ -148,8 +148,16 @@ def _key(provider: ProviderEntry, environ: Mapping[str, str]) -> str | None:
 
 
 def vibe_home(environ: Mapping[str, str]) -> Path:
-    """The person's folder: ``VIBE_HOME``, or ``~/.vibe``."""
-    return Path(environ.get("VIBE_HOME") or "~/.vibe").expanduser()
+    """The person's folder: ``VIBE_HOME``, or ``~/.vibe``.
+
+    Raises:
+        ConfigError: there is no home folder, as for a user without an account in a container.
+    """
+    path = environ.get("VIBE_HOME") or "~/.vibe"
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"Cannot tell where {path} is. Set VIBE_HOME to a folder you can write.") from error
 
 
 def config_path(environ: Mapping[str, str]) -> Path:

@@ -130,6 +130,16 @@ def test_a_server_can_be_given_in_one_word(environ: dict[str, str]) -> None:
     assert (model.name, model.server.api_base) == ("qwen3:8b", "http://127.0.0.1:11434/v1")
 
 
+def test_a_password_in_an_address_is_shown_nowhere(environ: dict[str, str]) -> None:
+    models = Models(environ)
+    assert models.choose("m@http://me:secret@127.0.0.1:8080/v1") == "Model: m at 127.0.0.1:8080."
+
+
+def test_without_a_home_folder_the_variable_to_set_is_named() -> None:
+    with pytest.raises(ConfigError, match="Set VIBE_HOME"):
+        config.load({"VIBE_HOME": "~nobody-of-this-name/vibe"})
+
+
 def test_a_choice_that_cannot_be_used_leaves_the_one_before(environ: dict[str, str]) -> None:
     models = Models(environ)
     models.choose("local")

@@ -16,6 +16,7 @@ import pytest
 from tests.llm.support import Waits, ask, client, failure_of, message_of, request, retries, shown
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.request import Model, Request, Server
 from vibe_jupyter.protocol import TextDelta
 from vibe_jupyter.testing import ScriptedModel, hold, raw, say, status
 
@@ -465,4 +466,14 @@ async def test_this_machine_is_never_asked_through_a_proxy(monkeypatch):
     asker = client()
     with ScriptedModel([say("direct")]) as model:
         assert (await message_of(asker, request(model.url, key=KEY))).text == "direct"
+        await asker.close()
+
+
+async def test_an_address_given_without_a_provider_is_called_by_its_host():
+    asker = client()
+    with ScriptedModel([status(401)]) as model:
+        server = Server(name="", api_base=model.url)
+        error, _ = await failure_of(asker, Request(model=Model(server=server, name="m", alias="m"), messages=()))
+        assert str(error).startswith(server.host)
+        assert "[[providers]] with api_key_env_var" in str(error)
         await asker.close()

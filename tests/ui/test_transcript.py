@@ -351,6 +351,10 @@ def test_every_end_has_its_state_and_word(reason: str, state: str, words: str) -
     assert foot.find("div", data_state=state)[0].find("span", class_="vibe-state")[0].text == words
 
 
+def test_a_run_ended_by_denials_names_them_and_no_filter_of_a_server() -> None:
+    assert "denied again and again" in live([STARTED, finished("refused")])
+
+
 def test_an_error_says_what_happened_in_bold_and_then_the_next_step() -> None:
     error = "The model server refused the key (401). Set a new one in `MISTRAL_API_KEY`, then run this cell again."
     (part,) = [part for part in parts_of([STARTED, finished("error", error=error)]) if part.kind == "error"]

@@ -13,6 +13,7 @@ class Endpoint:
     """One address of one server, for one model."""
 
     provider: str
+    """Empty where the address was given without one."""
     model: str
     """The name sent on the wire."""
     url: str
@@ -32,7 +33,12 @@ class Endpoint:
     @property
     def place(self) -> str:
         """Provider and host, for the texts of errors."""
-        return f"{self.provider} ({self.host})"
+        return f"{self.provider} ({self.host})" if self.provider else self.host
+
+    @property
+    def setting(self) -> str:
+        """Where the person set the address, for the texts of errors."""
+        return f"api_base of provider '{self.provider}'" if self.provider else "the address given as NAME@URL"
 
     @classmethod
     def of(cls, model: Model, path: str) -> "Endpoint":
@@ -83,8 +89,9 @@ def _checked(provider: str, api_base: str, path: str) -> str:
         usable = False
         parts = urlsplit("")
     if not usable:
+        what = f"The api_base of provider '{provider}'" if provider else "The address given as NAME@URL"
         raise ModelError(
-            f"The api_base of provider '{provider}' is no http or https address: '{api_base.rpartition('@')[2]}'. "
+            f"{what} is no http or https address: '{api_base.rpartition('@')[2]}'. "
             "It should look like https://api.mistral.ai/v1.",
             kind="connection",
         )

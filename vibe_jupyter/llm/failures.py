@@ -107,7 +107,7 @@ def unreachable(
     """The error of a connection that never came about, or broke before an answer began."""
     again = f" after {retries + 1} attempts" if retries else ""
     what = f"No answer from {endpoint.place}{again} ({words(reason, endpoint.key)})"
-    base = f"api_base of provider '{endpoint.provider}'"
+    base = endpoint.setting
     if "certificate" in reason:
         step = "If its certificate comes from an authority of your own, name that authority's file in SSL_CERT_FILE."
     elif endpoint.loopback:
@@ -144,14 +144,14 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
     if kind == "overflow":
         return _overflow_text(endpoint, f" ({status})")
     if kind == "auth" and endpoint.key is None:
-        return f"{host} wants an API key ({status})", f"Set one for provider '{name}'."
+        return f"{host} wants an API key ({status})", _key_step(name)
     if kind == "auth":
         what = "did not accept" if status == 401 else "does not let in"
         return f"{host} {what} the API key of provider '{name}' ({status})", "Check that key, or set another."
     if kind == "not_found":
         return (
             f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.address} ({status})",
-            f"Check the model's name and api_base of provider '{name}'.",
+            f"Check the model's name and {endpoint.setting}.",
         )
     if kind == "rate_limit":
         return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
@@ -159,7 +159,7 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
         return (
             f"{host} answered with a redirect ({status}) to {words(refusal.location, endpoint.key) or 'nowhere'}, "
             "which is not followed, since the key is meant for this host only",
-            f"If you trust the new address, set it as api_base of provider '{name}'.",
+            f"If you trust the new address, put it in the place of {endpoint.setting}.",
         )
     if status >= 500:
         return f"{host} failed ({status})", "The fault is on the server's side; run the cell again in a while."
@@ -187,7 +187,13 @@ def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
 
 
 def _check(endpoint: Endpoint) -> str:
-    return f"check api_base of provider '{endpoint.provider}'."
+    return f"check {endpoint.setting}."
+
+
+def _key_step(provider: str) -> str:
+    if provider:
+        return f"Set one for provider '{provider}'."
+    return "Give the server an entry in config.toml: [[providers]] with api_key_env_var, and a [[models]] of it."
 
 
 def _overflow_text(endpoint: Endpoint, status: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ class Server:
     """Where a model is served."""
 
     name: str
-    """The provider's name in the configuration."""
+    """The provider's name in the configuration; empty where the address was given without one."""
     api_base: str
     """Such as ``https://api.mistral.ai/v1``, with or without a slash at the end."""
     api_key: str | None = field(default=None, repr=False)
@@ -25,7 +25,7 @@ class Server:
     @property
     def host(self) -> str:
         """The host that prompts are sent to, as shown to the person."""
-        return urlsplit(self.api_base).netloc or self.api_base
+        return urlsplit(self.api_base).netloc.rpartition("@")[2] or self.api_base
 
 
 @dataclass(frozen=True)

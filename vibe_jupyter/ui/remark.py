@@ -9,8 +9,10 @@ CUT_SHORT = "The answer broke off here. It stays for you to read; the model is n
 CUT_BY_LENGTH = (
     "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
 )
-TURN_LIMIT = "The run ended at its turn limit. Ask to go on, or allow more with --max-turns."
-REFUSED = "The model's server withheld the answer (content filter). Say it in other words."
+REFUSED = (
+    "The same call was denied again and again, so the run ended. Say in another %%vibe cell what the model should do "
+    "instead, or allow the call."
+)
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 

@@ -121,8 +121,6 @@ class Transcript:
         if self._speech.end():
             self._remark("warning", remark.CUT_SHORT)
         self._calls.end()
-        if event.reason == "turn_limit":
-            self._remark("warning", remark.TURN_LIMIT)
         if event.reason == "refused":
             self._remark("warning", remark.REFUSED)
         if event.error:
