@@ -4,9 +4,11 @@ It is no recording: each step is chosen by what the tools really gave back, so i
 denials and errors like any model, and says only what its own code computed.
 """
 
+import difflib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 
@@ -18,36 +20,74 @@ MAX_GROUPS = 12
 """Different values a column may have to be taken for groups."""
 MAX_MEASUREMENTS = 8
 """Columns compared at the most."""
+SIMILARITY = 0.5
+"""How alike a misspelt name and a column must be, from 0 to 1."""
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
+_FAILED_CELL = re.compile(
+    r"^#\d+ (?P<id>\S+) code(?: \[\d+\])? error\n(?P<source>(?:(?!#\d+ \S+ (?:code|markdown|raw)).*\n?)*)", re.MULTILINE
+)
+_QUOTED = re.compile(r"""(["'])(?P<word>\w+)\1""")
 _SHARE = re.compile(r"^(?P<name>\S.*?)\s+(?P<share>\d+\.\d)$", re.MULTILINE)
 _NUMBER = re.compile(r"u?int|float", re.IGNORECASE)
-_NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
 _TEXT = re.compile(r"str|object|category|string|bool", re.IGNORECASE)
+_NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What `inspect_variable` said of the frame."""
+
+    frame: str
+    columns: tuple[tuple[str, str, int], ...]
+    """Name, type, and number of different values; 0 where the result names only some of them."""
+
+    @property
+    def groups(self) -> str | None:
+        """The first column of few different texts; None when there is none."""
+        found = (name for name, kind, values in self.columns if _TEXT.search(kind) and 2 <= values <= MAX_GROUPS)
+        return next(found, None)
+
+    @property
+    def measurements(self) -> list[str]:
+        """The columns of numbers that measure something."""
+        numbers = [name for name, kind, _ in self.columns if _NUMBER.match(kind) and not _NO_MEASUREMENT.search(name)]
+        return numbers[:MAX_MEASUREMENTS]
 
 
 def guide(request: ModelRequest) -> Reply:
     """The next step of the tour, from the results of the steps before it."""
-    steps = _steps(request)
-    if not steps:
-        return answer(text=f"{HELLO}\n\nFirst I look at what is loaded.", calls=[call("list_variables")])
-    name, result = steps[-1]
-    match name:
-        case "list_variables":
-            return _choose_frame(result)
-        case "inspect_variable":
-            return _compute(result)
-        case _:
-            return _conclude(result, [one for one, _ in steps].count("run_code"), request)
+    results = _results(request)
+    if not results:
+        looks = [call("list_variables")]
+        if "read_notebook" in request.tools:
+            looks.insert(0, call("read_notebook"))
+        return answer(text=f"{HELLO}\n\nFirst I look at the notebook and at what is loaded.", calls=looks)
+    if "inspect_variable" not in results:
+        return _choose_frame(results.get("list_variables", ""))
+    data = _data(results["inspect_variable"])
+    if data.groups is None or not data.measurements:
+        return say(
+            "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
+            "`%vibe model` lists them."
+        )
+    if "edit_cell" not in results and (mend := _mend(results.get("read_notebook", ""), data)) is not None:
+        return mend
+    if "run_code" not in results:
+        return _compute(data)
+    shares = [(match["name"], float(match["share"])) for match in _SHARE.finditer(results["run_code"])]
+    if shares and "insert_cell" in request.tools and "insert_cell" not in results:
+        return _plot(data, shares[0][0])
+    return _conclude(results, shares)
 
 
-def _steps(request: ModelRequest) -> list[tuple[str, str]]:
-    """Tool name and result of each call since the last prompt."""
-    results: list[tuple[str, str]] = []
+def _results(request: ModelRequest) -> dict[str, str]:
+    """The newest result of each tool since the last prompt, by the tool's name."""
+    results: dict[str, str] = {}
     for message in request.messages:
         if message["role"] == "user":
             results.clear()
         elif message["role"] == "tool":
-            results.append((str(message.get("name", "")), str(message["content"])))
+            results[str(message.get("name", ""))] = str(message["content"])
     return results
 
 
@@ -63,82 +103,110 @@ def _choose_frame(result: str) -> Reply:
     return answer(text=text, calls=[call("inspect_variable", name=largest["name"])])
 
 
-def _compute(result: str) -> Reply:
+def _data(result: str) -> Data:
     frame = _FRAME.search(result)
-    columns = _columns(result)
-    groups = next((name for name, kind, values in columns if _TEXT.search(kind) and 2 <= values <= MAX_GROUPS), None)
-    numbers = [name for name, kind, _ in columns if _NUMBER.match(kind) and not _NO_MEASUREMENT.search(name)]
-    measurements = numbers[:MAX_MEASUREMENTS]
-    if frame is None or groups is None or not measurements:
-        return say(
-            "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
-            "`%vibe model` lists them."
-        )
+    table = result.partition("\ncolumn | type | ")[2].partition("\nfirst ")[0]
+    rows = [row for row in (line.split(" | ", 3) for line in table.splitlines()[1:]) if len(row) == 4]
+    columns = tuple((name, kind, 0 if "…" in values else values.count(", ") + 1) for name, kind, _, values in rows)
+    return Data(frame["name"] if frame else "", columns)
+
+
+def _mend(notebook: str, data: Data) -> Reply | None:
+    """Correct a name in a failed cell that is nearly, but not quite, one of the columns; None when there is none."""
+    names = [name for name, _, _ in data.columns]
+    for cell in _FAILED_CELL.finditer(notebook):
+        for quoted in _QUOTED.finditer(cell["source"]):
+            near = difflib.get_close_matches(quoted["word"], names, 1, SIMILARITY)
+            if near and quoted["word"] not in names:
+                text = f"A cell failed: it asks for `{quoted['word']}`, and the data calls it `{near[0]}`."
+                new = quoted[0].replace(quoted["word"], near[0])
+                change = call("edit_cell", cell_id=cell["id"], old_string=quoted[0], new_string=new, run=True)
+                return answer(text=text, calls=[change])
+    return None
+
+
+def _compute(data: Data) -> Reply:
     text = (
-        f"I compare how much of each measurement's spread lies between the groups of `{groups}`. "
+        f"I compare how much of each measurement's spread lies between the groups of `{data.groups}`. "
         "That runs code in your kernel, so it waits for your click."
     )
-    code = _code(frame["name"], groups, measurements)
-    return answer(text=text, calls=[call("run_code", code=code, reason=f"compare the groups of {groups}")])
-
-
-def _conclude(result: str, tries: int, request: ModelRequest) -> Reply:
-    if "denied" in result.split("\n", 1)[0] or result.startswith("Not run"):
-        return say(
-            "That was not allowed, so nothing ran. A denied call goes back to the model with your words, and the run "
-            "goes on without it. That was the tour."
-        )
-    if "No module named 'matplotlib'" in result and tries == 1:
-        code = str(_last_code(request)).split("\n\n# The plot", 1)[0]
-        text = "matplotlib is not installed here, so I leave the plot out."
-        return answer(text=text, calls=[call("run_code", code=code, reason="the same without a plot")])
-    shares = [(match["name"], float(match["share"])) for match in _SHARE.finditer(result)]
-    if not shares:
-        first = result.split("\n", 1)[0]
-        return say(f"The code did not give what I expected ({first}). A real model would read the error and try again.")
-    (best, share), *rest = shares
-    others = ", ".join(f"`{name}` {value} %" for name, value in rest)
-    return say(
-        f"**`{best}` tells the groups apart best: {share} % of its spread lies between them.**"
-        + (f" The others: {others}." if others else "")
-        + "\n\nThe share is the variance between group means over the whole variance, missing values left out. "
-        "I did not check whether the groups differ in anything else.\n\n"
-        "That was the tour. For a real model: `%vibe model`."
-    )
-
-
-def _last_code(request: ModelRequest) -> str:
-    """The code of the newest call, before a person edited it."""
-    calls = [one for message in request.messages for one in message.get("tool_calls") or ()]
-    return json.loads(calls[-1]["function"]["arguments"])["code"]
-
-
-def _columns(result: str) -> list[tuple[str, str, int]]:
-    """Name, type and number of different values of each column; 0 where the result names only some of them."""
-    table = result.partition("\ncolumn | type | ")[2].partition("\nfirst ")[0]
-    rows = [line.split(" | ", 3) for line in table.splitlines()[1:]]
-    return [
-        (name, kind, 0 if "…" in values else values.count(", ") + 1)
-        for name, kind, _, values in (row for row in rows if len(row) == 4)
-    ]
-
-
-def _code(frame: str, groups: str, measurements: Sequence[str]) -> str:
-    return f"""\
+    code = f"""\
 import pandas as pd
 
 share = {{}}
-for name in {json.dumps(list(measurements))}:
-    known = {frame}[[{json.dumps(groups)}, name]].dropna()
+for name in {_literal(data.measurements)}:
+    known = {data.frame}[[{_literal(data.groups)}, name]].dropna()
     spread = known[name] - known[name].mean()
-    between = known.groupby({json.dumps(groups)})[name].transform("mean") - known[name].mean()
+    between = known.groupby({_literal(data.groups)})[name].transform("mean") - known[name].mean()
     share[name] = 100 * (between**2).sum() / (spread**2).sum()
-share = pd.Series(share).sort_values(ascending=False)
-print(share.round(1).to_string())
+print(pd.Series(share).sort_values(ascending=False).round(1).to_string())"""
+    return answer(text=text, calls=[call("run_code", code=code, reason=f"compare the groups of {data.groups}")])
 
-# The plot of the best one
+
+def _plot(data: Data, best: str) -> Reply:
+    source = f"""\
 import matplotlib.pyplot as plt
 
-{frame}.boxplot(column=share.index[0], by={json.dumps(groups)}, grid=False)
+{data.frame}.boxplot(column={_literal(best)}, by={_literal(data.groups)}, grid=False)
 plt.suptitle("")
 plt.show()"""
+    text = f"`{best}` it is. The plot goes into a cell of its own, so that it stays in the notebook."
+    return answer(text=text, calls=[call("insert_cell", source=source, run=True)])
+
+
+def _literal(value: str | list[str] | None) -> str:
+    """As Python writes it, in double quotes; escapes of JSON would spell some characters as two."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _conclude(results: Mapping[str, str], shares: Sequence[tuple[str, float]]) -> Reply:
+    if not shares:
+        return say(_without_figures(results["run_code"]))
+    (best, share), *rest = shares
+    others = ", ".join(f"`{name}` {value} %" for name, value in rest)
+    pieces = [
+        f"**`{best}` tells the groups apart best: {share} % of its spread lies between them.**"
+        + (f" The others: {others}." if others else ""),
+        " ".join(filter(None, (_about_the_plot(results), _about_the_cell(results)))),
+        "The share is the variance between group means over the whole variance, missing values left out. "
+        "I did not check whether the groups differ in anything else.",
+        "That was the tour. For a real model: `%vibe model`.",
+    ]
+    return say("\n\n".join(filter(None, pieces)))
+
+
+def _about_the_plot(results: Mapping[str, str]) -> str:
+    result = results.get("insert_cell", "")
+    if "; ok" in result.split("\n", 1)[0]:
+        return "The plot is in the new cell below."
+    return f"There is no plot: {_first_line(result)}" if result else ""
+
+
+def _about_the_cell(results: Mapping[str, str]) -> str:
+    result = results.get("edit_cell", "")
+    if "; ok" in result.split("\n", 1)[0]:
+        return "The cell that failed on a misspelt column runs now."
+    return f"The cell that failed is as it was: {_first_line(result)}" if result else ""
+
+
+def _first_line(result: str) -> str:
+    """What came of a call, in one sentence."""
+    if _is_denied(result):
+        return "that was not allowed."
+    line = result.split("\n", 1)[0].strip()
+    return line if line.endswith(".") else f"{line}."
+
+
+def _is_denied(result: str) -> bool:
+    return "denied" in result.split("\n", 1)[0] or result.startswith("Not run")
+
+
+def _without_figures(result: str) -> str:
+    if _is_denied(result):
+        return (
+            "That was not allowed, so nothing ran. A denied call goes back to the model with your words, and the run "
+            "goes on without it. That was the tour."
+        )
+    return (
+        f"The code did not give what I expected: {_first_line(result)} A real model would read the error and try again."
+    )

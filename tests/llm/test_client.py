@@ -17,7 +17,7 @@ from tests.llm.support import Waits, ask, client, failure_of, message_of, reques
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.request import Model, Request, Server
-from vibe_jupyter.protocol import TextDelta
+from vibe_jupyter.protocol import TextDelta, TextPart, UserMessage
 from vibe_jupyter.testing import ScriptedModel, hold, raw, say, status
 
 TLS = Path(__file__).with_name("tls")
@@ -473,7 +473,8 @@ async def test_an_address_given_without_a_provider_is_called_by_its_host():
     asker = client()
     with ScriptedModel([status(401)]) as model:
         server = Server(name="", api_base=model.url)
-        error, _ = await failure_of(asker, Request(model=Model(server=server, name="m", alias="m"), messages=()))
+        hello = (UserMessage(parts=(TextPart(text="hello"),)),)
+        error, _ = await failure_of(asker, Request(model=Model(server=server, name="m", alias="m"), messages=hello))
         assert str(error).startswith(server.host)
         assert "[[providers]] with api_key_env_var" in str(error)
         await asker.close()
