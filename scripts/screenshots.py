@@ -1,6 +1,6 @@
 """`make screenshots`: the pictures of README, taken anew from a real JupyterLab in a real browser.
 
-Runs the quickstart with the tour model up to the approval card, then clicks. Leaves ``docs/images/*.png``.
+Runs the quickstart with the tour model and clicks on each card. Leaves ``docs/images/*.png``.
 """
 
 import shutil
@@ -18,8 +18,8 @@ IMAGES = ROOT / "docs" / "images"
 WIDTH, HEIGHT = 1040, 960  # pixels of the page
 SCALE = 2
 """Pixels of the picture for one of the page."""
-SETUP_CELLS = (1, 2, 4)
-RUN_CELL = 5
+SETUP_CELLS = (1, 3, 4, 6)
+RUN_CELL = 7
 """The quickstart's `%%vibe` cell, counted from 0."""
 
 
@@ -41,17 +41,18 @@ def _take(lab: Lab, server: LabServer, theme: Literal["light", "dark"]) -> None:
     lab.show(path)
     lab.theme(theme)
     lab.page.evaluate("window.jupyterapp.shell.collapseLeft()")
-    lab.run(*SETUP_CELLS)
-    lab.wait_until_idle()
+    for position in SETUP_CELLS:
+        lab.run(position)
+        lab.wait_until_idle()
     lab.run(RUN_CELL)
     output = lab.output(RUN_CELL)
-    approve = output.get_by_role("button", name="Allow once")
-    approve.wait_for()
-    lab.cell(RUN_CELL).scroll_into_view_if_needed()
-    _picture(lab, f"card-{theme}")
-    approve.click()
+    for card, name in (("Edit cell", "edit"), ("Run code", "code"), ("Insert", "insert")):
+        output.get_by_role("group", name=card).wait_for()
+        lab.cell(RUN_CELL).scroll_into_view_if_needed()
+        _picture(lab, f"{name}-{theme}")
+        output.get_by_role("button", name="Allow once").click()
     output.get_by_text("Done", exact=True).wait_for()
-    output.locator("img").wait_for()
+    lab.output(RUN_CELL + 1).locator("img").wait_for()
     lab.cell(RUN_CELL).scroll_into_view_if_needed()
     _picture(lab, f"done-{theme}")
     lab.close()
