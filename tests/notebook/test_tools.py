@@ -330,7 +330,7 @@ def test_cells_run_in_the_given_order_to_the_first_error(open_page: OpenPage) ->
     ids = [cell.id for cell in page.cells]
     result = after_reading(page, "run_cell", ids=ids)
     assert error(result).split("\n")[0] == (
-        "ran 2 of 3 cells, 1 ok; stopped at #2: error: ZeroDivisionError: division by zero"
+        "ran 2 of 3 cells, 1 ok; #2 error: ZeroDivisionError: division by zero; stopped there"
     )
     assert page.run("print(order)").text == "['a', 'b']\n"
     on = after_reading(page, "run_cell", ids=ids, stop_on_error=False)

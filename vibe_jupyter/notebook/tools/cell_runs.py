@@ -91,11 +91,9 @@ def _overview(done: Sequence[Ran], wanted: int, seconds: float | None) -> str:
         ran = done[0]
         return f"{status_line(ran.run.result, seconds)}, execution count {ran.run.result.execution_count}"
     good = sum(ran.ok for ran in done)
-    text = f"ran {len(done)} of {wanted} cells, {good} ok"
-    if done and not done[-1].ok:
-        last = done[-1]
-        text += f"; stopped at #{last.cell.number}: {status_line(last.run.result, seconds)}"
-    return text
+    failed = [f"#{ran.cell.number} {status_line(ran.run.result, seconds)}" for ran in done if not ran.ok]
+    stopped = "stopped there" if failed and len(done) < wanted else ""
+    return "; ".join(filter(None, (f"ran {len(done)} of {wanted} cells, {good} ok", *failed, stopped)))
 
 
 def _block(ran: Ran, seconds: float | None, room: int, *, alone: bool) -> str:
