@@ -86,15 +86,17 @@ def test_code_has_the_four_colours() -> None:
 
 
 def test_a_diff_marks_its_lines_and_leaves_their_sign_to_the_view() -> None:
-    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n y = 1\n-x = 1\n+x = 2"
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n y = 1\n-x = 1\n+x = 2\n@@ -9,2 +9,1 @@\n z = 1\n--- a comment"
     lines = card(asked(preview=Preview(kind="diff", text=diff))).find("span", class_="vibe-line")
     assert [(line.attributes.get("data-change"), line.text.rstrip("\n")) for line in lines] == [
         (None, "--- a/x"),
         (None, "+++ b/x"),
-        (None, "@@ -1,2 +1,2 @@"),
         (None, "y = 1"),
         ("del", "x = 1"),
         ("add", "x = 2"),
+        ("gap", ""),
+        (None, "z = 1"),
+        ("del", "-- a comment"),
     ]
 
 

@@ -134,14 +134,26 @@ def preview_html(preview: Preview, look: Look) -> Markup:
 
 def _lines(preview: Preview) -> list[Markup]:
     if preview.kind == "diff":
-        return [_diff_line(line) for line in preview.text.replace("\r\n", "\n").split("\n")]
+        return _diff_lines(preview.text.replace("\r\n", "\n").split("\n"))
     return [_line(line) for line in code_lines(preview.text, _language(preview), LIVE)]
+
+
+def _diff_lines(lines: Sequence[str]) -> list[Markup]:
+    """A unified diff. File names may stand before the first hunk; what is left out between hunks is a gap."""
+    first = next((at for at, line in enumerate(lines) if line.startswith("@@")), 0)
+    names = [_line(joined(*code_lines(line, "", LIVE))) for line in lines[:first]]
+    return names + [_diff_line(line) for at, line in enumerate(lines) if at >= first and not _opens(lines, at, first)]
+
+
+def _opens(lines: Sequence[str], at: int, first: int) -> bool:
+    """Whether this line is the head of the first hunk, which says nothing to a person."""
+    return at == first and lines[at].startswith("@@")
 
 
 def _diff_line(line: str) -> Markup:
     """The sign at the beginning is drawn by the view, beside the line numbers."""
-    change = None if line.startswith(("+++", "---")) else {"+": "add", "-": "del"}.get(line[:1])
-    text = line[1:] if change or line.startswith(" ") else line
+    change = {"+": "add", "-": "del", "@": "gap"}.get(line[:1])
+    text = "" if change == "gap" else line[1:]
     return _line(joined(*code_lines(text, "", LIVE)), change)
 
 

@@ -8,7 +8,9 @@ from vibe_jupyter.notebook.remembered import short_ids
 from vibe_jupyter.protocol import Cell, CellKind, Preview, Resource
 
 CONTEXT_LINES = 3
-"""Unchanged lines shown around a change."""
+"""Unchanged lines shown around a change in a long cell."""
+WHOLE_LINES = 200
+"""Lines up to which a cell is shown whole."""
 
 
 def number(cell: Cell | None) -> str:
@@ -42,8 +44,10 @@ def titles(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def diff(old: str, new: str) -> Preview:
-    """One change with its surroundings."""
-    lines = list(difflib.unified_diff(old.split("\n"), new.split("\n"), n=CONTEXT_LINES, lineterm=""))[2:]
+    """One change with its surroundings, without file names."""
+    before, after = old.split("\n"), new.split("\n")
+    context = len(before) if len(before) <= WHOLE_LINES else CONTEXT_LINES
+    lines = list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
     return Preview(kind="diff", text="\n".join(lines))
 
 
