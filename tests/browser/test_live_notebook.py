@@ -70,9 +70,9 @@ def test_it_mends_a_cell_and_adds_one_with_a_click_for_each(lab: Lab, model: Scr
         say("It runs now."),
     )
     view = start(lab)
-    allow(view, re.compile(r"Edit cell #3"))
+    allow(view, re.compile(r"Edit and run cell #3"))
     lab.picture(lab.cell(1), "vibe-live-notebook")
-    allow(view, re.compile(r"Insert a new cell below"))
+    allow(view, re.compile(r"Insert and run a new cell below"))
     over(lab)
     done = cells(lab)
     assert [cell["source"].split("\n")[-1] for cell in done[2:]] == ["print('longest', bill)", "bill"]

@@ -95,8 +95,8 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     second = page.allow(cell, 2)
     end(page, cell)
     assert "changes your notebook · runs code" in first
-    assert first.startswith("Edit cell #1 and run it")
-    assert second.startswith("Insert a new cell below and run it")
+    assert first.startswith("Edit and run cell #1")
+    assert second.startswith("Insert and run a new cell below")
     assert "lets the agent run any code" in first
     assert broken.source.endswith("['bill_length_mm']")
     assert [one.text for one in page.cells if one.source.startswith("print('longest'")] == ["longest 39.1\n"]
@@ -145,7 +145,7 @@ def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page:
     assert "“For this session” covers edit_cell" in page.allow(cell, remember="session")
     second = page.allow(cell, 2)
     end(page, cell)
-    assert "and run it" in second
+    assert second.startswith("Edit and run")
     assert mine.source == "ran = 3"
 
 

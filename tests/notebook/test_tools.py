@@ -286,7 +286,7 @@ def test_a_cell_is_inserted_and_run_with_one_call(open_page: OpenPage) -> None:
     assert status.endswith(f"execution count {cell.count}")
     assert rest == ["42", "names created: made"]
     assert cell.text == "42\n"
-    assert (result["headline"]["note"], result["summary"]) == ("and run it", "1 line")
+    assert (result["headline"]["verb"], result["summary"]) == ("Inserted and ran a new cell below", "1 line")
     page.run("del made")
 
 

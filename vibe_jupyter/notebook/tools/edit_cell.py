@@ -46,11 +46,9 @@ class EditCell:
 
     def headline(self, args: EditCellArgs) -> Headline:
         cell = [self._access.known(args.cell_id)]
-        verb, target = named("Edited", cell)
-        note = "and run it" if args.run else ""
-        return Headline(
-            verb=verb, doing=named("Editing", cell)[0], asking=named("Edit", cell)[0], target=target, note=note
-        )
+        verbs = ("Edited and ran", "Editing and running", "Edit and run") if args.run else ("Edited", "Editing", "Edit")
+        verb, doing, asking = (named(one, cell)[0] for one in verbs)
+        return Headline(verb=verb, doing=doing, asking=asking, target=named("", cell)[1])
 
     def preview(self, args: EditCellArgs) -> Preview:
         cell = self._read(args)

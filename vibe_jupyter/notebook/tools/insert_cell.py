@@ -44,12 +44,12 @@ class InsertCellTool:
         places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}
         place = places.get(args.after, "a new cell below")
         target = "" if args.after in places else number(self._access.known(args.after))
+        ran = (" and ran", " and running", " and run") if _runs(args) else ("", "", "")
         return Headline(
-            verb=f"Inserted {place}",
-            doing=f"Inserting {place}",
-            asking=f"Insert {place}",
+            verb=f"Inserted{ran[0]} {place}",
+            doing=f"Inserting{ran[1]} {place}",
+            asking=f"Insert{ran[2]} {place}",
             target=target,
-            note="and run it" if _runs(args) else "",
         )
 
     def preview(self, args: InsertCellArgs) -> Preview:
