@@ -1,8 +1,10 @@
 """A notebook file: read whole, and written whole or not at all."""
 
 import contextlib
+import json
 import os
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,8 @@ from vibe_jupyter.errors import ConfigError, NotebookError
 
 Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
+_MAJOR = 4
+"""Of nbformat; Jupyter has written no other since 2015."""
 _OLDEST_IDS = 5
 """Minor version of nbformat 4 from which cells have ids."""
 
@@ -67,11 +71,20 @@ class NotebookFile:
 
 
 def _parsed(text: str) -> Notebook:
-    notebook = cast(Any, nbformat.reads(text, as_version=4))  # pyright: ignore[reportUnknownMemberType]
-    if notebook["nbformat_minor"] < _OLDEST_IDS:
-        notebook["nbformat_minor"] = _OLDEST_IDS
-    sound: Notebook = normalize(notebook)[1]  # with ids where there were none, or the same ones twice
-    nbformat.validate(sound)
+    """The notebook, with an id for each cell; a ValueError where it is none."""
+    notebook: Any = json.loads(text)
+    if not isinstance(notebook, dict) or cast(Notebook, notebook).get("nbformat") != _MAJOR:
+        raise ValueError("it is not in nbformat 4")
+    try:
+        sound = cast(Any, nbformat.v4.reads(text))  # pyright: ignore[reportUnknownMemberType]
+        if sound["nbformat_minor"] < _OLDEST_IDS:
+            sound["nbformat_minor"] = _OLDEST_IDS
+            for cell in sound["cells"]:
+                cell["id"] = uuid.uuid4().hex[:8]
+        sound = cast(Any, normalize(sound))[1]
+        nbformat.validate(sound)
+    except (nbformat.ValidationError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(_first_line(error)) from error
     return sound
 
 

@@ -15,6 +15,8 @@ TURN: Final = 0.5
 """Seconds between two looks at whether the kernel lives."""
 INTERRUPT_WAIT: Final = 10.0
 """Seconds an interrupted cell has to end, before the kernel is given up."""
+INTERRUPT_AGAIN: Final = 2.0
+"""Seconds until the next one is sent."""
 _DEEDS: Final = {
     "set_source": "edited a cell",
     "insert": "inserted a cell",
@@ -86,8 +88,7 @@ class NotebookRun:
         try:
             return self._to_the_end(request, timeout)
         except KeyboardInterrupt:
-            self.interrupt()
-            self._finish(request, INTERRUPT_WAIT)
+            self._interrupt_until_over(request)
             raise
 
     def send(self, cell: str, *, asked_by: str | None = None) -> None:
@@ -106,9 +107,16 @@ class NotebookRun:
             return _outcome(request)
         if not self._kernel.is_alive:
             return Outcome(request.cell, "died", "The kernel died.")
-        self.interrupt()
-        self._finish(request, INTERRUPT_WAIT)
+        self._interrupt_until_over(request)
         return Outcome(request.cell, "timeout", f"It ran longer than {timeout:g} s and was interrupted.")
+
+    def _interrupt_until_over(self, request: _Request) -> None:
+        """Again and again, since a kernel ignores the interrupt that comes just before the cell does."""
+        end = time.monotonic() + INTERRUPT_WAIT
+        while self._kernel.is_alive and time.monotonic() < end:
+            self.interrupt()
+            if self._finish(request, INTERRUPT_AGAIN):
+                return
 
     def _finish(self, request: _Request, timeout: float | None) -> bool:
         """Handle messages until it is over; False when the time is, or the kernel died."""

@@ -1,0 +1,96 @@
+"""A notebook file is replaced whole, or left as it is."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.notebook_run import allowing
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    place = tmp_path / "work" / "n.ipynb"
+    place.parent.mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), place)
+    return place
+
+
+def rescued(error: pytest.ExceptionInfo[NotebookError]) -> Path:
+    return Path(str(error.value).split("The result is in ")[1].removesuffix("."))
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten_and_nothing_is_lost(path: Path) -> None:
+    file = NotebookFile(path)
+    file.notebook["cells"][0]["source"] = "x = 2"
+    path.write_text(path.read_text("utf-8").replace("x = 1", "x = 3"), "utf-8")
+    with pytest.raises(NotebookError, match="changed by someone else") as error:
+        file.save(path)
+    assert "x = 3" in path.read_text("utf-8")
+    assert "x = 2" in rescued(error).read_text("utf-8")
+
+
+def test_a_full_disk_leaves_the_old_file_and_names_the_place_of_the_new(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = NotebookFile(path)
+    before = path.read_bytes()
+    file.notebook["cells"][0]["source"] = "x = 2"
+    sync = os.fsync
+
+    def full(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}").startswith(str(path.parent)):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NotebookError, match="No space left") as error:
+        file.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["n.ipynb"]
+    assert "x = 2" in rescued(error).read_text("utf-8")
+
+
+def test_a_link_stays_a_link(path: Path) -> None:
+    link = path.with_name("link.ipynb")
+    link.symlink_to(path)
+    file = NotebookFile(link)
+    file.notebook["cells"][0]["source"] = "x = 2"
+    file.save(link)
+    assert link.is_symlink()
+    assert "x = 2" in path.read_text("utf-8")
+
+
+def test_old_notebooks_get_ids(path: Path) -> None:
+    old = json.loads(path.read_text("utf-8"))
+    old["nbformat_minor"] = 4
+    old["cells"] = [{name: value for name, value in cell.items() if name != "id"} for cell in old["cells"]] * 2
+    path.write_text(json.dumps(old), "utf-8")
+    ids = [cell["id"] for cell in NotebookFile(path).notebook["cells"]]
+    assert len(set(ids)) == 2
+
+
+def test_a_folder_is_no_place_to_write(path: Path) -> None:
+    with pytest.raises(ConfigError, match="Cannot write"):
+        NotebookFile(path).check_writable(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("source", "sent"),
+    [
+        ("%%vibe\nhello", "%%vibe --yes=run_code,edit_cell\nhello"),
+        ("%%vibe --model x\nhello", "%%vibe --yes=run_code,edit_cell --model x\nhello"),
+        ("%%vibe --yes=bash --model x\nhi", "%%vibe --yes=run_code,edit_cell,bash --model x\nhi"),
+        ("%%vibe --yes bash\nhi", "%%vibe --yes=run_code,edit_cell,bash\nhi"),
+        ("%%vibes\nhello", "%%vibes\nhello"),
+        ("x = '%%vibe'", "x = '%%vibe'"),
+    ],
+)
+def test_what_the_command_line_allows_is_sent_with_a_prompt_only(source: str, sent: str) -> None:
+    assert allowing(source, "run_code,edit_cell") == sent
+    assert allowing(source, "") == source

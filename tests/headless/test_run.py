@@ -1,0 +1,199 @@
+"""`vibe-jupyter run`, as a person or a script uses it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.app.conftest import CONFIG
+from vibe_jupyter.testing import ScriptedModel, call
+
+pytestmark = pytest.mark.xdist_group("headless")
+COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
+WAIT = 60.0
+"""Seconds a whole notebook may take."""
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel([]) as model:
+        yield model
+
+
+@pytest.fixture
+def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
+    home = tmp_path / "vibe"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
+    return {**os.environ, "VIBE_HOME": str(home), "IPYTHONDIR": str(tmp_path / "ipython")}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Where the notebooks of a test are; nothing else is there."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def write(path: Path, *cells: str | nbformat.NotebookNode) -> Path:
+    made = [cell if isinstance(cell, dict) else nbformat.v4.new_code_cell(cell) for cell in cells]
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=spec), path)
+    return path
+
+
+def run(environment: dict[str, str], *arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, "run", *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
+
+
+def texts(path: Path) -> list[str]:
+    """What each code cell put out, as text."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return ["".join(_text(output) for output in cell.outputs) for cell in cells]
+
+
+def _text(output: nbformat.NotebookNode) -> str:
+    return output.get("text") or output.get("data", {}).get("text/plain") or output.get("ename", "")
+
+
+def test_the_cells_run_in_their_order_and_the_file_is_saved(environment: dict[str, str], work: Path) -> None:
+    title = nbformat.v4.new_markdown_cell("# Title")
+    shows = (
+        "from IPython.display import display, clear_output\nimport sys\nprint(x)\nclear_output(wait=True)\n"
+        "print('only this')\nh = display('before', display_id='d')\nprint('err', file=sys.stderr)"
+    )
+    path = write(work / "n.ipynb", title, "x = 6", shows, "h.update('after')\nx * 7", "")
+    path.chmod(0o640)
+    done = run(environment, path)
+    assert done.returncode == 0, done.stderr
+    notebook = nbformat.read(path, as_version=4)
+    assert texts(path) == ["", "only this\n'after'err\n", "42", ""]
+    assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2, 3, None]
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in work.iterdir()] == ["n.ipynb"]
+    assert "[2/4]" in done.stdout
+    assert f"Saved as {path}." in done.stdout
+
+
+def test_a_failing_cell_ends_the_run_and_everything_up_to_it_is_saved(environment: dict[str, str], work: Path) -> None:
+    path, result = write(work / "n.ipynb", "print('one')", "1 / 0", "print('three')"), work / "out.ipynb"
+    before = path.read_bytes()
+    done = run(environment, path, "--save-as", result)
+    assert done.returncode == 1
+    assert "ZeroDivisionError: division by zero" in done.stderr
+    assert texts(result) == ["one\n", "ZeroDivisionError", ""]
+    assert path.read_bytes() == before
+
+
+def test_a_cell_that_is_meant_to_fail_does_not_end_the_run(environment: dict[str, str], work: Path) -> None:
+    meant = nbformat.v4.new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]})
+    path = write(work / "n.ipynb", meant, "print('next')")
+    assert run(environment, path).returncode == 0
+    assert texts(path) == ["ZeroDivisionError", "next\n"]
+
+
+def test_a_cell_that_takes_too_long_is_interrupted(environment: dict[str, str], work: Path) -> None:
+    path = write(work / "n.ipynb", "import time\nprint('on', flush=True)\ntime.sleep(60)", "print('never')")
+    done = run(environment, path, "--timeout", "2")
+    assert done.returncode == 1
+    assert "longer than 2 s" in done.stderr
+    assert texts(path) == ["on\nKeyboardInterrupt", ""]
+
+
+def test_a_kernel_that_dies_is_said_and_the_rest_is_saved(environment: dict[str, str], work: Path) -> None:
+    path = write(work / "n.ipynb", "print('kept')", "import os\nos._exit(3)")
+    done = run(environment, path)
+    assert done.returncode == 1
+    assert "The kernel died" in done.stderr
+    assert texts(path) == ["kept\n", ""]
+
+
+def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str], work: Path) -> None:
+    slow = "import time\nopen('started', 'w').close()\ntime.sleep(60)"
+    path = write(work / "n.ipynb", "print('before')", slow, "print('never')")
+    command = [*COMMAND, "run", str(path)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end, pause = time.monotonic() + WAIT, threading.Event()
+    while not (work / "started").exists() and time.monotonic() < end:
+        pause.wait(0.05)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    output, errors = process.communicate(timeout=WAIT)
+    assert process.returncode == 130, errors
+    assert time.monotonic() - began < 10
+    assert "Traceback" not in errors
+    assert "Interrupted." in output
+    assert texts(path) == ["before\n", "KeyboardInterrupt", ""]
+
+
+def test_a_prompt_is_put_at_the_end_with_what_it_needs_and_runs(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    model.will_reply(call("run_code", code="answer = 6 * 7\nanswer", keep=True), "It is 42.")
+    path = write(work / "n.ipynb", "x = 1")
+    done = run(environment, path, "-p", "what is six by seven?", "--yes", "run_code")
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(path, as_version=4).cells
+    assert [cell.source for cell in cells[1:]] == ["%load_ext vibe_jupyter", "%%vibe\nwhat is six by seven?"]
+    assert "42" in model.requests[1].tool_results[0]
+    assert "It is 42." in texts(path)[2]
+    assert "It is 42." in done.stdout
+
+
+def test_without_a_yes_the_agent_is_told_that_nobody_can_be_asked(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    model.will_reply(call("run_code", code="1"), "As you wish.")
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter")
+    done = run(environment, path, "-p", "run it")
+    assert done.returncode == 0, done.stderr
+    assert "nobody" in model.requests[1].tool_results[0].lower()
+
+
+def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --model nowhere@http://127.0.0.1:1/v1\nhello")
+    assert run(environment, path).returncode == 3
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --wrong x\nhello")
+    assert run(environment, path).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "Cannot read"),
+        ("no json", "is no notebook"),
+        ("[1]", "is no notebook"),
+        ('{"cells": 1}', "is no notebook"),
+    ],
+)
+def test_what_is_no_notebook_is_said_before_anything_runs(
+    environment: dict[str, str], work: Path, text: str | None, words: str
+) -> None:
+    path = work / "n.ipynb"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    done = run(environment, path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
+    path = write(work / "n.ipynb", "x = 1")
+    for wrong in (["--save-as", work / "no" / "such.ipynb"], ["--yes", "run code"], ["--timeout", "-1"]):
+        done = run(environment, path, *wrong)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    done = run(environment, path, "--kernel", "cobol")
+    assert done.returncode == 2
+    assert "jupyter kernelspec list" in done.stderr
