@@ -1,4 +1,4 @@
-"""Which calls on cells run, ask or do not run: who may edit may not yet run, and what loads from outside always asks."""
+"""Which calls on cells run, ask or do not run: editing is not running, and what loads from outside always asks."""
 
 from collections.abc import Sequence
 from pathlib import Path
