@@ -108,8 +108,10 @@ def test_a_cut_answer_is_kept_and_marked(reason: str) -> None:
     assert "broke off" in bundle["text/plain"]
 
 
-def test_a_turn_limit_says_how_to_go_on() -> None:
-    assert "--max-turns" in kept([STARTED, *inspected(), finished("turn_limit")])["text/html"]
+def test_a_turn_limit_says_once_how_to_go_on() -> None:
+    notice = Notice(level="warning", text="Stopped at the limit of 2 turns. Give --max-turns more.")
+    html = str(kept([STARTED, *inspected(), notice, finished("turn_limit")])["text/html"])
+    assert html.count("--max-turns") == 1
 
 
 def test_formulas_that_only_draw_are_left_to_the_notebook_and_money_is_not() -> None:
