@@ -197,3 +197,29 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
     done = run(environment, path, "--kernel", "cobol")
     assert done.returncode == 2
     assert "jupyter kernelspec list" in done.stderr
+
+
+def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    broken = nbformat.v4.new_code_cell("1 / x", id="broken01", metadata={"tags": ["raises-exception"]})
+    path = write(work / "n.ipynb", "x = 0", broken)
+    model.will_reply(
+        call("read_cell", cell_id="broken01"),
+        call("edit_cell", cell_id="broken01", source="1 / (x + 1)", run=True),
+        call("insert_cell", after="broken01", source="print('made')\nx + 41", run=True),
+        "Mended.",
+    )
+    done = run(environment, path, "-p", "mend it", "--yes", "edit_cell,insert_cell,run_cell")
+    assert done.returncode == 0, done.stderr
+    results = [request.tool_results[-1] for request in model.requests[1:]]
+    assert "1 / x" in results[0]
+    assert "1.0" in results[1]
+    assert "made" in results[2]
+    cells = nbformat.read(path, as_version=4).cells
+    assert [cell.source for cell in cells[:3]] == ["x = 0", "1 / (x + 1)", "print('made')\nx + 41"]
+    assert texts(path)[1:3] == ["1.0", "made\n41"]
+    counts = [cell.execution_count for cell in cells]
+    assert len(set(counts)) == len(counts)
+    assert "edited a cell" in done.stdout
+    assert "ran a cell" in done.stdout
