@@ -166,6 +166,15 @@ def test_stop_ends_a_run_while_the_model_speaks(lab: Lab, model: ScriptedModel) 
     assert after(lab) == "next: 42"
 
 
+def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(run_code("1 + 1"), say("The second time."))
+    view = ask(lab, model, "Count.")
+    card(view).wait_for()
+    lab.run(VIBE)
+    expect(lab.output(VIBE).get_by_text("The second time.")).to_be_visible()
+    assert "interrupted before this call started" in str(model.requests[1].messages)
+
+
 @pytest.mark.requirement("ui.stop.button")
 def test_stop_ends_a_run_that_waits_for_an_approval(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(run_code("ran = True", keep=True))

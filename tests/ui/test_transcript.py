@@ -28,6 +28,7 @@ from tests.ui.runs import (
     whole_run,
 )
 from vibe_jupyter.protocol import (
+    ApprovalResolved,
     AssistantMessage,
     Event,
     MessageAdded,
@@ -362,6 +363,14 @@ def test_an_error_says_what_happened_in_bold_and_then_the_next_step() -> None:
     assert box.find("b")[0].text == "The model server refused the key (401)."
     assert box.find("code")[0].text == "MISTRAL_API_KEY"
     assert box.find("div", role="alert")[0].text == error.replace("`", "")
+
+
+def test_a_call_cut_off_while_its_card_waited_is_not_said_to_have_run() -> None:
+    resolved = ApprovalResolved(approval_id="approval-c1", call_id="c1", allowed=False, by="interrupt")
+    ended = code_finished("c1", "interrupted", seconds=0)
+    html = live([STARTED, asked("c1"), resolved, ended, finished("interrupted")])
+    assert "Run code" in html
+    assert "Ran code" not in html
 
 
 def test_what_was_open_at_the_end_was_interrupted() -> None:

@@ -3,9 +3,7 @@
 import concurrent.futures
 import os
 import secrets
-import threading
 from datetime import UTC, datetime
-from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -17,6 +15,7 @@ from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.app.beginning import check_free, working_folder
 from vibe_jupyter.app.ending import Ending
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.models import Models
@@ -49,7 +48,7 @@ class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
-        folder = _working_folder()
+        folder = working_folder()
         self.models = Models()
         self._shell = shell
         self._pump = pump
@@ -88,7 +87,7 @@ class App:
             JournalError: the conversation cannot be recorded; nothing was sent.
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
         """
-        _check_free(self._run, self._left)
+        check_free(self._run, self._left)
         agent = self._agent(options)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
@@ -211,39 +210,21 @@ class App:
             self._client = None
 
     def _on_queued(self, cell: QueuedCell) -> bool:
-        """Take what the agent runs in its place. A queued cell that asks for the end of the run is heard at once."""
-        if self._run is not None and STOP_CELL.fullmatch(cell.code):
-            self._cell_said_stop = True
-            self._run.send(Interrupt())
-        return self._notebook is not None and self._notebook.take(cell)
+        """Take what the agent runs in its place. Some queued cells end the run at once."""
+        if self._notebook is not None and self._notebook.take(cell):
+            return True
+        if self._run is not None:
+            says_stop = STOP_CELL.fullmatch(cell.code) is not None
+            self._cell_said_stop = self._cell_said_stop or says_stop
+            # Run again, the cell has lost its output, and with it a card that waits: nobody could answer it.
+            if says_stop or (self._notebook is not None and self._notebook.runs_in(cell)):
+                self._run.send(Interrupt())
+        return False
 
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was loaded anew."""
         if self._notebook is not None and self._view is not None:
             self._engine.submit(self._notebook.show(self._view))
-
-
-def _check_free(run: Run | None, left: "concurrent.futures.Future[None] | None") -> None:
-    """Before anything is sent: a run begins on the main thread, and two never write one conversation."""
-    if threading.current_thread() is not threading.main_thread():
-        raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
-    if run is not None:
-        raise NotebookError("A run is open in this kernel already. Wait for it, or end it with Stop or ■.")
-    if left is not None and not left.done():
-        raise NotebookError(
-            "The run before has not come to its end yet. Wait a moment and run the cell again, or begin a new "
-            "conversation with %vibe reset."
-        )
-
-
-def _working_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise NotebookError(
-            f"The kernel's working folder is gone or cannot be entered ({error.strerror}). Go to one that is there, "
-            'such as with %cd "~", then run the cell again.'
-        ) from error
 
 
 async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:

@@ -59,6 +59,10 @@ class NotebookSide:
         """Whether a queued cell is one that the agent runs in its place."""
         return self._in_place.take(cell)
 
+    def runs_in(self, cell: QueuedCell) -> bool:
+        """Whether a queued cell is the very one that the run is in."""
+        return cell.cell_id is not None and cell.cell_id == self._bridge.prompt_cell
+
     async def show(self, view: ShownView) -> None:
         """Have a page that was loaded anew show the run view again."""
         cell = self._bridge.prompt_cell

@@ -67,9 +67,8 @@ def plain_line(event: ToolFinished) -> str:
     """A finished call as a line of plain text."""
     step = finished(Step(event.headline), event)
     headline = step.headline
-    verb = headline.asking if step.outcome == "denied" else headline.verb
     time = seconds_text(step.seconds) if step.seconds is not None else ""
-    said = " ".join(word for word in (mark(step), verb, headline.target, headline.note) if word)
+    said = " ".join(word for word in (mark(step), _verb(step), headline.target, headline.note) if word)
     return readable(" · ".join(word for word in (one_line(said), came(step), time) if word))
 
 
@@ -95,13 +94,20 @@ def mark(step: Step) -> str:
 def what(step: Step) -> Markup:
     """Verb, object, and a few words."""
     headline = step.headline
-    verb = {"running": headline.doing, "denied": headline.asking}.get(step.outcome, headline.verb)
-    pieces = [element("b", inert(one_line(verb)))]
+    pieces = [element("b", inert(one_line(_verb(step))))]
     if headline.target:
         pieces.append(element("code", escape(one_line(headline.target))))
     if headline.note:
         pieces.append(inert(one_line(headline.note)))
     return Markup(" ".join(pieces))
+
+
+def _verb(step: Step) -> str:
+    """What was done, or would have been: a call that was cut off before it ran did nothing."""
+    if step.outcome == "running":
+        return step.headline.doing
+    idle = step.outcome == "denied" or (step.outcome == "interrupted" and step.seconds is None)
+    return step.headline.asking if idle else step.headline.verb
 
 
 def came(step: Step) -> str:

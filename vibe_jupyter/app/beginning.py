@@ -1,0 +1,44 @@
+"""Before a run begins: may it, and in which folder."""
+
+import concurrent.futures
+import threading
+from pathlib import Path
+
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.errors import NotebookError
+
+
+def check_free(run: Run | None, left: "concurrent.futures.Future[None] | None") -> None:
+    """A run begins on the main thread, and two never write one conversation.
+
+    Args:
+        run: the one that is open.
+        left: one that did not end in time.
+
+    Raises:
+        NotebookError: it may not begin; says what to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
+    if run is not None:
+        raise NotebookError("A run is open in this kernel already. Wait for it, or end it with Stop or ■.")
+    if left is not None and not left.done():
+        raise NotebookError(
+            "The run before has not come to its end yet. Wait a moment and run the cell again, or begin a new "
+            "conversation with %vibe reset."
+        )
+
+
+def working_folder() -> Path:
+    """The folder that the agent may read in.
+
+    Raises:
+        NotebookError: it was removed while the kernel runs in it.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise NotebookError(
+            f"The kernel's working folder is gone or cannot be entered ({error.strerror}). Go to one that is there, "
+            'such as with %cd "~", then run the cell again.'
+        ) from error
