@@ -13,7 +13,7 @@ class OuterCell:
     def __init__(self, shell: object) -> None:
         self._shell = cast(Any, shell)
         self._raw: str | None = None
-        """Its source; None until a cell ran inside it."""
+        """Its source, empty if it has no number; None until a cell ran inside it."""
         self._raised = False
         """Whether the count was raised when it began."""
 
@@ -21,18 +21,23 @@ class OuterCell:
         """A cell with a number of its own is about to run inside."""
         if self._raw is not None:
             return
-        stored: list[str] = self._shell.history_manager.input_hist_raw
-        number = len(stored) - 1
-        self._raw = stored[-1]
-        self._raised = self._shell.execution_count > number
+        shell = self._shell
+        # IPython keeps the source of cell N as `_iN`; the lists may be shorter, since ``exit`` is not stored.
+        self._raised = f"_i{shell.execution_count}" not in shell.user_ns
+        self._raw = shell.history_manager.input_hist_raw[-1] if self._is_numbered() else ""
         if not self._raised:
-            self._shell.execution_count = number + 1
+            shell.execution_count += 1
 
     def end(self) -> None:
         """The outer cell is about to end: give it the number after those of the cells inside."""
-        if self._raw is None:
+        raw, self._raw = self._raw, None
+        if not raw:
             return
-        self._shell.history_manager.store_inputs(self._shell.execution_count, self._raw, self._raw)
+        self._shell.history_manager.store_inputs(self._shell.execution_count, raw, raw)
         if self._raised:
             self._shell.execution_count += 1
-        self._raw = None
+
+    def _is_numbered(self) -> bool:
+        """Whether the outer cell itself has a number; what a front end asks silently has none."""
+        content = self._shell.get_parent().get("content", {})
+        return bool(content.get("store_history", True)) and not content.get("silent", False)

@@ -105,6 +105,7 @@ class InPlace:
             request.execute()
             return self._shell.last_execution_result
 
+        self._outer.before_inner()
         with request.as_parent():
             return self._finished(execute, outputs, timeout, listening(self._kernel, request.id, outputs))
 
@@ -115,6 +116,7 @@ class InPlace:
         def execute() -> Outcome:
             return self._shell.run_cell(code, store_history=True)
 
+        self._outer.before_inner()
         return self._finished(execute, outputs, timeout, kernel_capture(self._kernel, outputs, on_output))
 
     def _finished(
@@ -124,7 +126,6 @@ class InPlace:
         timeout: float | None,
         capture: AbstractContextManager[None],
     ) -> ExecutionResult:
-        self._outer.before_inner()
         number, names, attempt = self._shell.execution_count, Names(self._shell.user_ns), Attempt(timeout)
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
