@@ -86,6 +86,7 @@ def _command(port: int, folder: Path) -> list[str]:
         "--IdentityProvider.token=",
         "--ServerApp.disable_check_xsrf=True",
         "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
 
 

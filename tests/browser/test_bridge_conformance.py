@@ -51,6 +51,7 @@ def in_page(lab: Lab, show: Callable[[Path], None]) -> tuple[str, str]:
 
 
 PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
+IDLE = f"() => window.jupyterapp && {PANEL}?.sessionContext.session?.kernel?.status === 'idle'"
 PRINTED = f"""id => {{
     const cell = [...{PANEL}.content.model.cells].find(cell => cell.id === id);
     const done = cell.executionState === "idle" && cell.executionCount !== null;
@@ -82,3 +83,19 @@ def test_the_headless_front_end_answers_as_the_cases_say(tmp_path: Path, monkeyp
 @pytest.mark.browser
 def test_jupyterlab_answers_as_the_cases_say(lab: Lab) -> None:
     check(*in_page(lab, lab.show))
+
+
+@pytest.mark.browser
+def test_notebook_7_answers_as_the_cases_say(lab: Lab) -> None:
+    page = lab.page.context.new_page()
+    classic = Lab(page, lab.server)
+
+    def show(path: Path) -> None:
+        page.goto(f"{lab.server.url}/notebooks/{path.name}", wait_until="domcontentloaded")
+        page.wait_for_function(IDLE)
+
+    try:
+        check(*in_page(classic, show))
+        assert page.evaluate("() => window.jupyterapp.name") == "Jupyter Notebook"
+    finally:
+        page.close()
