@@ -105,9 +105,9 @@ class InPlace:
             request.execute()
             return self._shell.last_execution_result
 
-        self._outer.before_inner()
-        with request.as_parent():
-            return self._finished(execute, outputs, timeout, listening(self._kernel, request.id, outputs))
+        return self._finished(
+            execute, outputs, timeout, request.as_parent(), listening(self._kernel, request.id, outputs)
+        )
 
     def run_here(self, code: str, *, timeout: float | None, on_output: OnOutput) -> ExecutionResult:
         """Execute as a cell, with a number, but show what comes of it in the step and not under the cell."""
@@ -116,7 +116,6 @@ class InPlace:
         def execute() -> Outcome:
             return self._shell.run_cell(code, store_history=True)
 
-        self._outer.before_inner()
         return self._finished(execute, outputs, timeout, kernel_capture(self._kernel, outputs, on_output))
 
     def _finished(
@@ -124,12 +123,15 @@ class InPlace:
         execute: Callable[[], Outcome],
         outputs: Outputs,
         timeout: float | None,
-        capture: AbstractContextManager[None],
+        *around: AbstractContextManager[None],
     ) -> ExecutionResult:
+        self._outer.before_inner()
         number, names, attempt = self._shell.execution_count, Names(self._shell.user_ns), Attempt(timeout)
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
-            with self._outer_kept(attempt), capture:
+            with self._outer_kept(attempt), contextlib.ExitStack() as stack:
+                for manager in around:
+                    stack.enter_context(manager)
                 attempt.run(execute)
             result = ExecutionResult(
                 status=attempt.status(),
