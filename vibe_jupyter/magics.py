@@ -29,6 +29,7 @@ HELP = """\
   --agent NAME            the agent's profile (default)
   --max-turns N           stop before request N+1 (1-200, default 50)
   --yes=TOOL[,TOOL]       let these tools run without asking, in this cell only
+%vibe fix                 mend the last error: its frames and what was involved go with the wish
 %vibe model [NAME]        show the models, or choose one; `tour` is a scripted one that needs no key
 %vibe status              model, server, agent, conversation, what you allowed
 %vibe reset               begin a new conversation; your variables stay
@@ -68,6 +69,10 @@ class VibeMagics(Magics):
                 return
             options, rest = parse(line)
             prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
+            if rest == "fix":
+                from vibe_jupyter.notebook.last_error import fix_prompt
+
+                prompt = fix_prompt(self._ipython, (cell or "").strip())
             if not prompt.strip():
                 print(HELP)
                 return

@@ -1,0 +1,74 @@
+"""The last error of the person's code, as words to ask with: its frames, and the shapes of what was involved."""
+
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from traceback import walk_tb
+from types import FrameType
+from typing import Any, Final, cast
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.capture import exception_message
+from vibe_jupyter.notebook.variables import summary_line
+from vibe_jupyter.tools.truncate import cut_line, head_and_tail
+
+REPORT_LIMIT: Final = 3_000
+"""Characters of the report."""
+_AROUND: Final = 3
+"""Lines shown before and after the one that failed."""
+_FRAMES: Final = 8
+"""Frames of the person's code shown with their lines; the last ones."""
+_VARIABLES: Final = 12
+"""Variables of one frame described."""
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+_NONE: Final = "There is no error to mend: nothing has failed in this kernel yet."
+
+CodeName = Callable[[str], "tuple[str, str] | None"]
+"""What IPython calls a piece of code by its file name, such as ``Cell In[5]``; None for a file."""
+
+
+def fix_prompt(shell: object, words: str) -> str:
+    """A prompt that asks to mend the last error.
+
+    Raises:
+        NotebookError: there was none.
+    """
+    error = cast("BaseException | None", getattr(sys, "last_value", None))
+    if error is None:
+        raise NotebookError(_NONE)
+    name_of = cast(CodeName, cast(Any, shell).compile.format_code_name)
+    report = head_and_tail("\n".join(_report(error, name_of)), REPORT_LIMIT)
+    wish = words or "Find out why this failed, mend it in the cell it stands in, and run that cell."
+    return f"{wish}\n\n<error>\n{report}\n</error>"
+
+
+def _report(error: BaseException, name_of: CodeName) -> Iterator[str]:
+    yield f"{type(error).__name__}: {exception_message(error)}"
+    frames = list(walk_tb(error.__traceback__))
+    own = [place for place, (frame, _) in enumerate(frames) if name_of(frame.f_code.co_filename)]
+    shown = own[-_FRAMES:]
+    for place, (frame, line) in enumerate(frames):
+        if place in shown:
+            yield from _own_frame(frame, line, name_of)
+        elif place > (own[-1] if own else -1):
+            yield f"  then {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+
+
+def _own_frame(frame: FrameType, line: int, name_of: CodeName) -> Iterator[str]:
+    file = frame.f_code.co_filename
+    kind, name = name_of(file) or ("File", file)
+    function = "" if frame.f_code.co_name == "<module>" else f" in {frame.f_code.co_name}"
+    yield f"{kind} {name}{function}, line {line}:"
+    failed = linecache.getline(file, line)
+    for number in range(max(1, line - _AROUND), line + _AROUND + 1):
+        text = linecache.getline(file, number).rstrip("\n")
+        if text:
+            yield cut_line(f"{'->' if number == line else '  '} {number} {text}", 300)
+    yield from _involved(failed, frame.f_locals)
+
+
+def _involved(failed: str, values: Mapping[str, object]) -> Iterator[str]:
+    names = [name for name in dict.fromkeys(_NAME.findall(failed)) if name in values]
+    for name in names[:_VARIABLES]:
+        yield f"   {summary_line(name, values[name])}"
