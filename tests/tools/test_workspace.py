@@ -100,6 +100,8 @@ def test_the_place_of_a_path_is_judged_as_the_corpus_says(tree: Path, case: dict
         ("hard\ud800", False),
         (".envrc.md", True),
         (".env.local", False),
+        (".streamlit/secrets.toml", False),
+        ("kaggle.json", False),
         ("CERTS/x.PEM", False),
         ("link_env", False),
         ("data/...", False),

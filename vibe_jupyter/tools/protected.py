@@ -32,6 +32,10 @@ SECRET_FILES: Final = (
     ".pgpass",
     ".pypirc",
     ".git-credentials",
+    ".databrickscfg",
+    "credentials.json",
+    "kaggle.json",
+    "secrets.toml",
 )
 """Glob patterns of file names that usually hold passwords or keys."""
 SECRET_FOLDERS: Final = (".ssh", ".gnupg", ".aws")
