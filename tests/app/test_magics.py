@@ -227,3 +227,13 @@ def test_two_presses_of_the_interrupt_end_a_run_like_one(session: Session) -> No
     assert "Stopped" in cell.outputs[-1]["content"]["data"]["text/plain"]
     session.model.will_reply(say("Next."))
     assert "Next." in str(session.run("%vibe again").outputs)
+
+
+def test_the_persons_own_logging_does_not_show_the_agents_requests(session: Session) -> None:
+    session.model.will_reply(say("# Title\n\nHere."))
+    session.run("import logging; logging.basicConfig(level=logging.DEBUG, force=True)")
+    shown = session.run("%%vibe\nspeak").text
+    own = session.run("logging.getLogger('httpx').info('mine')").text
+    session.run("logging.basicConfig(level=logging.WARNING, force=True)")
+    assert shown == ""
+    assert "mine" in own

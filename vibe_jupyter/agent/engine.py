@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+THREAD_NAME = "vibe-engine"
 CLOSE_TIMEOUT = 3.0
 """Seconds that closing waits for the thread to end."""
 
@@ -20,7 +21,7 @@ class Engine:
         self._loop = asyncio.new_event_loop()
         # A copied context keeps what this thread writes with the cell that started it (measured on ipykernel 6 and 7).
         self._thread = threading.Thread(
-            target=contextvars.copy_context().run, args=(self._run,), name="vibe-engine", daemon=True
+            target=contextvars.copy_context().run, args=(self._run,), name=THREAD_NAME, daemon=True
         )
         self._thread.start()
 

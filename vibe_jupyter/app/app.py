@@ -19,6 +19,7 @@ from vibe_jupyter.app.beginning import check_free, working_folder
 from vibe_jupyter.app.ending import Ending
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.models import Models
+from vibe_jupyter.app.quiet import keep_quiet
 from vibe_jupyter.app.tools import NotebookSide, all_tools
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
@@ -49,6 +50,7 @@ class App:
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
         folder = working_folder()
+        keep_quiet()
         self.models = Models()
         self._shell = shell
         self._pump = pump
