@@ -5,8 +5,12 @@ import tomllib
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
@@ -82,3 +86,16 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in ("NO_PROXY", "no_proxy"):
             patch.setenv(name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1,localhost"))))
         yield home
+
+
+@pytest.fixture(scope="session")
+def browser(own_home: Path) -> "Iterator[Browser]":
+    """The one Chromium of this process: a second Playwright beside it cannot start."""
+    from playwright.sync_api import expect
+
+    from tests.browser.chromium import chromium
+    from tests.browser.lab import WAIT
+
+    expect.set_options(timeout=WAIT)
+    with chromium() as browser:
+        yield browser

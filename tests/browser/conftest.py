@@ -3,21 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize
 
-from tests.browser.chromium import chromium
-from tests.browser.lab import WAIT, Lab
+from tests.browser.lab import Lab
 from tests.browser.server import LabServer, lab_server
 
 VIEWPORT = ViewportSize(width=1280, height=1000)
-
-
-@pytest.fixture(scope="session")
-def browser(own_home: object) -> Iterator[Browser]:
-    """Chromium on PATH, else the one Playwright brought."""
-    expect.set_options(timeout=WAIT)
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Request
 
-from tests.browser.chromium import chromium
 from tests.ui.corpus import cases, shown
 from tests.ui.runs import kept, whole_run
 
@@ -21,12 +20,6 @@ INSERT = """html => {
     for (const one of place.querySelectorAll("[tabindex], a, button, input, textarea")) { one.focus(); }
     return place.innerText + [...place.querySelectorAll("textarea, img")].map(one => one.value ?? one.alt).join(" ");
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser(own_home: object) -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

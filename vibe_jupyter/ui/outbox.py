@@ -14,6 +14,8 @@ class Outbox:
         """Text of a waiting append, by its place in `_patches`; joined once, when taken."""
         self._last: dict[str, int] = {}
         """Place of the last waiting patch of a part."""
+        self._unseen: set[int] = set()
+        """Places of waiting patches that need not be sent."""
 
     def __bool__(self) -> bool:
         return bool(self._patches)
@@ -27,8 +29,8 @@ class Outbox:
         """Everything that waits, in order; nothing waits afterwards."""
         for place, pieces in self._pieces.items():
             self._patches[place]["append"] = "".join(pieces)
-        taken = self._patches
-        self._patches, self._pieces, self._last = [], {}, {}
+        taken = [patch for place, patch in enumerate(self._patches) if place not in self._unseen]
+        self._patches, self._pieces, self._last, self._unseen = [], {}, {}, set()
         return taken
 
     def _add(self, patch: Patch) -> None:
@@ -38,16 +40,12 @@ class Outbox:
                 place = self._push({"id": patch["id"]})
                 self._pieces[place] = []
             self._pieces[place].append(patch["append"])
-        elif place is not None and _is_put(patch) and "before" not in patch and self._replaceable(place):
-            self._pieces.pop(place, None)
-            self._patches[place].pop("append", None)
+        elif place is not None and _is_put(self._patches[place]) and _is_put(patch) and "before" not in patch:
             self._patches[place].update(patch)
         else:
+            if place in self._pieces and _is_put(patch):
+                self._unseen.add(place)  # text added to what is then replaced whole
             self._push(patch.copy())
-
-    def _replaceable(self, place: int) -> bool:
-        """Whether nobody would see the waiting patch at this place, if a put of the same part came instead."""
-        return _is_put(self._patches[place]) or place in self._pieces
 
     def _push(self, patch: Patch) -> int:
         self._patches.append(patch)
