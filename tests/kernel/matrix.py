@@ -71,7 +71,7 @@ def other_python(version: str) -> Target | None:
         if found is None:
             return None
         subprocess.run([found, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
-        _pip(str(python), "ipykernel", "pydantic", "nest-asyncio", "matplotlib")
+        _pip(str(python), "ipykernel", "pydantic", "nest-asyncio", "matplotlib", "markdown-it-py")
         (folder / "ready").touch()
     return Target(f"py{version}", python=str(python))
 

@@ -5,16 +5,31 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.kernel.conftest import kernels
-from tests.kernel.matrix import INSTALLED, Target, ipykernel
+from tests.kernel.matrix import INSTALLED, Target, ipykernel, other_python
 from tests.kernel.wire import Wire, running_kernel
 from tests.notebook.page import Page
 
 DRIVER = "from tests.notebook.driver import *"
 
 
-@pytest.fixture(scope="module", params=kernels()[:2])
+ALWAYS = 2
+"""So many of the kernels, the installed one and the oldest, are always tested on; the rest with the marker matrix."""
+
+
+def params() -> list[object]:
+    rest = [pytest.param(one.values[0], marks=pytest.mark.matrix, id=one.id) for one in kernels()[ALWAYS:]]
+    return [*kernels()[:ALWAYS], *rest]
+
+
+@pytest.fixture(scope="module", params=params())
 def target(request: pytest.FixtureRequest) -> Target:
-    return INSTALLED if request.param == "installed" else ipykernel(request.param)
+    name: str = request.param
+    if not name.startswith("py"):
+        return INSTALLED if name == "installed" else ipykernel(name)
+    found = other_python(name.removeprefix("py"))
+    if found is None:
+        pytest.skip(f"Python {name.removeprefix('py')} is not installed here")
+    return found
 
 
 @pytest.fixture(scope="module")
