@@ -14,7 +14,7 @@ ARTIFACTS = REPOSITORY / "artifacts" / "browser"
 WAIT = 30_000
 """Milliseconds that any one thing may take."""
 
-NOT_OURS = ("Could not restore the debugger state",)
+NOT_OURS = ("Could not restore the debugger state", "Canceled future for create_subshell_request")
 """What JupyterLab itself complains of when a notebook is closed early."""
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
