@@ -373,6 +373,12 @@ def test_a_call_cut_off_while_its_card_waited_is_not_said_to_have_run() -> None:
     assert "Ran code" not in html
 
 
+def test_a_call_refused_for_its_arguments_is_not_said_to_have_run() -> None:
+    html = live([STARTED, code_finished("c1", "error", output="", summary="Wrong arguments", seconds=0)])
+    assert "Run code" in html
+    assert "Ran code" not in html
+
+
 def test_what_was_open_at_the_end_was_interrupted() -> None:
     root = parse(live([STARTED, code_started("c1"), asked("c2"), finished("interrupted")]))
     assert [one.attributes["data-outcome"] for one in root.find("details")] == ["interrupted", "interrupted"]

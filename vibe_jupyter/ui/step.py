@@ -103,11 +103,10 @@ def what(step: Step) -> Markup:
 
 
 def _verb(step: Step) -> str:
-    """What was done, or would have been: a call that was cut off before it ran did nothing."""
+    """What was done, or would have been: a call that was refused or cut off before it ran did nothing."""
     if step.outcome == "running":
         return step.headline.doing
-    idle = step.outcome == "denied" or (step.outcome == "interrupted" and step.seconds is None)
-    return step.headline.asking if idle else step.headline.verb
+    return step.headline.asking if step.outcome != "ok" and step.seconds is None else step.headline.verb
 
 
 def came(step: Step) -> str:
