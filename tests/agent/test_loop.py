@@ -209,3 +209,20 @@ async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> No
     assert len(bench.model.requests) == 3
     assert all(m.is_error for m in bench.conversation.history if isinstance(m, ToolMessage))
     check(bench.conversation.history)
+
+
+@pytest.mark.requirement("wire.finish.tool-calls")
+@pytest.mark.parametrize("finish", ["tool_calls", "stop", "length"])
+async def test_calls_are_executed_whatever_complete_finish_reason_comes_with_them(bench: Bench, finish: str) -> None:
+    bench.model.will_reply(answer(calls=[call("quiet", text="a")], finish=finish), say("done"))
+    await bench.ask("go")
+    assert bench.quiet.ran == ["a"]
+
+
+@pytest.mark.requirement("agent.loop.empty-arguments")
+@pytest.mark.parametrize("arguments", ["", "  ", "null"])
+async def test_blank_or_null_arguments_count_as_an_empty_object(bench: Bench, arguments: str) -> None:
+    bench.model.will_reply(Call("quiet", arguments), say("done"))
+    await bench.ask("go")
+    (result,) = bench.model.requests[1].tool_results
+    assert "text: Field required" in result

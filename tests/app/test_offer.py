@@ -1,0 +1,59 @@
+"""What the model is offered, and in what form."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.app.conftest import Session
+from vibe_jupyter.testing import say
+
+pytestmark = pytest.mark.xdist_group("app")
+READING = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable", "read_file", "grep"}
+
+
+def offered(session: Session) -> list[dict[str, Any]]:
+    session.model.will_reply(say("Hello."))
+    session.run("%vibe hello")
+    return [tool["function"] for tool in session.model.requests[0].body["tools"]]
+
+
+@pytest.mark.requirement("wire.tools.schema", "wire.tools.schema-source")
+def test_every_schema_is_a_closed_object_without_titles(session: Session) -> None:
+    for function in offered(session):
+        schema = function["parameters"]
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+        assert set(schema.get("required", [])) <= set(schema["properties"])
+        assert '"title"' not in json.dumps(schema)
+        assert function["description"]
+
+
+@pytest.mark.requirement("wire.tools.never-prompted")
+def test_schemas_travel_in_the_tools_and_not_in_the_prompt(session: Session) -> None:
+    functions = offered(session)
+    system = session.model.requests[0].messages[0]["content"]
+    for function in functions:
+        assert function["description"] not in system
+        assert json.dumps(function["parameters"]) not in system
+    assert '"properties"' not in system
+
+
+@pytest.mark.requirement("notebook.rule.no-restart")
+def test_nothing_offered_restarts_the_kernel(session: Session) -> None:
+    assert not [function["name"] for function in offered(session) if "restart" in json.dumps(function).lower()]
+
+
+@pytest.mark.requirement("notebook.permission.reads")
+def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session) -> None:
+    names = {function["name"] for function in offered(session)}
+    code = (
+        "from vibe_jupyter import magics\n"
+        "app = magics._registry(get_ipython())['VibeMagics'].app\n"
+        "tools = app._tools\n"
+        "print({spec.name: tools.find(spec.name).level for spec in tools.specs()})"
+    )
+    levels: dict[str, str] = json.loads(session.run(code).text.replace("'", '"'))
+    assert set(levels) == names
+    assert {name for name, level in levels.items() if level == "always"} == READING
+    assert {level for name, level in levels.items() if name not in READING} == {"ask"}
