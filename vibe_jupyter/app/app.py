@@ -105,6 +105,9 @@ class App:
         future = self._engine.submit(_show(run, front_end, ending))
         try:
             self._foreground.serve(future, interrupt=lambda: run.send(Interrupt()))
+        except KeyboardInterrupt:  # in the moment before serving began, or after it ended
+            run.send(Interrupt())
+            concurrent.futures.wait([future], timeout=CLOSE_WAIT)
         finally:
             self._run, self._view = None, None
             if self._notebook is not None:
