@@ -1,6 +1,7 @@
 """When the page is slow, doubled, loaded anew, closed or never there."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from tests.notebook.page import Page
 from tests.notebook.test_tools import after_reading, call, call_all, error, requests, text
 
 OpenPage = Callable[..., Page]
+PROMPT_BACK = 2.0
+"""Seconds an interrupt may take."""
 
 
 @pytest.fixture(autouse=True)
@@ -206,3 +209,28 @@ def test_where_there_is_no_notebook_at_all_the_answer_says_why(open_page: OpenPa
     page = open_page()
     page.answers = False
     assert "This kernel's notebook was not found" in error(call(page, "read_notebook"))
+
+
+def test_the_stop_button_ends_a_wait_for_a_page_that_is_silent(open_page: OpenPage) -> None:
+    page = open_page("print('never')")
+    page.sends_requests = False
+    outer = page.add("print(serve(run_in_place('#1')))")
+    page.press(outer)
+    page.until(lambda: bool(requests(page, "run")), "the wish to run the cell")
+    began = time.monotonic()
+    page.wire.interrupt()
+    page.until(lambda: bool(outer.status), "the prompt")
+    assert time.monotonic() - began < PROMPT_BACK
+    assert outer.text == "interrupted\n"
+    assert page.run("print('fine')").text == "fine\n"
+
+
+def test_a_kernel_without_a_page_is_not_asked_twice_and_loses_a_second_at_most(
+    open_page: OpenPage, on_disk: Path
+) -> None:
+    page = open_page()
+    page.answers = False
+    began = time.monotonic()
+    call_all(page, *[("read_notebook", {})] * 5)
+    assert time.monotonic() - began < 2.0
+    assert len(requests(page, "hello")) == 1

@@ -1,16 +1,16 @@
 """What came of running code, in the words of its readers: the model, and the person."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from vibe_jupyter.notebook.capture import plain_text
+from vibe_jupyter.notebook.figures import fitting
 from vibe_jupyter.notebook.outputs import Output
 from vibe_jupyter.protocol import ExecutionResult, ImagePart
 
 MAX_IMAGES: Final = 4
 """Images of one result that a model with eyes gets."""
-MAX_IMAGE: Final = 1024 * 1024
-"""Characters of base64 of one image; larger ones are only named."""
 _OBJECT_REPR: Final = "<IPython.core.display."
 
 
@@ -72,16 +72,17 @@ def _as_shown(text: str) -> str:
 
 
 def images(outputs: Iterable[Output]) -> tuple[ImagePart, ...]:
-    """Figures for a model with eyes."""
-    return tuple(_raster_images(_data(output) for output in outputs))[:MAX_IMAGES]
+    """Figures for a model with eyes; what cannot be made small enough is only named in the text."""
+    raster = (_raster_image(_data(output)) for output in outputs)
+    small = (fitting(image) for image in raster if image is not None)
+    return tuple(itertools.islice((image for image in small if image is not None), MAX_IMAGES))
 
 
-def _raster_images(bundles: Iterable[dict[str, Any]]) -> Iterable[ImagePart]:
-    for data in bundles:
-        media_type = _image_type(data)
-        encoded = "".join(str(data.get(media_type, "")).split())
-        if media_type in ("image/png", "image/jpeg", "image/gif", "image/webp") and len(encoded) <= MAX_IMAGE:
-            yield ImagePart(media_type=media_type, data=encoded)
+def _raster_image(data: dict[str, Any]) -> ImagePart | None:
+    media_type = _image_type(data)
+    if media_type not in ("image/png", "image/jpeg", "image/gif", "image/webp"):
+        return None
+    return ImagePart(media_type=media_type, data="".join(str(data[media_type]).split()))
 
 
 def _image_type(data: dict[str, Any]) -> str:
