@@ -75,6 +75,7 @@ def undo(page: Page) -> None:
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:undo-cell-action')")
 
 
+@pytest.mark.requirement("notebook.rule.undo")
 def test_each_edit_of_the_agent_is_one_step_of_undo(lab: Lab) -> None:
     asked = edits(
         set_source("a", "one = 1", "one = 'eins'"),
@@ -117,6 +118,7 @@ print("over")
 """
 
 
+@pytest.mark.requirement("notebook.rule.undo")
 def test_someone_who_types_is_not_disturbed_by_edits_elsewhere(lab: Lab) -> None:
     filler = {f"filler-{number}": "\n".join(f"# {line}" for line in range(12)) for number in range(8)}
     show(lab, {"other": "", **filler, "mine": "", DRIVER: EDITS_GO_ON})
@@ -141,6 +143,7 @@ def test_someone_who_types_is_not_disturbed_by_edits_elsewhere(lab: Lab) -> None
     assert abs(top["y"] - bottom["y"]) < 60, "the page scrolled away from under the caret"
 
 
+@pytest.mark.requirement("notebook.rule.expect-hash")
 def test_a_cell_the_person_changed_is_not_overwritten(lab: Lab) -> None:
     show(lab, {"mine": "x = 1", DRIVER: edits(set_source("mine", "x = 1", "x = 2"))})
     page = lab.page

@@ -135,6 +135,7 @@ def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str
     assert texts(path) == ["before\n", "KeyboardInterrupt", ""]
 
 
+@pytest.mark.requirement("programmatic.notebook.run")
 def test_a_prompt_is_put_at_the_end_with_what_it_needs_and_runs(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:
@@ -199,6 +200,7 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
     assert "jupyter kernelspec list" in done.stderr
 
 
+@pytest.mark.requirement("programmatic.notebook.run")
 def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:

@@ -94,8 +94,9 @@ def _run_cells(document: Document, notebook_run: NotebookRun, say: "_Progress", 
             continue
         say.begin(cell["source"])
         outcome = notebook_run.run_cell(cell_id, timeout=timeout)
-        say.end(outcome, cell)
-        if outcome.status != "ok" and "raises-exception" not in cell["metadata"].get("tags", []):
+        meant = outcome.status == "error" and "raises-exception" in cell["metadata"].get("tags", [])
+        say.end(outcome, cell, meant=meant)
+        if outcome.status != "ok" and not meant:
             return CELL_FAILED
         if not _agent_came_to_its_end(cell):
             code = AGENT_FAILED
@@ -135,7 +136,7 @@ class _Progress:
     def note(self, text: str) -> None:
         self.line(f"      {text}")
 
-    def end(self, outcome: Outcome, cell: dict[str, Any]) -> None:
+    def end(self, outcome: Outcome, cell: dict[str, Any], *, meant: bool) -> None:
         if cell["source"].startswith("%%vibe"):
             for output in cell["outputs"]:
                 text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
@@ -143,5 +144,7 @@ class _Progress:
         seconds = time.monotonic() - self._began
         if outcome.status == "ok":
             self.note(f"ok, {seconds:.1f} s")
+        elif meant:
+            self.note(f"{outcome.error}, as its tag raises-exception says, {seconds:.1f} s")
         else:
             print(f"      {outcome.status}: {outcome.error} ({seconds:.1f} s)", file=sys.stderr, flush=True)

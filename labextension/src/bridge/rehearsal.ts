@@ -18,12 +18,14 @@ export function rehearse(models: readonly ICellModel[], edits: readonly Edit[]):
 
 class Rehearsal {
   readonly #models: ReadonlyMap<string, ICellModel>;
-  /** Ids and sources as they would be after the edits so far. */
-  readonly #sources: Map<string, string>;
+  /** The cells there would be after the edits so far. */
+  readonly #ids: Set<string>;
+  /** Sources they would have, where an edit gave one. */
+  readonly #given = new Map<string, string>();
 
   constructor(models: readonly ICellModel[]) {
     this.#models = new Map(models.map((model) => [model.id, model]));
-    this.#sources = new Map(models.map((model) => [model.id, model.sharedModel.getSource()]));
+    this.#ids = new Set(this.#models.keys());
   }
 
   try(one: Edit): void {
@@ -31,7 +33,7 @@ class Rehearsal {
       case "set_source":
         this.#unchanged(one.cell, one.expected);
         this.#allowed(one.cell, "editable");
-        this.#sources.set(one.cell, one.source);
+        this.#given.set(one.cell, one.source);
         break;
       case "insert":
         this.#known(one.after);
@@ -39,14 +41,15 @@ class Rehearsal {
         if (!KINDS.includes(one.kind)) {
           throw new Failure("bad_request", `There is no kind of cell ${one.kind}.`);
         }
-        this.#sources.set(one.id, one.source);
+        this.#ids.add(one.id);
+        this.#given.set(one.id, one.source);
         break;
       case "delete":
         for (const { id, expected } of one.cells) {
           this.#unchanged(id, expected);
           this.#allowed(id, "deletable");
           this.#atRest(id);
-          this.#sources.delete(id);
+          this.#ids.delete(id);
         }
         break;
       case "move":
@@ -69,22 +72,20 @@ class Rehearsal {
   }
 
   #known(id: string | null): void {
-    if (id !== null && !this.#sources.has(id)) {
+    if (id !== null && !this.#ids.has(id)) {
       throw unknownCell(id);
     }
   }
 
   #free(id: string): void {
-    if (this.#sources.has(id) || !CELL_ID.test(id)) {
+    if (this.#ids.has(id) || !CELL_ID.test(id)) {
       throw new Failure("bad_request", `The id ${id} cannot be given to a new cell.`, { cell: id });
     }
   }
 
   #unchanged(id: string, expected: string): void {
-    const source = this.#sources.get(id);
-    if (source === undefined) {
-      throw unknownCell(id);
-    }
+    this.#known(id);
+    const source = this.#given.get(id) ?? this.#models.get(id)?.sharedModel.getSource() ?? "";
     if (hashOf(source) !== expected) {
       throw new Failure("stale_cell", `The cell ${id} has changed.`, { cell: id, source });
     }

@@ -1,0 +1,71 @@
+"""`vibe-jupyter doctor` says what is wrong and what to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("headless")
+COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "doctor"]
+WAIT = 90.0
+"""Seconds, most of them for a kernel to start."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {
+        name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+    }
+
+
+def doctor(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
+
+
+def kernel(environment: dict[str, str], name: str, *command: str, **variables: str) -> None:
+    """A kernel that is installed for this test."""
+    folder = Path(environment["JUPYTER_DATA_DIR"], "kernels", name)
+    folder.mkdir(parents=True)
+    spec = {"argv": command, "display_name": name, "language": "python", "env": variables}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+
+
+def test_where_nothing_is_wrong_it_says_so(environment: dict[str, str]) -> None:
+    done = doctor(environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Nothing is wrong." in done.stdout
+    assert "clicks can be taken while a cell runs" in done.stdout
+
+
+def test_a_disabled_extension_is_found(environment: dict[str, str]) -> None:
+    config = Path(environment["JUPYTER_CONFIG_DIR"], "labconfig", "page_config.json")
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"disabledExtensions": {"vibe-jupyter:bridge": True}}), encoding="utf-8")
+    done = doctor(environment)
+    assert done.returncode == 1
+    assert "jupyter labextension enable vibe-jupyter" in done.stdout
+
+
+def test_an_older_package_where_the_kernel_runs_is_found(environment: dict[str, str], tmp_path: Path) -> None:
+    about = tmp_path / "old" / "vibe_jupyter-0.0.9.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True)
+    about.write_text("Metadata-Version: 2.1\nName: vibe-jupyter\nVersion: 0.0.9\n", encoding="utf-8")
+    start = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
+    kernel(environment, "old", *start, PYTHONPATH=str(tmp_path / "old"))
+    done = doctor(environment, "--kernel", "old")
+    assert done.returncode == 1
+    assert "vibe-jupyter is 0.0.9 there" in done.stdout
+    assert "-m pip install 'vibe-jupyter==" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["broken", "none"])
+def test_a_kernel_that_does_not_start_is_said(environment: dict[str, str], name: str) -> None:
+    kernel(environment, "broken", sys.executable, "-c", "pass", "{connection_file}")
+    done = doctor(environment, "--kernel", name)
+    assert done.returncode == 1
+    assert "Without a kernel nothing runs." in done.stdout
+    assert "Traceback" not in done.stderr
