@@ -228,7 +228,8 @@ def test_stop_in_the_output_interrupts_the_kernel_when_it_listens_to_nothing_els
     show(lab, {DRIVER: "import time\nprint('on')\ntime.sleep(60)"})
     run(lab.page)
     expect(lab.output(0)).to_contain_text("on")
-    lab.output(0).evaluate("node => node.dispatchEvent(new CustomEvent('vibe-stop', { bubbles: true }))")
+    stop = "node => node.dispatchEvent(new CustomEvent('vibe-stop', { bubbles: true, cancelable: true }))"
+    assert lab.output(0).evaluate(stop) is False, "nobody took it"
     expect(lab.output(0)).to_contain_text("KeyboardInterrupt")
 
 

@@ -28,7 +28,9 @@ export class Connection {
     const { sessionContext } = panel;
     sessionContext.iopubMessage.connect(this.#listen, this);
     sessionContext.kernelChanged.connect(this.#greet, this);
-    panel.node.addEventListener("vibe-stop", () => {
+    // From a run view whose kernel is deaf. Taken, it need not name the front end's own button.
+    panel.node.addEventListener("vibe-stop", (event) => {
+      event.preventDefault();
       void this.#kernel?.interrupt();
     });
     panel.disposed.connect(() => {
