@@ -59,7 +59,7 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
     """Run cells one after the other; one line each."""
     lines = []
     for reference in references:
-        cell = await access.find(reference, reads=True)
+        cell = await access.reads.find(reference, reads=True)
         done = await access.run(cell, seconds=seconds, on_output=lambda text: None)
         result = done.result
         place = "in place" if done.in_place else "here"
@@ -70,9 +70,9 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
 TOOLS: dict[str, Any] = {
     tool.name: tool
     for tool in (
-        ReadNotebook(access),
-        ReadCell(access),
-        ReadOutput(access, sees_images=True),
+        ReadNotebook(access.reads),
+        ReadCell(access.reads),
+        ReadOutput(access.reads, sees_images=True),
         EditCell(access),
         InsertCellTool(access),
         DeleteCellsTool(access),

@@ -20,7 +20,7 @@ PROMPT_BACK = 2.0
 
 @pytest.fixture(autouse=True)
 def _a_new_conversation(shared_kernel: Wire) -> None:
-    shared_kernel.run("access.remembered.forget(); access.begin()")
+    shared_kernel.run("access.reads.remembered.forget(); access.begin()")
 
 
 class TwoPages(Page):

@@ -43,7 +43,7 @@ def requests(page: Page, method: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def _a_new_conversation(shared_kernel: Any) -> None:
-    shared_kernel.run("access.remembered.forget(); access.begin()")
+    shared_kernel.run("access.reads.remembered.forget(); access.begin()")
 
 
 @pytest.mark.requirement("notebook.read_notebook.listing", "notebook.rule.status-line")

@@ -152,7 +152,7 @@ class App:
         self._left = None
         self._permissions.forget()
         if self._notebook is not None:
-            self._notebook.cells.remembered.forget()
+            self._notebook.cells.reads.remembered.forget()
         self._context = Context(self._host.namespace)
         return "New conversation. Your variables are as they were; nothing is allowed beforehand any more."
 

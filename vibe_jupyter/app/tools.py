@@ -76,17 +76,17 @@ class NotebookSide:
 
     async def read_own(self, path: Path, context: ToolContext) -> ToolResult | None:
         """The notebook as it stands on the screen, if this is its file."""
-        if not await self.cells.owns(path):
+        if not await self.cells.reads.owns(path):
             return None
-        return await ReadNotebook(self.cells).run(ReadNotebookArgs(), context)
+        return await ReadNotebook(self.cells.reads).run(ReadNotebookArgs(), context)
 
     def tools(self) -> list[Tool[Any]]:
         """The tools for cells."""
         cells = self.cells
         return [
-            ReadNotebook(cells),
-            ReadCell(cells),
-            ReadOutput(cells),
+            ReadNotebook(cells.reads),
+            ReadCell(cells.reads),
+            ReadOutput(cells.reads),
             EditCell(cells),
             InsertCellTool(cells),
             DeleteCellsTool(cells),

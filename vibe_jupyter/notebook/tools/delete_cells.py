@@ -30,12 +30,12 @@ class DeleteCellsTool:
         self._access = access
 
     def headline(self, args: DeleteCellsArgs) -> Headline:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         verb, target = named("Deleted", cells)
         return Headline(verb=verb, doing=named("Deleting", cells)[0], asking=named("Delete", cells)[0], target=target)
 
     def preview(self, args: DeleteCellsArgs) -> Preview:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         blocks = [
             "\n".join((f"@@ cell {number(cell)} @@", *(f"-{line}" for line in cell.source.split("\n"))))
             for cell in cells
@@ -57,5 +57,5 @@ class DeleteCellsTool:
         if done.outcome != "done":
             return ToolResult.text("queued: the cells are still there; read the notebook before you go on.")
         for cell_id in cells:
-            self._access.remembered.forget(cell_id)
+            self._access.reads.remembered.forget(cell_id)
         return ToolResult.text(f"deleted {', '.join(cells)}", summary="undo with Z")

@@ -45,7 +45,7 @@ class EditCell:
         self._sees_images = sees_images
 
     def headline(self, args: EditCellArgs) -> Headline:
-        cell = [self._access.known(args.cell_id)]
+        cell = [self._access.reads.known(args.cell_id)]
         verbs = ("Edited and ran", "Editing and running", "Edit and run") if args.run else ("Edited", "Editing", "Edit")
         verb, doing, asking = (named(one, cell)[0] for one in verbs)
         return Headline(verb=verb, doing=doing, asking=asking, target=named("", cell)[1])
@@ -60,7 +60,7 @@ class EditCell:
             return Preview(kind="text", text=str(error))
 
     def touches(self, args: EditCellArgs) -> Sequence[Resource]:
-        cell = self._read(args) or self._access.known(args.cell_id)
+        cell = self._read(args) or self._access.reads.known(args.cell_id)
         new = args.source if args.source is not None else args.new_string or ""
         if cell is not None and args.old_string is not None:
             new = cell.source.replace(args.old_string, new)
@@ -88,8 +88,8 @@ class EditCell:
 
     def _read(self, args: EditCellArgs) -> Cell | None:
         """The cell as the agent read it."""
-        known = self._access.known(args.cell_id)
-        return self._access.remembered.get(known.id if known is not None else args.cell_id)
+        known = self._access.reads.known(args.cell_id)
+        return self._access.reads.remembered.get(known.id if known is not None else args.cell_id)
 
 
 def _edited(source: str, args: EditCellArgs) -> str:

@@ -43,7 +43,7 @@ class InsertCellTool:
     def headline(self, args: InsertCellArgs) -> Headline:
         places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}
         place = places.get(args.after, "a new cell below")
-        target = "" if args.after in places else number(self._access.known(args.after))
+        target = "" if args.after in places else number(self._access.reads.known(args.after))
         ran = (" and ran", " and running", " and run") if _runs(args) else ("", "", "")
         return Headline(
             verb=f"Inserted{ran[0]} {place}",
@@ -61,9 +61,9 @@ class InsertCellTool:
 
     async def precheck(self, args: InsertCellArgs) -> None:
         """Before the person is asked: the place is there."""
-        await self._access.listing()
+        await self._access.reads.listing()
         if args.after not in (PROMPT, TOP, END):
-            await self._access.find(args.after)
+            await self._access.reads.find(args.after)
 
     async def run(self, args: InsertCellArgs, context: ToolContext) -> ToolResult:
         below = await self._place(args.after)
@@ -73,7 +73,7 @@ class InsertCellTool:
             return _left_to_the_person(args, queued=done.outcome == "queued")
         if args.after == PROMPT:
             self._access.put_below(edit.id)
-        cell = self._access.remembered.get(edit.id)
+        cell = self._access.reads.remembered.get(edit.id)
         assert cell is not None
         status = f"inserted #{cell.number} {cell.id}"
         if not _runs(args):
@@ -87,9 +87,9 @@ class InsertCellTool:
         if after == PROMPT:
             return await self._access.below_prompt() or PROMPT
         if after == END:
-            cells = (await self._access.listing()).cells
+            cells = (await self._access.reads.listing()).cells
             return cells[-1].id if cells else None
-        return (await self._access.find(after)).id
+        return (await self._access.reads.find(after)).id
 
 
 def _runs(args: InsertCellArgs) -> bool:

@@ -36,7 +36,7 @@ class MoveCellsTool:
         self._access = access
 
     def headline(self, args: MoveCellsArgs) -> Headline:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         verb, target = named("Moved", cells)
         return Headline(
             verb=verb,
@@ -47,7 +47,7 @@ class MoveCellsTool:
         )
 
     def preview(self, args: MoveCellsArgs) -> Preview:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         lines = [f"{number(cell)}  {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]}" for cell in cells if cell]
         return Preview(kind="text", text="\n".join((f"Move {self._where(args.after)}:", *lines)))
 
@@ -56,7 +56,7 @@ class MoveCellsTool:
 
     async def precheck(self, args: MoveCellsArgs) -> None:
         """Before the person is asked: the cells and the place are there."""
-        await self._access.listing()
+        await self._access.reads.listing()
         await self._cells_and_place(args)
 
     async def run(self, args: MoveCellsArgs, context: ToolContext) -> ToolResult:
@@ -68,14 +68,14 @@ class MoveCellsTool:
         return ToolResult.text(f"moved {moved} {f'behind {after}' if after else 'to the top'}", summary="undo with Z")
 
     async def _cells_and_place(self, args: MoveCellsArgs) -> tuple[list[Cell], str | None]:
-        cells = list({cell.id: cell for cell in [await self._access.find(one) for one in args.ids]}.values())
+        cells = list({cell.id: cell for cell in [await self._access.reads.find(one) for one in args.ids]}.values())
         moved = {cell.id for cell in cells}
         if args.after == TOP:
             return cells, None
         if args.after == END:
-            others = [cell.id for cell in (await self._access.listing(fresh=False)).cells if cell.id not in moved]
+            others = [cell.id for cell in (await self._access.reads.listing(fresh=False)).cells if cell.id not in moved]
             return cells, others[-1] if others else None
-        after = (await self._access.find(args.after)).id
+        after = (await self._access.reads.find(args.after)).id
         if after in moved:
             raise ToolError(f"Nothing was done: {args.after} is itself one of the cells to move.")
         return cells, after
@@ -83,4 +83,4 @@ class MoveCellsTool:
     def _where(self, after: str) -> str:
         if after in (TOP, END):
             return "to the top" if after == TOP else "to the end"
-        return f"below {number(self._access.known(after)) or 'another cell'}"
+        return f"below {number(self._access.reads.known(after)) or 'another cell'}"

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.cell_reads import CellReads
 from vibe_jupyter.notebook.tools.cell_words import named, titles
 from vibe_jupyter.notebook.tools.report import output_text
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, ToolResult
@@ -37,11 +37,11 @@ class ReadCell:
     level: Level = "always"
     arguments = ReadCellArgs
 
-    def __init__(self, access: CellAccess) -> None:
-        self._access = access
+    def __init__(self, cells: CellReads) -> None:
+        self._cells = cells
 
     def headline(self, args: ReadCellArgs) -> Headline:
-        cell = self._access.known(args.cell_id)
+        cell = self._cells.known(args.cell_id)
         verb, target = named("Read", [cell])
         return Headline(verb=verb, doing=named("Reading", [cell])[0], asking=verb, target=target)
 
@@ -52,8 +52,8 @@ class ReadCell:
         return (Resource(kind="cell", value=args.cell_id, access="read"),)
 
     async def run(self, args: ReadCellArgs, context: ToolContext) -> ToolResult:
-        cell = await self._access.find(args.cell_id, reads=True)
-        listing = await self._access.listing(fresh=False)
+        cell = await self._cells.find(args.cell_id, reads=True)
+        listing = await self._cells.listing(fresh=False)
         outputs = await self._outputs(cell) if args.outputs else ""
         lines = cell.source.split("\n")
         page = _page(lines, args, RESULT_LIMIT - _ROOM_FOR_NOTES - len(outputs))
@@ -62,12 +62,12 @@ class ReadCell:
             status.append(f"shown {args.offset + 1}-{args.offset + len(page)}")
         if args.offset + len(page) < len(lines):
             status.append(f"go on with offset={args.offset + len(page)}")
-        self._access.remembered.read(cell)
+        self._cells.remembered.read(cell)
         text = "\n".join(filter(None, ["; ".join(filter(None, status)), "\n".join(page), outputs]))
         return ToolResult.text(text, summary=f"{len(lines)} line{'s' * (len(lines) != 1)}")
 
     async def _outputs(self, cell: Cell) -> str:
-        text = output_text(await self._access.outputs(cell)) if cell.outputs else ""
+        text = output_text(await self._cells.outputs(cell)) if cell.outputs else ""
         handle = "" if len(text) <= _OUTPUTS else "\n(read_output pages all of it)"
         return f"outputs:\n{head_and_tail(text, _OUTPUTS) or 'none'}{handle}"
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.cell_reads import CellReads
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.remembered import find
 from vibe_jupyter.notebook.tools.cell_words import titles
@@ -44,8 +44,8 @@ class ReadNotebook:
     level: Level = "always"
     arguments = ReadNotebookArgs
 
-    def __init__(self, access: CellAccess) -> None:
-        self._access = access
+    def __init__(self, cells: CellReads) -> None:
+        self._cells = cells
 
     def headline(self, args: ReadNotebookArgs) -> Headline:
         note = f"for {args.query!r}" if args.query else ""
@@ -60,7 +60,7 @@ class ReadNotebook:
         return (Resource(kind="cell", value="all", access="read"),)
 
     async def run(self, args: ReadNotebookArgs, context: ToolContext) -> ToolResult:
-        listing = await self._access.listing()
+        listing = await self._cells.listing()
         wanted, offset = _wanted(args, listing)
         blocks: list[str] = []
         room = RESULT_LIMIT - _ROOM_FOR_NOTES
@@ -72,7 +72,7 @@ class ReadNotebook:
                 break
             blocks.append(block)
             if whole:
-                self._access.remembered.read(cell)
+                self._cells.remembered.read(cell)
         status = _status(listing, len(wanted), offset, len(blocks))
         return ToolResult.text("\n".join([status, *blocks]), summary=_summary(listing))
 

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.cell_access import CellAccess
+from vibe_jupyter.notebook.cell_reads import CellReads
 from vibe_jupyter.notebook.tools.cell_words import named, titles
 from vibe_jupyter.notebook.tools.report import images, output_text
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
@@ -36,12 +36,12 @@ class ReadOutput:
     level: Level = "always"
     arguments = ReadOutputArgs
 
-    def __init__(self, access: CellAccess, *, sees_images: bool = False) -> None:
-        self._access = access
+    def __init__(self, cells: CellReads, *, sees_images: bool = False) -> None:
+        self._cells = cells
         self._sees_images = sees_images
 
     def headline(self, args: ReadOutputArgs) -> Headline:
-        cell = self._access.known(args.cell_id)
+        cell = self._cells.known(args.cell_id)
         verb, target = named("Read the output of", [cell])
         return Headline(verb=verb, doing=named("Reading the output of", [cell])[0], asking=verb, target=target)
 
@@ -52,11 +52,11 @@ class ReadOutput:
         return (Resource(kind="cell", value=args.cell_id, access="read"),)
 
     async def run(self, args: ReadOutputArgs, context: ToolContext) -> ToolResult:
-        cell = await self._access.find(args.cell_id, reads=True)
-        listing = await self._access.listing(fresh=False)
+        cell = await self._cells.find(args.cell_id, reads=True)
+        listing = await self._cells.listing(fresh=False)
         if args.index is not None and args.index >= len(cell.outputs):
             raise ToolError(f"Cell {args.cell_id} has {len(cell.outputs)} outputs, counted from 0.")
-        outputs = await self._access.outputs(cell, args.index)
+        outputs = await self._cells.outputs(cell, args.index)
         text = output_text(outputs)
         page = text[args.offset : args.offset + _PAGE]
         end = args.offset + len(page)

@@ -35,12 +35,12 @@ class RunCell:
         self._sees_images = sees_images
 
     def headline(self, args: RunCellArgs) -> Headline:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         verb, target = named("Ran", cells)
         return Headline(verb=verb, doing=named("Running", cells)[0], asking=named("Run", cells)[0], target=target)
 
     def preview(self, args: RunCellArgs) -> Preview:
-        cells = [self._access.known(one) for one in args.ids]
+        cells = [self._access.reads.known(one) for one in args.ids]
         if len(cells) == 1:
             text = cells[0].source if cells[0] else ""
         else:
