@@ -17,6 +17,7 @@ from vibe_jupyter.agent.middleware.turn_limit import DEFAULT_TURNS
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import DEFAULT_TEMPERATURE, Model, Server
 from vibe_jupyter.protocol import Level
+from vibe_jupyter.ui.keep import Form, Keep
 
 NAME_AT_URL = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
 """A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
@@ -75,6 +76,8 @@ DEFAULT_MODELS = (
     ModelEntry(name="devstral", provider="llamacpp", alias="local", input_price=0, output_price=0),
 )
 DEFAULT_ACTIVE_MODEL = "devstral-2"
+FROM_ENVIRONMENT = ("active_model", "max_turns", "transcript", "transcript_times")
+"""Keys that a variable may set as well: ``VIBE_`` and the key in capitals."""
 
 
 class Settings(Entry):
@@ -83,6 +86,10 @@ class Settings(Entry):
     active_model: str = ""
     """Alias or name; empty until someone chose."""
     max_turns: int = DEFAULT_TURNS
+    transcript: Form = "full"
+    """What stays of a run in the notebook."""
+    transcript_times: bool = True
+    """Whether seconds, tokens and price stay in it."""
     providers: tuple[ProviderEntry, ...] = ()
     models: tuple[ModelEntry, ...] = ()
     tools: dict[str, ToolEntry] = {}
@@ -95,6 +102,10 @@ class Settings(Entry):
     def levels(self) -> Mapping[str, Level]:
         """Tool name to level, where one is set."""
         return {name: entry.permission for name, entry in self.tools.items() if entry.permission is not None}
+
+    def keep(self) -> Keep:
+        """What stays of a run in the notebook."""
+        return Keep(form=self.transcript, times=self.transcript_times)
 
     def model_names(self) -> tuple[str, ...]:
         """The aliases one may choose from, own ones first."""
@@ -166,7 +177,7 @@ def config_path(environ: Mapping[str, str]) -> Path:
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the file, then let ``VIBE_ACTIVE_MODEL`` and ``VIBE_MAX_TURNS`` win; a missing file means defaults.
+    """Read the file, then let ``VIBE_ACTIVE_MODEL`` and its like win; a missing file means defaults.
 
     Raises:
         ConfigError: no TOML, or a value of the wrong kind; names file, line or key.
@@ -180,7 +191,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         raise ConfigError(f"Cannot read {path}: {error}. Mend or move the file, then run the cell again.") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}. Mend that line, then run the cell again.") from error
-    for key in ("active_model", "max_turns"):
+    for key in FROM_ENVIRONMENT:
         if value := environ.get(f"VIBE_{key.upper()}"):
             values[key] = value
     try:

@@ -90,11 +90,12 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
         """
         check_free(self._run, self._left)
-        agent = self._agent(options)
+        settings = config.load()
+        agent = self._agent(options, settings)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
         run = start(agent, conversation, text, terms=terms, context=self._context.changes())
-        front_end = choose(self._host)
+        front_end = choose(self._host, settings.keep())
         front_end.open(run.send)
         self._view = front_end.shown if isinstance(front_end, HandOver) else None
         if self._notebook is not None:
@@ -171,14 +172,13 @@ class App:
         self._engine.close()
         self.models.close()
 
-    def _agent(self, options: Options) -> Agent:
+    def _agent(self, options: Options, settings: config.Settings) -> Agent:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
         names = [spec.name for spec in self._tools.specs()]
         unknown = sorted(options.allowed.difference(names))
         if unknown:
             raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
-        settings = config.load()
         self._permissions.levels = settings.levels()
         model = self.models.current(options.model)
         turns = settings.max_turns if options.max_turns is None else options.max_turns

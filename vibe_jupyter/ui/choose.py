@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from vibe_jupyter.ui import run_view
 from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.ui.handover import HandOver
+from vibe_jupyter.ui.keep import Keep
 from vibe_jupyter.ui.silent import SilentFrontEnd
 from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
@@ -42,19 +43,20 @@ class Host(Protocol):
         ...
 
 
-def choose(host: Host) -> FrontEnd:
+def choose(host: Host, keep: Keep) -> FrontEnd:
     """The front end of one run. Main thread."""
     if not host.has_kernel:
-        return TerminalFrontEnd(Transcript(), _prompt(host), call_main=host.call_main, write=host.write)
+        return TerminalFrontEnd(Transcript(keep=keep), _prompt(host), call_main=host.call_main, write=host.write)
     if not host.allow_stdin:
-        return SilentFrontEnd(Transcript())
+        return SilentFrontEnd(Transcript(keep=keep))
     if not run_view.can_show():
-        return _plain(host)
-    return HandOver(WidgetFrontEnd(Transcript()), fallback=lambda: _plain(host), call_main=host.call_main)
+        return _plain(host, keep)
+    live = WidgetFrontEnd(Transcript(keep=keep))
+    return HandOver(live, fallback=lambda: _plain(host, keep), call_main=host.call_main)
 
 
-def _plain(host: Host) -> FrontEnd:
-    return UpdatingFrontEnd(Transcript(), _prompt(host), call_main=host.call_main)
+def _plain(host: Host, keep: Keep) -> FrontEnd:
+    return UpdatingFrontEnd(Transcript(keep=keep), _prompt(host), call_main=host.call_main)
 
 
 def _prompt(host: Host) -> TextPrompt:

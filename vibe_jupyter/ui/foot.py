@@ -74,9 +74,9 @@ def foot_html(foot: Foot) -> Markup:
     )
 
 
-def foot_line(foot: Foot, *more: str) -> str:
-    """The same as one line of plain text, with more facts behind the state."""
-    return readable(" · ".join([foot.words, *more, *facts(foot), clock(foot)]))
+def foot_line(foot: Foot) -> str:
+    """The same as one line of plain text."""
+    return readable(" · ".join([foot.words, *facts(foot), clock(foot)]))
 
 
 def clock(foot: Foot) -> str:

@@ -1,18 +1,22 @@
 """What the notebook keeps of a run: HTML that needs neither script nor stylesheet, and a few lines of plain text.
 
 Structure carries it, since viewers drop what they please: `<details>` for steps, literal colours that read on white
-and on black, borders. No class, no button, nothing that waits for an answer.
+and on black, borders. No class, no button, nothing that waits for an answer, no blank line, which would end it where a
+notebook was exported to Markdown.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from vibe_jupyter.protocol import MimeBundle
+from vibe_jupyter.protocol import MimeBundle, Usage
 from vibe_jupyter.ui.answer import Answer
 from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.entries import Entry, Remark, StepEntry
-from vibe_jupyter.ui.foot import Foot, clock, facts, foot_line
+from vibe_jupyter.ui.foot import Foot, clock, facts
 from vibe_jupyter.ui.html import markdown_html
+from vibe_jupyter.ui.keep import EVERYTHING, Keep
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, inert, joined
 from vibe_jupyter.ui.remark import error_words, lines
 from vibe_jupyter.ui.step import THOUGHT, Step, came, detail, mark, what
@@ -29,6 +33,7 @@ _LIMITS = ((8_000, 60_000), (2_000, 15_000), (400, 4_000), (0, 1_000), (None, 50
 With None the steps are only counted.
 """
 
+_BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
 _QUIET = "color:#767676"
 _FOLD = "margin:0 0 8px"
 _BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
@@ -37,16 +42,33 @@ _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
 _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
 
 
-def kept(entries: Sequence[Entry], foot: Foot, answer: str) -> MimeBundle:
+def kept(entries: Sequence[Entry], foot: Foot, answer: str, *, keep: Keep = EVERYTHING) -> MimeBundle:
     """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
+    facts_shown = _facts(foot, keep)
+    if keep.form == "none":
+        return _trace(entries, foot)
     html = NOTHING
     for detail_limit, answer_limit in _LIMITS:
         if detail_limit is not None and _least(entries, detail_limit, answer_limit) > KEPT_LIMIT:
             continue
-        html = _Kept(detail_limit, answer_limit).html(entries, foot)
+        made = _Kept(detail_limit, answer_limit, keep)
+        html = _unbroken(element("div", *made.body(entries), _foot(foot, facts_shown)))
         if len(html) <= KEPT_LIMIT:
             break
-    return {"text/html": html, "text/plain": _plain(entries, foot, answer)}
+    return {"text/html": html, "text/plain": _plain(entries, [foot.words, *_counted(entries), *facts_shown], answer)}
+
+
+def _trace(entries: Sequence[Entry], foot: Foot) -> MimeBundle:
+    """That a run was here and how it ended, with its error if it failed: somebody has to act on that."""
+    line = f"A run was here: {', '.join([foot.words, *_counted(entries)])}."
+    errors = [entry for entry in entries if isinstance(entry, Remark) and entry.level == "error"]
+    html = element("div", inert(line), *(element("div", error_words(error.text)) for error in errors), style=_QUIET)
+    return {"text/html": _unbroken(html), "text/plain": "\n\n".join([line, *(output_text(e.text) for e in errors)])}
+
+
+def _unbroken(html: Markup) -> Markup:
+    """The same without blank lines: Markdown would end the HTML there and read the rest as its own."""
+    return Markup(_BLANK_LINE.sub("&#10;", html))
 
 
 def _least(entries: Sequence[Entry], detail_limit: int, answer_limit: int) -> int:
@@ -59,22 +81,34 @@ def _least(entries: Sequence[Entry], detail_limit: int, answer_limit: int) -> in
 class _Kept:
     """One rendering under one set of limits."""
 
-    def __init__(self, detail_limit: int | None, answer_limit: int) -> None:
+    def __init__(self, detail_limit: int | None, answer_limit: int, keep: Keep) -> None:
         self._detail_limit = detail_limit
         self._answer_limit = answer_limit
+        self._keep = keep
 
-    def html(self, entries: Sequence[Entry], foot: Foot) -> Markup:
-        """All of it."""
+    def body(self, entries: Sequence[Entry]) -> list[Markup]:
+        """All but the foot."""
+        return self._summary(entries) if self._keep.form == "summary" else self._full(entries)
+
+    def _summary(self, entries: Sequence[Entry]) -> list[Markup]:
+        """One line of steps, the last answer, and what a person must know of."""
+        steps = calls(entries)
+        answer = next((entry for entry in reversed(entries) if isinstance(entry, Answer)), None)
+        rest = [entry for entry in entries if entry is answer or _matters(entry)]
+        line = [element("div", _steps_line(steps), style=_FOLD)] if steps else []
+        return line + [self._entry(entry) for entry in rest]
+
+    def _full(self, entries: Sequence[Entry]) -> list[Markup]:
         last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
         before, after = entries[: last + 1], entries[last + 1 :]
         steps = calls(before)
         shown = [self._entry(entry) for entry in before] if self._detail_limit is not None else []
         if len(steps) > 1:
-            words = joined(element("b", inert(plural(len(steps), "step"))), inert(f": {tally(steps)}"))
+            words = _steps_line(steps)
             inside = element("div", *shown, style=_BOX)
             fold = element("details", element("summary", words), inside, style=_FOLD)
             shown = [fold if shown else element("div", words, style=_FOLD)]
-        return element("div", *shown, *(self._entry(entry) for entry in after), _foot(foot))
+        return [*shown, *(self._entry(entry) for entry in after)]
 
     def _entry(self, entry: Entry) -> Markup:
         match entry:
@@ -88,13 +122,21 @@ class _Kept:
                 return element("div", words, style=style)
 
     def _step(self, step: Step) -> Markup:
-        time = seconds_text(step.seconds) if step.seconds is not None else ""
+        time = seconds_text(step.seconds) if step.seconds is not None and self._keep.times else ""
         words = " · ".join(word for word in (came(step), time) if word)
         line = joined(inert(f"{mark(step)} "), what(step), element("span", inert(f"  {words}"), style=_QUIET))
         inside = detail(step, KEPT, self._detail_limit or 0)
         if not inside:
             return element("div", line, style="margin:2px 0")
         return element("details", element("summary", line), element("div", inside, style=_BOX), style="margin:2px 0")
+
+
+def _matters(entry: Entry) -> bool:
+    return isinstance(entry, Remark) and entry.level != "info"
+
+
+def _steps_line(steps: Sequence[Step]) -> Markup:
+    return joined(element("b", inert(plural(len(steps), "step"))), inert(f": {tally(steps)}"))
 
 
 def tally(steps: Sequence[Step]) -> str:
@@ -124,15 +166,23 @@ def calls(entries: Sequence[Entry]) -> list[Step]:
     return [step for step in steps if step.name != THOUGHT]
 
 
-def _foot(foot: Foot) -> Markup:
+def _facts(foot: Foot, keep: Keep) -> list[str]:
+    """What the foot says behind the state."""
+    return [*facts(foot), clock(foot)] if keep.times else facts(replace(foot, usage=Usage(), cost=None))
+
+
+def _counted(entries: Sequence[Entry]) -> list[str]:
+    steps = len(calls(entries))
+    return [plural(steps, "step")] if steps else []
+
+
+def _foot(foot: Foot, facts_shown: Sequence[str]) -> Markup:
     dot = element("span", Markup("●"), style=f"color:{_STATES.get(foot.state, '#767676')}")
-    rest = inert(" · ".join(["", *facts(foot), clock(foot)]))
+    rest = inert(" · ".join(["", *facts_shown]))
     return element("div", dot, Markup(" "), element("b", inert(foot.words)), rest, style=_FOOT)
 
 
-def _plain(entries: Sequence[Entry], foot: Foot, answer: str) -> str:
-    errors = [entry.text for entry in entries if isinstance(entry, Remark) and entry.level != "info"]
-    steps = len(calls(entries))
-    line = foot_line(foot, *([plural(steps, "step")] if steps else []))
-    pieces = [readable(shorten(answer.strip(), PLAIN_LIMIT)), *map(output_text, errors), line]
+def _plain(entries: Sequence[Entry], last_line: Sequence[str], answer: str) -> str:
+    errors = [output_text(entry.text) for entry in entries if isinstance(entry, Remark) and entry.level != "info"]
+    pieces = [readable(shorten(answer.strip(), PLAIN_LIMIT)), *errors, readable(" · ".join(last_line))]
     return "\n\n".join(piece for piece in pieces if piece)

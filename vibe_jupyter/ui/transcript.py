@@ -32,6 +32,7 @@ from vibe_jupyter.ui import remark
 from vibe_jupyter.ui.calls import Calls
 from vibe_jupyter.ui.entries import Entry, Remark
 from vibe_jupyter.ui.foot import Foot, end_words, foot_html, foot_line
+from vibe_jupyter.ui.keep import EVERYTHING, Keep
 from vibe_jupyter.ui.kept import kept
 from vibe_jupyter.ui.parts import Patch, ViewPart
 from vibe_jupyter.ui.sheet import FOOT, Sheet
@@ -41,8 +42,9 @@ from vibe_jupyter.ui.speech import Speech
 class Transcript:
     """Folds one run. Belongs to one thread at a time."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: Keep = EVERYTHING) -> None:
         self._clock = clock
+        self._keep = keep
         self._began = clock()
         self._sheet = Sheet()
         self._entries: list[Entry] = []
@@ -64,10 +66,10 @@ class Transcript:
     def bundle(self) -> MimeBundle:
         """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
         over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Left behind")
-        return kept(self._entries, over, self.answer_text)
+        return kept(self._entries, over, self.answer_text, keep=self._keep)
 
     def so_far(self) -> MimeBundle:
-        """The same of a run that goes on."""
+        """All of a run that goes on, whatever is kept of it in the end."""
         return kept(self._entries, self._foot, self.answer_text)
 
     @property

@@ -1,0 +1,19 @@
+"""How much of a run stays in the notebook: the person's choice, as a value."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Form = Literal["full", "summary", "none"]
+"""All that was said and done; the answer and one line of steps; one line that a run was here."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What the kept form holds. The live view always shows everything."""
+
+    form: Form = "full"
+    times: bool = True
+    """Whether seconds, tokens and price stay. Without them a run that does the same again leaves the same bytes."""
+
+
+EVERYTHING = Keep()
