@@ -167,11 +167,14 @@ def test_stop_ends_a_run_while_the_model_speaks(lab: Lab, model: ScriptedModel) 
 
 
 def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model: ScriptedModel) -> None:
-    model.will_reply(run_code("1 + 1"), say("The second time."))
+    go_on = threading.Event()
+    model.will_reply(run_code("1 + 1"), hold(go_on, "The second time."))
     view = ask(lab, model, "Count.")
     card(view).wait_for()
     lab.run(VIBE)
-    expect(lab.output(VIBE).get_by_text("The second time.")).to_be_visible()
+    expect(lab.output(VIBE).locator(".vibe-run").get_by_text("The second time.")).to_be_visible()
+    go_on.set()
+    kept(lab)
     assert "interrupted before this call started" in str(model.requests[1].messages)
 
 
