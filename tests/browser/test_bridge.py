@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.bridge.cases import delete, edit, insert, move, set_source
 from tests.browser.lab import Lab
 from vibe_jupyter.protocol.cells import source_hash
+from vibe_jupyter.testing import ScriptedModel, call
 
 pytestmark = pytest.mark.browser
 
@@ -293,3 +294,26 @@ def test_the_hash_of_the_page_is_that_of_the_kernel(lab: Lab) -> None:
     run(lab.page)
     assert [answer["ok"] for answer in answers(lab.page)] == [True] * len(sources)
     assert {source_hash(source) for source in sources} == {source_hash(one) for one in lab.page.evaluate(SOURCES)[:5]}
+
+
+@pytest.mark.requirement("ui.reload.mid-run")
+def test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept(lab: Lab) -> None:
+    with ScriptedModel() as model:
+        model.will_reply(call("run_code", code="answer = 6 * 7\nanswer", keep=True), "It is **42**.")
+        wish = f"%%vibe --model scripted@{model.url}\ncompute it"
+        path = show(lab, {"load": "%load_ext vibe_jupyter", "wish": wish, DRIVER: "print('next:', answer)"})
+        page = lab.page
+        for cell in ("load", "wish"):
+            run(page, cell)
+        lab.output(1).get_by_role("button", name="Allow once").wait_for()
+        lab.save()
+        page.goto(f"{lab.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
+        card = lab.output(1).get_by_role("group", name="Approval: Run code")
+        card.get_by_role("button", name="Allow once").click()
+        expect(lab.output(1)).to_contain_text("It is 42.")
+        expect(lab.output(1).locator(".vibe-run")).to_have_count(0)
+        run(page)
+        assert printed(page) == "next: 42\n"
+        (output,) = lab.outputs(1)
+        assert "<strong>42</strong>" in "".join(output["data"]["text/html"])
+        assert len(model.requests) == 2
