@@ -174,7 +174,7 @@ def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model:
     lab.run(VIBE)
     expect(lab.output(VIBE).locator(".vibe-run").get_by_text("The second time.")).to_be_visible()
     go_on.set()
-    kept(lab)
+    expect(lab.output(VIBE).get_by_text("Done", exact=True)).to_be_visible()
     assert "interrupted before this call started" in str(model.requests[1].messages)
 
 
