@@ -46,10 +46,11 @@ def _take(lab: Lab, server: LabServer, theme: Literal["light", "dark"]) -> None:
         lab.wait_until_idle()
     lab.run(RUN_CELL)
     output = lab.output(RUN_CELL)
-    for card, name in (("Edit cell", "edit"), ("Run code", "code"), ("Insert", "insert")):
+    for card in ("Edit", "Run code", "Insert"):
         output.get_by_role("group", name=card).wait_for()
-        lab.cell(RUN_CELL).scroll_into_view_if_needed()
-        _picture(lab, f"{name}-{theme}")
+        if card == "Edit":
+            lab.cell(RUN_CELL).scroll_into_view_if_needed()
+            _picture(lab, f"card-{theme}")
         output.get_by_role("button", name="Allow once").click()
     output.get_by_text("Done", exact=True).wait_for()
     lab.output(RUN_CELL + 1).locator("img").wait_for()
