@@ -109,6 +109,28 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     assert len(set(counts)) == len(counts)
 
 
+@pytest.mark.requirement("notebook.rule.no-restart")
+def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: ClickedPage) -> None:
+    shared_session.model.will_reply(say("Hello."))
+    end(page, prompt(page, "%vibe hello"))
+    names = [tool["function"]["name"] for tool in shared_session.model.requests[0].body["tools"]]
+    assert names == [
+        "read_notebook",
+        "read_cell",
+        "read_output",
+        "edit_cell",
+        "insert_cell",
+        "delete_cells",
+        "move_cells",
+        "run_cell",
+        "list_variables",
+        "inspect_variable",
+        "run_code",
+        "read_file",
+        "grep",
+    ]
+
+
 @pytest.mark.requirement("notebook.rule.expect-hash")
 def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Session, page: ClickedPage) -> None:
     mine = page.add("theirs = 1")

@@ -234,3 +234,19 @@ def test_a_kernel_without_a_page_is_not_asked_twice_and_loses_a_second_at_most(
     call_all(page, *[("read_notebook", {})] * 5)
     assert time.monotonic() - began < 2.0
     assert len(requests(page, "hello")) == 1
+
+
+def test_a_page_that_opens_in_the_middle_of_a_run_is_used_from_then_on(open_page: OpenPage, on_disk: Path) -> None:
+    page = open_page("live = 1")
+    page.answers = False
+    prompt = page.add(
+        "async def twice():\n    first = await call('read_notebook')\n    print(first.parts[0].text, flush=True)\n"
+        "    while bridge._asked:\n        await asyncio.sleep(0.01)\n"
+        "    print((await call('read_notebook')).parts[0].text)\n_ = serve(twice())"
+    )
+    page.press(prompt)
+    page.until(lambda: "read from disk" in prompt.text, "the first listing")
+    page.answers = True
+    page.tell("vibe_bridge_event", {"id": "x", "event": "hello"})
+    page.until(lambda: bool(prompt.status), "the run")
+    assert "work/test.ipynb: 2 cells" in prompt.text

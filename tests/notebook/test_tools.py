@@ -412,3 +412,16 @@ def test_the_prompts_own_cell_is_left_alone(open_page: OpenPage, name: str, argu
     page.until(lambda: bool(prompt.status), "the run")
     assert "the prompt's own cell" in error(json.loads(prompt.text)[1])
     assert page.cells == [prompt]
+
+
+def test_line_ends_are_those_of_notebooks(open_page: OpenPage) -> None:
+    page = open_page("a = 1")
+    edited, inserted = call_all(
+        page,
+        ("read_notebook", {}),
+        ("edit_cell", {"cell_id": page.cells[0].id, "source": "a = 1\r\nb = 2\r"}),
+        ("insert_cell", {"source": "c = 3\r\nd = 4", "after": page.cells[0].id}),
+    )[1:]
+    assert not edited["is_error"]
+    assert not inserted["is_error"]
+    assert [cell.source for cell in page.cells] == ["a = 1\nb = 2\n", "c = 3\nd = 4"]

@@ -43,6 +43,11 @@ PATIENCE: Final = 2.0
 REQUEST_WAIT: Final = 10.0
 """Seconds that one answer may take."""
 
+_NO_PAGE: Final = (
+    "No page with the notebook extension answers: the notebook was closed, or is being loaded. "
+    "Ask the person to open it."
+)
+
 Code = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 
 
@@ -151,7 +156,7 @@ class Bridge:
         assert set(args) <= set(METHODS[method])
         panel = await self.panel()
         if panel is None:
-            raise BridgeError("No page with the notebook extension answers.", code="closed")
+            raise BridgeError(_NO_PAGE, code="closed")
         with self._question() as question:
             self._send(question.id, method, panel.address, args)
             answer = await self._answer_of(question, panel)

@@ -57,14 +57,15 @@ class OpenNotebook:
         return self._bridge.prompt_cell
 
     async def now(self) -> Notebook:
-        """The notebook, looked for once in a run.
+        """The notebook, looked for once in a run; once more when a page opens it.
 
         Raises:
             NotebookError: there is none; says why.
         """
-        if self._notebook is None:
-            self._notebook = await self._look()
-        return self._notebook
+        found = self._notebook
+        if found is None or (isinstance(found, FileNotebook) and await self._bridge.panel() is not None):
+            found = self._notebook = await self._look()
+        return found
 
     def is_file(self, path: Path, shown: str) -> bool:
         """Whether this is the file of the notebook that its page calls `shown`."""

@@ -43,6 +43,11 @@ def titles(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> dict[str, str]:
     return {cell.id: title(cell, short.get(cell.id, cell.id)) for cell in cells}
 
 
+def with_newlines(text: str) -> str:
+    """With the line ends that notebooks have."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def diff(old: str, new: str) -> Preview:
     """One change with its surroundings, without file names."""
     before, after = old.split("\n"), new.split("\n")

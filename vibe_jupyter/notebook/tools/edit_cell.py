@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
-from vibe_jupyter.notebook.tools.cell_words import diff, named, written
+from vibe_jupyter.notebook.tools.cell_words import diff, named, with_newlines, written
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 
@@ -106,6 +106,7 @@ def _edited(source: str, args: EditCellArgs) -> str:
                 "Give more of what surrounds it, or replace_all."
             )
         new = source.replace(old, args.new_string or "")
+    new = with_newlines(new)
     if new == source:
         raise ToolError("Nothing was done: the cell already reads so.")
     return new

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.file import PROMPT
 from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
-from vibe_jupyter.notebook.tools.cell_words import number, written
+from vibe_jupyter.notebook.tools.cell_words import number, with_newlines, written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 
@@ -67,7 +67,7 @@ class InsertCellTool:
 
     async def run(self, args: InsertCellArgs, context: ToolContext) -> ToolResult:
         below = await self._place(args.after)
-        edit = InsertCell(id=secrets.token_hex(4), after=below, kind=args.cell_type, source=args.source)
+        edit = InsertCell(id=secrets.token_hex(4), after=below, kind=args.cell_type, source=with_newlines(args.source))
         done = await self._access.edit(edit)
         if done.outcome != "done":
             return _left_to_the_person(args, queued=done.outcome == "queued")
