@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.kernel.matrix import ALWAYS, ipykernel
 from vibe_jupyter.testing import ScriptedModel, call
 
 pytestmark = pytest.mark.xdist_group("headless")
@@ -200,12 +201,15 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
     assert "jupyter kernelspec list" in done.stderr
 
 
-@pytest.mark.requirement("programmatic.notebook.run")
+@pytest.mark.requirement("programmatic.notebook.run", "notebook.run_cell.counts")
+@pytest.mark.parametrize("version", ["installed", *ALWAYS])
 def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
-    environment: dict[str, str], work: Path, model: ScriptedModel
+    environment: dict[str, str], work: Path, model: ScriptedModel, version: str
 ) -> None:
+    if version != "installed":
+        environment |= {"PYTHONPATH": str(ipykernel(version).first_on_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     broken = nbformat.v4.new_code_cell("1 / x", id="broken01", metadata={"tags": ["raises-exception"]})
-    path = write(work / "n.ipynb", "x = 0", broken)
+    path = write(work / "n.ipynb", "import ipykernel\nprint(ipykernel.__version__)\nx = 0", broken)
     model.will_reply(
         call("read_cell", cell_id="broken01"),
         call("edit_cell", cell_id="broken01", source="1 / (x + 1)", run=True),
@@ -219,7 +223,8 @@ def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     assert "1.0" in results[1]
     assert "made" in results[2]
     cells = nbformat.read(path, as_version=4).cells
-    assert [cell.source for cell in cells[:3]] == ["x = 0", "1 / (x + 1)", "print('made')\nx + 41"]
+    assert [cell.source for cell in cells[1:3]] == ["1 / (x + 1)", "print('made')\nx + 41"]
+    assert version in ("installed", texts(path)[0].strip())
     assert texts(path)[1:3] == ["1.0", "made\n41"]
     counts = [cell.execution_count for cell in cells]
     assert len(set(counts)) == len(counts)
