@@ -10,6 +10,7 @@ from vibe_jupyter.app import models as app_models
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.ui.keep import Keep
 
 LOCAL = """\
 active_model = "mine"
@@ -101,8 +102,10 @@ def test_the_mistral_key_alone_is_enough(environ: dict[str, str]) -> None:
 def test_the_environment_wins_over_the_file(environ: dict[str, str]) -> None:
     write(environ, LOCAL)
     environ |= {"VIBE_ACTIVE_MODEL": "local", "VIBE_MAX_TURNS": "7"}
+    environ |= {"VIBE_TRANSCRIPT": "summary", "VIBE_TRANSCRIPT_TIMES": "false"}
     assert Models(environ).current().name == "devstral"
     assert config.load(environ).max_turns == 7
+    assert config.load(environ).keep() == Keep(form="summary", times=False)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,7 @@ def test_the_environment_wins_over_the_file(environ: dict[str, str]) -> None:
         ("active_model = \n", "line 1"),
         ('max_turns = "many"\n', "max_turns"),
         ("[[models]]\nname = 1\n", "models.0.name"),
+        ('transcript = "short"\n', "transcript: Input should be 'full', 'summary' or 'none'"),
         ('[tools.run_code]\npermission = "sometimes"\n', "tools.run_code.permission"),
         ('[[models]]\nname = "m"\nprovider = "nowhere"\nalias = "x"\n', "nowhere"),
     ],

@@ -24,6 +24,7 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
+from vibe_jupyter.ui.keep import EVERYTHING, Keep
 from vibe_jupyter.ui.parts import Patch, ViewPart
 from vibe_jupyter.ui.transcript import Transcript
 
@@ -129,9 +130,9 @@ def whole_run() -> list[Event]:
     ]
 
 
-def transcript(events: Iterable[Event]) -> Transcript:
+def transcript(events: Iterable[Event], keep: Keep = EVERYTHING) -> Transcript:
     """The fold of some events; its clock stands still."""
-    folded = Transcript(lambda: 0.0)
+    folded = Transcript(lambda: 0.0, keep=keep)
     for event in events:
         folded.apply(event)
     return folded
