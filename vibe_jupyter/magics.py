@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from vibe_jupyter.completion import Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
-from vibe_jupyter.options import Options
+from vibe_jupyter.options import OPTION_NAMES, Options
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
@@ -29,6 +30,7 @@ HELP = """\
   --agent NAME            the agent's profile (default)
   --max-turns N           stop before request N+1 (1-200, default 50)
   --yes=TOOL[,TOOL]       let these tools run without asking, in this cell only
+@name, @path              in a wish: what this variable, file or folder is goes with it; Tab completes
 %vibe fix                 mend the last error: its frames and what was involved go with the wish
 %vibe model [NAME]        show the models, or choose one; `tour` is a scripted one that needs no key
 %vibe status              model, server, agent, conversation, what you allowed
@@ -36,9 +38,6 @@ HELP = """\
 %vibe stop                end the run that is open (also: Stop in its output, or ■)
 %vibe help                this page
 Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("wish")."""
-
-
-OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes")
 
 
 @magics_class
@@ -147,7 +146,9 @@ def question_marks(lines: list[str]) -> list[str]:
 def load(shell: InteractiveShell) -> None:
     """Register the magics and install the pump; a second load leaves one of each."""
     unload(shell)
-    shell.register_magics(VibeMagics(shell, _installed_pump(shell)))
+    magics = VibeMagics(shell, _installed_pump(shell))
+    shell.register_magics(magics)
+    Completion(shell, lambda: magics.app.tool_names()).register()
     shell.input_transformers_cleanup.append(question_marks)
 
 
@@ -159,6 +160,7 @@ def unload(shell: InteractiveShell) -> None:
         magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
             magics[kind].pop("vibe", None)
+    unregister(shell)
     cleanup = shell.input_transformers_cleanup
     cleanup[:] = [one for one in cleanup if getattr(one, "__name__", "") != question_marks.__name__]
 

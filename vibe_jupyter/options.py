@@ -6,6 +6,12 @@ from dataclasses import dataclass
 STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
 """A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 
+OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes")
+AGENTS = ("default",)
+"""Profiles that exist."""
+TOUR = "tour"
+"""Name of the scripted demonstration among the models."""
+
 
 @dataclass(frozen=True)
 class Options:

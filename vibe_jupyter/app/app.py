@@ -26,8 +26,9 @@ from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.notebook.context import Context
 from vibe_jupyter.notebook.execution import CodeRunner
 from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.mentions import Mentions
 from vibe_jupyter.notebook.pump import Pump, QueuedCell
-from vibe_jupyter.options import STOP_CELL, Options
+from vibe_jupyter.options import AGENTS, STOP_CELL, Options
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.protocol import Interrupt
 from vibe_jupyter.reply import Reply
@@ -39,8 +40,6 @@ from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.ui.handover import HandOver
 from vibe_jupyter.ui.page import ShownView
 
-AGENTS = ("default",)
-"""Profiles that exist."""
 CLOSE_WAIT = 3.0
 """Seconds given to open connections when the kernel lets go of the app."""
 
@@ -60,6 +59,7 @@ class App:
         self._workspace = Workspace(folder)
         self._permissions = Permissions(self._workspace)
         self._context = Context(self._host.namespace)
+        self._mentions = Mentions(self._host.namespace, self._workspace)
         self._view: ShownView | None = None
         """The run view that is open; None between runs, and where no page shows one."""
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
@@ -94,7 +94,8 @@ class App:
         agent = self._agent(options, settings)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
-        run = start(agent, conversation, text, terms=terms, context=self._context.changes())
+        told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
+        run = start(agent, conversation, text, terms=terms, context="\n".join(told))
         front_end = choose(self._host, settings.keep())
         front_end.open(run.send)
         self._view = front_end.shown if isinstance(front_end, HandOver) else None
@@ -172,10 +173,14 @@ class App:
         self._engine.close()
         self.models.close()
 
+    def tool_names(self) -> list[str]:
+        """What ``--yes`` may name."""
+        return [spec.name for spec in self._tools.specs()]
+
     def _agent(self, options: Options, settings: config.Settings) -> Agent:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
-        names = [spec.name for spec in self._tools.specs()]
+        names = self.tool_names()
         unknown = sorted(options.allowed.difference(names))
         if unknown:
             raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.names import of_the_person
 
 T = TypeVar("T")
 
@@ -47,10 +48,4 @@ class ShellHost:
 
     def namespace(self) -> Mapping[str, object]:
         """The person's variables: no names of IPython's own, none that begin with an underscore. Main thread."""
-        hidden = self._shell.user_ns_hidden
-        namespace: dict[str, object] = self._shell.user_ns
-        return {
-            name: value
-            for name, value in namespace.items()
-            if not name.startswith("_") and (name not in hidden or value is not hidden[name])
-        }
+        return of_the_person(self._shell.user_ns, self._shell.user_ns_hidden)

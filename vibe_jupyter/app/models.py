@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.options import TOUR
 
 if TYPE_CHECKING:
     from vibe_jupyter.testing import ScriptedModel
 
-TOUR = "tour"
-"""Name of the scripted demonstration."""
 LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}
 """Usual ports of local model servers."""
 LOOPBACK_WAIT = 0.1

@@ -1,7 +1,7 @@
 """Which top-level names a piece of code binds, and how to take that back."""
 
 import re
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Final
 
 _NOT_OF_THE_CODE: Final = re.compile(r"_{1,3}|_\d+|_i+\d*|_exit_code|_(ih|oh|dh)|__\w+__")
@@ -31,6 +31,15 @@ class Names:
 
     def _same(self, name: str) -> bool:
         return name in self._namespace and self._namespace[name] is self._before[name]
+
+
+def of_the_person(namespace: Mapping[str, object], hidden: Mapping[str, object]) -> dict[str, object]:
+    """The person's variables: no names of IPython's own, none that begin with an underscore."""
+    return {
+        name: value
+        for name, value in namespace.items()
+        if not name.startswith("_") and (name not in hidden or value is not hidden[name])
+    }
 
 
 def _of_the_code(names: Iterable[str]) -> tuple[str, ...]:
