@@ -42,8 +42,12 @@ class Found:
 class Completion:
     """Knows what may follow in a prompt. Main thread only."""
 
-    def __init__(self, shell: InteractiveShell, tools: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self, shell: InteractiveShell, *, folder: Callable[[], Path], tools: Callable[[], Iterable[str]]
+    ) -> None:
         self._shell = cast(Any, shell)
+        self._folder = folder
+        """Where relative paths begin."""
         self._tools = tools
         """Names of the tools; building them is left until they are asked for."""
 
@@ -80,10 +84,10 @@ class Completion:
 
     def _mention(self, mention: Written) -> Found:
         if mention.is_quoted or "/" in mention.text:
-            return Found(mention.text, _paths(mention), "path")
+            return Found(mention.text, self._paths(mention), "path")
         names = of_the_person(self._shell.user_ns, self._shell.user_ns_hidden)
         found = Found(mention.text, sorted(names), "instance")
-        found.completions += Found(mention.text, _paths(mention), "path").completions
+        found.completions += Found(mention.text, self._paths(mention), "path").completions
         return found
 
     def _on_magic_line(self, words: str, *, is_cell: bool) -> Found | None:
@@ -119,6 +123,25 @@ class Completion:
             return sorted(self._tools())
         except VibeError:  # running the prompt says what is wrong; a Tab must not
             return []
+
+    def _paths(self, mention: Written) -> Iterator[str]:
+        """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
+        from vibe_jupyter.notebook.mention_places import visible_names
+        from vibe_jupyter.tools.workspace import Workspace
+
+        folder, slash, _ = mention.text.rpartition("/")
+        try:
+            located = Workspace(self._folder()).resolve(f"{folder}/" if slash else ".")
+        except (VibeError, OSError):
+            return
+        if not located.inside or located.protection("read"):
+            return
+        for name in visible_names(located.path):
+            path = f"{folder}{slash}{name}"
+            if mention.is_quoted:
+                yield path if name.endswith("/") else f'{path}"'
+            elif re.search(r"[^\w./+~=#%&$^-]", name) is None:
+                yield path
 
 
 def unregister(shell: InteractiveShell) -> None:
@@ -162,23 +185,3 @@ def _models() -> list[str]:
         return [*config.load().model_names(), TOUR]
     except VibeError:
         return [TOUR]
-
-
-def _paths(mention: Written) -> Iterator[str]:
-    """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
-    from vibe_jupyter.notebook.mention_places import visible_names
-    from vibe_jupyter.tools.workspace import Workspace
-
-    folder, slash, _ = mention.text.rpartition("/")
-    try:
-        located = Workspace(Path.cwd()).resolve(f"{folder}/" if slash else ".")
-    except (VibeError, OSError):
-        return
-    if not located.inside or located.protection("read"):
-        return
-    for name in visible_names(located.path):
-        path = f"{folder}{slash}{name}"
-        if mention.is_quoted:
-            yield path if name.endswith("/") else f'{path}"'
-        elif re.search(r"[^\w./+~=#%&$^-]", name) is None:
-            yield path

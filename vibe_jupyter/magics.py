@@ -5,6 +5,7 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -58,6 +59,11 @@ class VibeMagics(Magics):
 
             self._app = App(self._ipython, self.pump)
         return self._app
+
+    @property
+    def folder(self) -> Path:
+        """Where the agent's project begins: the working folder, as it was when the app was built."""
+        return Path.cwd() if self._app is None else self._app.folder
 
     @no_var_expand  # the prompt is the person's words: `{x}` in it is no order to send the value of x
     @line_cell_magic
@@ -148,7 +154,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = VibeMagics(shell, _installed_pump(shell))
     shell.register_magics(magics)
-    Completion(shell, lambda: magics.app.tool_names()).register()
+    Completion(shell, folder=lambda: magics.folder, tools=lambda: magics.app.tool_names()).register()
     shell.input_transformers_cleanup.append(question_marks)
 
 

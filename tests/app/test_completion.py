@@ -78,6 +78,18 @@ def test_tab_after_an_at_sign_offers_variables_and_files(tab: Tab) -> None:
     assert "@penguins" in tab("%%vibe\nplot @")
 
 
+def test_paths_begin_at_the_folder_the_agent_began_in(tab: Tab) -> None:
+    (tab.session.folder / "deep").mkdir(exist_ok=True)
+    (tab.session.folder / "deep" / "inner.txt").touch()
+    tab.session.run("%vibe status")
+    tab.session.run("import os; os.chdir('deep')")
+    try:
+        assert "@deep/" in tab("%vibe read @")
+        assert "@inner.txt" not in tab("%vibe read @")
+    finally:
+        tab.session.run("os.chdir('..')")
+
+
 def test_tab_offers_neither_hidden_files_nor_keys(tab: Tab) -> None:
     for name in (".env", "server.key", "notes.txt"):
         (tab.session.folder / name).touch()

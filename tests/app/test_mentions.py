@@ -105,7 +105,7 @@ def test_what_holds_keys_is_not_shown_and_what_lies_outside_is_no_mention(projec
     assert told(project, "@.env @innocent.txt") == ["@.env: usually holds passwords or keys; not shown"]
 
 
-def test_a_pipe_is_no_mention_and_an_unreadable_file_says_so(project: Path) -> None:
+def test_a_pipe_is_no_mention_and_holds_nothing_up(project: Path) -> None:
     os.mkfifo(project / "pipe")
     assert told(project, "@pipe") == []
 

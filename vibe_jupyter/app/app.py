@@ -48,7 +48,7 @@ class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
-        folder = working_folder()
+        self.folder = folder = working_folder()
         keep_quiet()
         self.models = Models()
         self._shell = shell
