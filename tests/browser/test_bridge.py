@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.bridge.cases import delete, edit, insert, move, set_source
 from tests.browser.lab import Lab
 from vibe_jupyter.protocol.cells import source_hash
-from vibe_jupyter.testing import ScriptedModel, call
+from vibe_jupyter.testing import ScriptedModel, call, hold
 
 pytestmark = pytest.mark.browser
 
@@ -317,3 +318,19 @@ def test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept(lab:
         (output,) = lab.outputs(1)
         assert "<strong>42</strong>" in "".join(output["data"]["text/html"])
         assert len(model.requests) == 2
+
+
+def test_the_kernel_is_shown_as_busy_while_the_agent_works(lab: Lab) -> None:
+    go_on = threading.Event()
+    with ScriptedModel() as model:
+        model.will_reply(call("read_notebook"), hold(go_on, "Read", " it."))
+        wish = f"%%vibe --model scripted@{model.url}\nread it"
+        show(lab, {"load": "%load_ext vibe_jupyter", "wish": wish})
+        for cell in ("load", "wish"):
+            run(lab.page, cell)
+        expect(lab.output(1)).to_contain_text("Read")
+        status = f"() => {PANEL}.sessionContext.session.kernel.status"
+        lab.page.wait_for_function(f"() => ({status})() === 'busy'", timeout=3000)
+        go_on.set()
+        expect(lab.output(1)).to_contain_text("Read it.")
+        lab.wait_until_idle()

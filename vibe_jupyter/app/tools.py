@@ -43,6 +43,7 @@ class NotebookSide:
         self, shell: InteractiveShell, pump: Pump, foreground: Foreground, on_page: Callable[[], None]
     ) -> None:
         self._bridge = Bridge(getattr(shell, "kernel", None), version=vibe_jupyter.__version__, on_page=on_page)
+        self._bridge.on_heard = pump.idle_said.set
         self._bridge.install()
         self._in_place = InPlace(shell, pump)
         self.cells = CellAccess(

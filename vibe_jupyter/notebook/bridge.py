@@ -110,6 +110,8 @@ class Bridge:
         self._version = version
         self._on_page = on_page
         """Called, from the thread of the control channel, when a page was loaded anew."""
+        self.on_heard: Callable[[], None] | None = None
+        """Called, from the same thread, whenever a page said something."""
         self._questions: dict[str, _Question] = {}
         self._cell: Message = {}
         self._panel: Panel | None = None
@@ -215,12 +217,16 @@ class Bridge:
 
     async def _on_reply(self, _stream: object, _identities: object, message: Message) -> None:
         """On the thread of the control channel: pass it on, nothing else."""
+        if self.on_heard is not None:
+            self.on_heard()
         content = message["content"]
         question = self._questions.get(str(content.get("id")))
         if question is not None and not question.loop.is_closed():
             question.loop.call_soon_threadsafe(question.answers.put_nowait, content)
 
     async def _on_event(self, _stream: object, _identities: object, message: Message) -> None:
+        if self.on_heard is not None:
+            self.on_heard()
         if message["content"].get("event") == "hello":
             self._asked = False  # the page we knew may be gone
             self._on_page()

@@ -10,6 +10,7 @@ Only the standard library, zmq and what a kernel has loaded already are imported
 import asyncio
 import hmac
 import inspect
+import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ import zmq
 from vibe_jupyter.notebook.shell import Frames, Message, Receive
 from vibe_jupyter.notebook.shell_stream import find, order_of, receiver
 
+IDLE_LAG: Final = 0.020
+"""Seconds in which the kernel has surely called itself idle, once it handled a control message."""
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
 
 
@@ -52,6 +55,10 @@ class Pump:
         self._flushing = False
         self._in_handler = False
         self._interrupted = False
+        self.idle_said = threading.Event()
+        """Set from any thread when the control channel handled something: the kernel then called itself idle."""
+        self._busy_due: float | None = None
+        """When to call it busy again; None while it is."""
         self.on_execute: Callable[[QueuedCell], bool] | None = None
         """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
 
@@ -94,6 +101,7 @@ class Pump:
         if not self._installed or self._stream.closed():
             time.sleep(seconds)
             return
+        self._busy_due = self._after_idle(self._busy_due)
         if not self._stream.socket.poll(round(seconds * 1000)):
             return
         self._flushing = True
@@ -188,6 +196,16 @@ class Pump:
             self._publish("idle", message)
             self._publish("busy", cell)
         return True
+
+    def _after_idle(self, due: float | None) -> float | None:
+        """Call the kernel busy a moment after it called itself idle; front ends and servers believe the last word."""
+        if self.idle_said.is_set():
+            self.idle_said.clear()
+            return time.monotonic() + IDLE_LAG
+        if due is None or time.monotonic() < due:
+            return due
+        self._publish("busy", self._kernel.get_parent("shell"))
+        return None
 
     def _publish(self, state: str, parent: Message) -> None:
         kernel = self._kernel
