@@ -48,7 +48,7 @@ def test_the_last_error_goes_with_its_frames_and_what_was_involved(session: Sess
 
 
 def test_words_of_the_person_take_the_place_of_ours_and_library_frames_are_named(session: Session) -> None:
-    session.wire.cell(session.wire.send("json.loads('{')"))
+    session.wire.cell(session.wire.send("import json; json.loads('{')"))
     prompt = asked(session, "%%vibe fix\nexplain it only")
     assert prompt.rstrip().rpartition("<error>")[0].rstrip().endswith("explain it only")
     assert "JSONDecodeError" in prompt
