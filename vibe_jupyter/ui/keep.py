@@ -13,7 +13,7 @@ class Keep:
 
     form: Form = "full"
     times: bool = True
-    """Whether seconds, tokens and price stay. Without them a run that does the same again leaves the same bytes."""
+    """Whether seconds, tokens, price and retries stay. Without them the same run leaves the same bytes."""
 
 
 EVERYTHING = Keep()

@@ -45,6 +45,8 @@ _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
 def kept(entries: Sequence[Entry], foot: Foot, answer: str, *, keep: Keep = EVERYTHING) -> MimeBundle:
     """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
     facts_shown = _facts(foot, keep)
+    if not keep.times:  # what only informs is how long a retry waited
+        entries = [entry for entry in entries if not isinstance(entry, Remark) or _matters(entry)]
     if keep.form == "none":
         return _trace(entries, foot)
     html = NOTHING
