@@ -62,6 +62,7 @@ def test_tab_offers_agents_and_tools_one_after_the_other(tab: Tab) -> None:
     assert tab("%%vibe --yes=run_code,read_f", "\nhello") == ["--yes=run_code,read_file"]
 
 
+@pytest.mark.requirement("magics.completion.paths")
 def test_tab_after_an_at_sign_offers_variables_and_files(tab: Tab) -> None:
     (tab.session.folder / "penguins raw.csv").touch()
     (tab.session.folder / "penguins.csv").touch()
