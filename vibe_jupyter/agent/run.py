@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any
 
 from vibe_jupyter.agent.approvals import ApprovalDesk
@@ -60,7 +60,7 @@ class Run:
         task.result()
         return not self.interrupted
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
         """Yield every event; the last one is `RunFinished`."""
         self._loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._work(self))

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import secrets
+from contextlib import aclosing
 from datetime import UTC, datetime
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -238,9 +239,10 @@ class App:
 
 
 async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:
-    async for event in run:
-        ending.take(event)
-        await front_end.on_event(event)
+    async with aclosing(aiter(run)) as events:
+        async for event in events:
+            ending.take(event)
+            await front_end.on_event(event)
 
 
 def _raise_bug(future: "concurrent.futures.Future[None]") -> None:
