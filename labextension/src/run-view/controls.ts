@@ -2,7 +2,7 @@ import { Card } from "./card";
 import { stillGoing } from "./clock";
 import type { Command } from "./messages";
 
-const PATIENCE = 1500; // ms from Stop until the words that name the front end's own button
+const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
 
 /** Where the front end's own keys would get in the way. */
 const takesKeys = "button, summary, input, textarea, .vibe-card";
@@ -137,7 +137,11 @@ export class Controls {
     this.#showStopping();
     this.#send({ type: "interrupt" });
     this.#patience = setTimeout(() => {
-      this.#nameOtherButton();
+      // The extension, where it is there, takes the event and interrupts the kernel.
+      const taken = !this.#root.dispatchEvent(new CustomEvent("vibe-stop", { bubbles: true, cancelable: true }));
+      if (!taken) {
+        this.#nameOtherButton();
+      }
     }, PATIENCE);
   }
 
