@@ -219,6 +219,20 @@ def test_stop_interrupts_code_that_blocks_the_kernel(lab: Lab, model: ScriptedMo
     assert after(lab) == "next: 42"
 
 
+def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    model.will_reply(hold(go_on, "Thinking aloud"))
+    view = ask(lab, model, "Think.")
+    expect(view.get_by_text("Thinking aloud")).to_be_visible()
+    lab.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    expect(view.get_by_text("Ended: the kernel is gone")).to_be_visible()
+    expect(view.get_by_role("button", name="Stop")).to_have_count(0)
+    go_on.set()
+    lab.wait_until_idle()
+    # JupyterLab says so of every widget whose kernel is gone.
+    lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
 @pytest.mark.requirement("ui.static.kept")
 def test_what_is_kept_is_there_after_opening_the_notebook_again(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(run_code("1 + 1"), say("It is **two**."))

@@ -198,6 +198,7 @@ def test_the_run_view_is_shown_again_on_a_page_loaded_anew(shared_session: Sessi
     assert asked["model_id"] == page._comm(cell)
 
 
+@pytest.mark.requirement("notebook.file.own-read")
 def test_read_file_on_the_own_notebook_shows_what_is_on_the_screen(shared_session: Session, page: ClickedPage) -> None:
     (shared_session.folder / "test.ipynb").write_text('{"cells": []}', encoding="utf-8")
     page.add("newer = 'than the file'")

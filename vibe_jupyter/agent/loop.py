@@ -5,7 +5,6 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 """
 
 import time
-from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -23,7 +22,6 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
     FinishReason,
-    Message,
     MessageAdded,
     Notice,
     ReasoningDelta,
@@ -35,13 +33,13 @@ from vibe_jupyter.protocol import (
     ToolCall,
     ToolCallDelta,
     ToolFinished,
-    ToolMessage,
     ToolStarted,
     TurnStarted,
     Usage,
     UserMessage,
 )
 from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.history import open_calls
 
 MAX_EQUAL_DENIALS = 3
 """Denials of one and the same call that end a run (security C18)."""
@@ -201,7 +199,7 @@ class Loop:
             await self._keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
-        for call in _open_calls(self._conversation.history):
+        for call in open_calls(self._conversation.history):
             for event in self._closing(call):
                 try:
                     await self._emit(event)
@@ -242,17 +240,3 @@ class Loop:
         if isinstance(event, DURABLE_EVENTS):
             await self._conversation.record(event)
         self._run.emit(event)
-
-
-def _open_calls(history: Sequence[Message]) -> list[ToolCall]:
-    """The calls of the last answer that have no result yet, in order."""
-    answered: set[str] = set()
-    for message in reversed(history):
-        match message:
-            case ToolMessage():
-                answered.add(message.call_id)
-            case AssistantMessage():
-                return [call for call in message.calls if call.id not in answered]
-            case _:
-                break
-    return []

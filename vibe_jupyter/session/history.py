@@ -73,6 +73,20 @@ def fold(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
     return (*history, *open_calls.close())
 
 
+def open_calls(history: Sequence[Message]) -> list[ToolCall]:
+    """The calls of the last answer that have no result yet, in order."""
+    answered: set[str] = set()
+    for message in reversed(history):
+        match message:
+            case ToolMessage():
+                answered.add(message.call_id)
+            case AssistantMessage():
+                return [call for call in message.calls if call.id not in answered]
+            case _:
+                break
+    return []
+
+
 def check(history: Sequence[Message]) -> None:
     """Hold a history to what every model server demands of it.
 

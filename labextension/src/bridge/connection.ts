@@ -13,6 +13,7 @@ import { cellModels } from "./notebook";
 const REQUEST = "vibe_bridge";
 const REPLY = "vibe_bridge_reply";
 const EVENT = "vibe_bridge_event";
+const GONE: ReadonlySet<Kernel.Status> = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 const INFO_WAIT = 1000; // ms in which a kernel at rest says who it is
 
 /** Answers the kernel for one view of one notebook: asked on iopub, answered on the control channel. */
@@ -28,6 +29,7 @@ export class Connection {
     const { sessionContext } = panel;
     sessionContext.iopubMessage.connect(this.#listen, this);
     sessionContext.kernelChanged.connect(this.#greet, this);
+    sessionContext.statusChanged.connect(this.#mourn, this);
     // From a run view whose kernel is deaf. Taken, it need not name the front end's own button.
     panel.node.addEventListener("vibe-stop", (event) => {
       event.preventDefault();
@@ -81,6 +83,15 @@ export class Connection {
     } catch (reason) {
       const { code, message, data } = reason instanceof Failure ? reason : unforeseen(reason);
       send(kernel, REPLY, { ...from, ok: false, error: { code, message, data } });
+    }
+  }
+
+  /** Tell the views of a kernel that is gone: what they wait for will not come. */
+  #mourn(_: unknown, status: Kernel.Status): void {
+    if (GONE.has(status)) {
+      this.#panel.node.querySelectorAll(".vibe-run").forEach((view) => {
+        view.dispatchEvent(new CustomEvent("vibe-lost"));
+      });
     }
   }
 

@@ -9,6 +9,7 @@ import type { RenderProps } from "@anywidget/types";
 import { Clock } from "./clock";
 import { Controls } from "./controls";
 import { FocusKeeper } from "./focus";
+import { showLost } from "./lost";
 import type { FromKernel, ToKernel } from "./messages";
 import { View } from "./view";
 
@@ -43,6 +44,10 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     clock.refresh();
   };
   model.on("msg:custom", receive);
+  // From the extension, which hears of a kernel that is restarted; no message comes from it any more.
+  root.addEventListener("vibe-lost", () => {
+    showLost(root);
+  });
   tell({ type: "alive" });
 
   return () => {

@@ -1,0 +1,16 @@
+import { stillGoing } from "./clock";
+
+/** The kernel that held the run is gone: say so, and let nothing be pressed in vain. */
+export function showLost(root: HTMLElement): void {
+  const foot = root.querySelector<HTMLElement>(stillGoing);
+  if (foot === null) {
+    return;
+  }
+  foot.dataset.state = "failed";
+  foot.querySelector('button[data-vibe-action="stop"]')?.remove();
+  const state = foot.querySelector(".vibe-state");
+  state?.replaceChildren(...state.querySelectorAll(".vibe-dot"), "Ended: the kernel is gone");
+  root.querySelectorAll<HTMLButtonElement | HTMLInputElement>("button, input, textarea").forEach((control) => {
+    control.disabled = true;
+  });
+}
