@@ -178,6 +178,7 @@ def test_a_cell_is_run_without_leaving_the_cell_the_person_is_in(lab: Lab) -> No
     expect(lab.output(0)).to_contain_text("42")
     expect(editor).to_be_focused()
     assert page.evaluate(SOURCES)[1] == "still here"
+    lab.wait_for_count_above(0, None)
     assert lab.count(0) == 2
 
 
