@@ -23,6 +23,19 @@ PYTHONS = ("3.12", "3.13")
 _INSTALL = 600  # seconds
 
 
+# What a kernel needs of ours, without the front ends.
+PACKAGES = (
+    "ipykernel",
+    "pydantic",
+    "nest-asyncio",
+    "matplotlib",
+    "markdown-it-py",
+    "nh3",
+    "httpx",
+    "anywidget",
+)
+
+
 @dataclass(frozen=True)
 class Target:
     """A kernel to start."""
@@ -71,7 +84,7 @@ def other_python(version: str) -> Target | None:
         if found is None:
             return None
         subprocess.run([found, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
-        _pip(str(python), "ipykernel", "pydantic", "nest-asyncio", "matplotlib", "markdown-it-py")
+        _pip(str(python), *PACKAGES)
         (folder / "ready").touch()
     return Target(f"py{version}", python=str(python))
 
