@@ -14,7 +14,7 @@ ARTIFACTS = REPOSITORY / "artifacts" / "browser"
 WAIT = 30_000
 """Milliseconds that any one thing may take."""
 
-NOT_OURS = ("Could not restore the debugger state", "Canceled future for create_subshell_request")
+NOT_OURS = ("Could not restore the debugger state", "Canceled future for")
 """What JupyterLab itself complains of when a notebook is closed early."""
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
@@ -35,7 +35,7 @@ class Lab:
         """Errors the page wrote to its console, and exceptions nobody caught."""
         page.set_default_timeout(WAIT)
         page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", lambda error: self._complain(str(error)))
 
     def open(self, *cells: str) -> Path:
         """A new notebook of these code cells, shown and its kernel idle."""
@@ -145,5 +145,9 @@ class Lab:
         place.screenshot(path=ARTIFACTS / f"{name}.png")
 
     def _listen(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(words in message.text for words in NOT_OURS):
-            self.complaints.append(message.text)
+        if message.type == "error":
+            self._complain(message.text)
+
+    def _complain(self, words: str) -> None:
+        if not any(known in words for known in NOT_OURS):
+            self.complaints.append(words)
