@@ -5,20 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.conftest import kernels
-from tests.kernel.matrix import INSTALLED, ipykernel, other_python
+from tests.kernel.conftest import kernels, target_of
 from vibe_jupyter.testing import call, hold, say
 
 
 @pytest.fixture(scope="module", params=kernels())
 def clicked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    name: str = request.param
-    if name.startswith("py"):
-        target = other_python(name.removeprefix("py"))
-        if target is None:
-            pytest.skip(f"Python {name.removeprefix('py')} is not installed here")
-    else:
-        target = INSTALLED if name == "installed" else ipykernel(name)
+    target = target_of(request.param)
     with running_session(target, tmp_path_factory.mktemp("clicks")) as session:
         yield session
 

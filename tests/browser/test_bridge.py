@@ -77,7 +77,6 @@ def undo(page: Page) -> None:
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:undo-cell-action')")
 
 
-@pytest.mark.requirement("notebook.rule.undo")
 def test_each_edit_of_the_agent_is_one_step_of_undo(lab: Lab) -> None:
     asked = edits(
         set_source("a", "one = 1", "one = 'eins'"),
@@ -120,7 +119,6 @@ print("over")
 """
 
 
-@pytest.mark.requirement("notebook.rule.undo")
 def test_someone_who_types_is_not_disturbed_by_edits_elsewhere(lab: Lab) -> None:
     filler = {f"filler-{number}": "\n".join(f"# {line}" for line in range(12)) for number in range(8)}
     show(lab, {"other": "", **filler, "mine": "", DRIVER: EDITS_GO_ON})

@@ -27,9 +27,8 @@ def kernels() -> list[object]:
     ]
 
 
-@pytest.fixture(scope="module", params=kernels())
-def target(request: pytest.FixtureRequest) -> Target:
-    name: str = request.param
+def target_of(name: str) -> Target:
+    """The kernel of a name that `kernels` gives; skips the test where its Python is not installed."""
     if name == "installed":
         return INSTALLED
     if not name.startswith("py"):
@@ -38,6 +37,11 @@ def target(request: pytest.FixtureRequest) -> Target:
     if found is None:
         pytest.skip(f"Python {name.removeprefix('py')} is not installed here")
     return found
+
+
+@pytest.fixture(scope="module", params=kernels())
+def target(request: pytest.FixtureRequest) -> Target:
+    return target_of(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ def test_the_driver_works_on_every_python(version: str, case: str) -> None:
     assert run(python, case) == "ok\n"
 
 
-@pytest.mark.requirement("project.packages.named")
 def test_nest_asyncio_takes_over_where_the_driver_lacks_a_name() -> None:
     assert run(sys.executable, "nest-asyncio") == "ok\n"
 

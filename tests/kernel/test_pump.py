@@ -185,7 +185,6 @@ def test_a_second_installation_takes_the_place_of_the_first(fresh_kernel: Wire) 
     assert fresh_kernel.run("print(stream._recv_callback == bare)").text == "True\n"
 
 
-@pytest.mark.requirement("project.packages.named")
 def test_a_persons_own_nest_asyncio_does_no_harm(fresh_kernel: Wire) -> None:
     fresh_kernel.run(DRIVER)
     fresh_kernel.run("import nest_asyncio; nest_asyncio.apply()")

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kernel.conftest import kernels
-from tests.kernel.matrix import INSTALLED, Target, ipykernel, other_python
+from tests.kernel.conftest import kernels, target_of
+from tests.kernel.matrix import Target
 from tests.kernel.wire import Wire, running_kernel
 from tests.notebook.page import Page
 
@@ -23,13 +23,7 @@ def params() -> list[object]:
 
 @pytest.fixture(scope="module", params=params())
 def target(request: pytest.FixtureRequest) -> Target:
-    name: str = request.param
-    if not name.startswith("py"):
-        return INSTALLED if name == "installed" else ipykernel(name)
-    found = other_python(name.removeprefix("py"))
-    if found is None:
-        pytest.skip(f"Python {name.removeprefix('py')} is not installed here")
-    return found
+    return target_of(request.param)
 
 
 @pytest.fixture(scope="module")
