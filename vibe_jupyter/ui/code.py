@@ -66,7 +66,7 @@ def code_html(text: str, language: str, look: Look) -> Markup:
 def _coloured(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
     look = LIVE if is_live else KEPT
     lines: list[list[str]] = [[]]
-    for kind, value in _tokens(text, language):
+    for kind, value in tokens(text, language):
         for number, piece in enumerate(value.split("\n")):
             if number:
                 lines.append([])
@@ -80,7 +80,7 @@ def _span(kind: Kind | None, text: str, look: Look) -> str:
     return f"<span {look[kind]}>{safe}</span>" if kind and not text.isspace() else safe
 
 
-def _tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
+def tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
     """Pieces of the text with their kind, neighbours of one kind joined."""
     lexer = _lexer(language) if len(text) <= HIGHLIGHT_LIMIT else None
     plain = text.replace("\r\n", "\n")
