@@ -1,0 +1,51 @@
+"""The environment of a command: a short list of names, so that no key reaches it by our doing (security C4)."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+PASSED_ON: Final = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+"""Names a command gets from the kernel's environment where they are set; ``*`` stands for anything."""
+
+NOT_INTERACTIVE: Final[Mapping[str, str]] = {
+    "CI": "true",
+    "NONINTERACTIVE": "1",
+    "NO_TTY": "1",
+    "TERM": "dumb",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+}
+"""What tells programs that nobody can answer them (seed 001, bash, Process Isolation)."""
+
+
+def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """What of `environ` a command may see, and what every command is told.
+
+    Args:
+        environ: the kernel's environment.
+        also: further names the person lets through, whatever they are called.
+    """
+    patterns = (*PASSED_ON, *also)
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    }
+    return {**passed, **NOT_INTERACTIVE}
