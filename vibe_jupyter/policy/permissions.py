@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
-from vibe_jupyter.tools.base import Tool
+from vibe_jupyter.tools.base import Graded, Tool
 from vibe_jupyter.tools.workspace import Workspace
 
 _SHOWN = ("url", "read")
@@ -22,6 +22,7 @@ REASONS = {
     ("variable", "read"): "looks at a variable",
     _SHOWN: "loads an address",
     ("mcp", "execute"): "calls an outside tool",
+    ("memory", "write"): "changes what is remembered of this project",
 }
 """Why a call asks, in the words of the card."""
 RUN_CELL = "run_cell"
@@ -50,7 +51,7 @@ class Permissions:
     def decide(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Decision:
         """Decide one call. Opens nothing."""
         resources = tool.touches(args)
-        levels = self._levels_needed(tool, resources)
+        levels = self._levels_needed(tool, args, resources)
         for name, level in levels.items():
             if level == "never":
                 return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
@@ -66,10 +67,13 @@ class Permissions:
             return Allow(rule=rules[0])
         return self._asking(_reasons(resources), "+".join(levels), terms)
 
-    def _levels_needed(self, tool: Tool[Any], resources: Sequence[Resource]) -> dict[str, Level]:
+    def _levels_needed(self, tool: Tool[Any], args: BaseModel, resources: Sequence[Resource]) -> dict[str, Level]:
         """The tools that must be allowed, with their levels: who may edit cells may not yet run them."""
         asks: Level = "ask"
-        levels: dict[str, Level] = {tool.name: self.levels.get(tool.name, tool.level)}
+        level = self.levels.get(tool.name, tool.level)
+        if level == "ask" and isinstance(tool, Graded):
+            level = tool.level_of(args)
+        levels: dict[str, Level] = {tool.name: level}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
             levels.setdefault(RUN_CELL, self.levels.get(RUN_CELL, asks))
         return levels

@@ -83,6 +83,15 @@ class Prechecked(Protocol):
         ...
 
 
+@runtime_checkable
+class Graded(Protocol):
+    """A tool of which some calls need less than others."""
+
+    def level_of(self, args: Any) -> Level:
+        """How this call is allowed where the configuration says nothing; never stricter than `Tool.level`."""
+        ...
+
+
 class Toolset(Protocol):
     """Some tools, from wherever they come."""
 

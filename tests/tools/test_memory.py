@@ -1,0 +1,143 @@
+"""The memory tool on a real file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import Allow, Ask, TextPart, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.builtin.memory import Memory, MemoryArgs
+from vibe_jupyter.tools.facts import MAX_FACTS, FactFile
+from vibe_jupyter.tools.workspace import Workspace
+
+
+@pytest.fixture
+def file(tmp_path: Path, project: Path) -> FactFile:
+    return FactFile(tmp_path / "memory", project)
+
+
+@pytest.fixture
+def memory(file: FactFile) -> Memory:
+    return Memory(file)
+
+
+def text_of(result: ToolResult) -> str:
+    part = result.parts[0]
+    assert isinstance(part, TextPart)
+    return part.text
+
+
+@pytest.mark.requirement("tools.memory.add.fact")
+async def test_add_answers_with_success_and_an_id(memory: Memory, context: ToolContext) -> None:
+    result = await memory.run(MemoryArgs(operation="add", content="Plots are dark.", type="preference"), context)
+    success, memory_id = text_of(result).splitlines()
+    assert success == "success: true"
+    got = await memory.run(MemoryArgs(operation="get", memory_id=memory_id.removeprefix("memory_id: ")), context)
+    assert "(preference, " in text_of(got)
+    assert text_of(got).endswith("Plots are dark.")
+
+
+@pytest.mark.requirement("tools.memory.search.facts")
+async def test_search_finds_what_fits_and_nothing_is_a_success_too(memory: Memory, context: ToolContext) -> None:
+    for fact in ("The key column is customer_id.", "Prices are in euro.", "Euro prices of customer 7 are wrong."):
+        await memory.run(MemoryArgs(operation="add", content=fact), context)
+    found = text_of(await memory.run(MemoryArgs(operation="search", query="Customer EURO"), context))
+    assert found.splitlines()[:2] == ["success: true", "found: 3"]
+    assert "customer 7" in found.splitlines()[2]
+    nothing = await memory.run(MemoryArgs(operation="search", query="weather"), context)
+    assert not nothing.is_error
+    assert text_of(nothing) == "success: true\nfound: 0"
+
+
+@pytest.mark.requirement("tools.memory.args.operation")
+def test_an_unknown_operation_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(ValidationError, match="'add', 'search', 'get' or 'forget'"):
+        MemoryArgs.model_validate({"operation": "drop"})
+    with pytest.raises(ValidationError):
+        MemoryArgs.model_validate({})
+    with pytest.raises(ValidationError, match="add wants content"):
+        MemoryArgs.model_validate({"operation": "add", "content": " "})
+    with pytest.raises(ValidationError, match="forget wants memory_id"):
+        MemoryArgs.model_validate({"operation": "forget"})
+
+
+@pytest.mark.requirement("tools.memory.persist.sessions")
+async def test_facts_are_read_by_another_process_and_by_people(
+    memory: Memory, file: FactFile, context: ToolContext, project: Path
+) -> None:
+    await memory.run(MemoryArgs(operation="add", content="First line.\nSecond line."), context)
+    code = (
+        "from pathlib import Path; from vibe_jupyter.tools.facts import FactFile; "
+        f"print(FactFile(Path({str(file.path.parent)!r}), Path({str(project)!r})).facts()[0].text)"
+    )
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert seen.stdout == "First line.\nSecond line.\n"
+    assert file.path.suffix == ".md"
+    assert file.path.read_text().startswith(f"# What the agent remembers of {project}\n\n- `mem_")
+    assert file.path.stat().st_mode & 0o077 == 0
+    other = FactFile(file.path.parent, project.parent / "elsewhere" / project.name)
+    assert other.facts() == []
+
+
+@pytest.mark.requirement("tools.memory.permission.write")
+async def test_storing_and_forgetting_ask_and_searching_does_not(memory: Memory, workspace: Workspace) -> None:
+    permissions = Permissions(workspace)
+    decide = {
+        operation: permissions.decide(
+            memory, MemoryArgs.model_validate({"operation": operation, "content": "x", "memory_id": "m"}), RunTerms()
+        )
+        for operation in ("add", "forget", "get", "search")
+    }
+    assert [type(decide[name]) for name in ("add", "forget", "get", "search")] == [Ask, Ask, Allow, Allow]
+
+
+async def test_what_the_person_wrote_into_the_file_stays(memory: Memory, file: FactFile, context: ToolContext) -> None:
+    first = await memory.run(MemoryArgs(operation="add", content="One."), context)
+    file.path.write_text(file.path.read_text() + "\n## My own notes\n- not a fact of the agent\n")
+    await memory.run(MemoryArgs(operation="add", content="Two."), context)
+    gone = text_of(first).splitlines()[1].removeprefix("memory_id: ")
+    await memory.run(MemoryArgs(operation="forget", memory_id=gone), context)
+    text = file.path.read_text()
+    assert "## My own notes\n- not a fact of the agent\n" in text
+    assert [fact.text for fact in file.facts()] == ["Two."]
+
+
+async def test_the_same_fact_is_kept_once(memory: Memory, file: FactFile, context: ToolContext) -> None:
+    one = await memory.run(MemoryArgs(operation="add", content="Same."), context)
+    two = await memory.run(MemoryArgs(operation="add", content="Same. "), context)
+    assert text_of(one) == text_of(two)
+    assert len(file.facts()) == 1
+
+
+async def test_an_id_that_is_not_there_is_answered_with_those_that_are(memory: Memory, context: ToolContext) -> None:
+    added = text_of(await memory.run(MemoryArgs(operation="add", content="Here."), context)).split()[-1]
+    with pytest.raises(ToolError, match=added):
+        await memory.run(MemoryArgs(operation="forget", memory_id="mem_00000000"), context)
+
+
+async def test_a_full_memory_says_so_and_loses_nothing(memory: Memory, file: FactFile, context: ToolContext) -> None:
+    await memory.run(MemoryArgs(operation="add", content="x"), context)
+    line = file.path.read_text().splitlines()[-1]
+    file.path.write_text("".join(f"{line[:7]}{number:08x}{line[15:]}\n" for number in range(MAX_FACTS)))
+    before = file.path.read_bytes()
+    assert len(file.facts()) == MAX_FACTS
+    with pytest.raises(ToolError, match="forget some first"):
+        await memory.run(MemoryArgs(operation="add", content="one more"), context)
+    assert file.path.read_bytes() == before
+
+
+async def test_two_kernels_that_write_at_once_lose_no_fact(file: FactFile, project: Path) -> None:
+    code = (
+        "from pathlib import Path; from vibe_jupyter.tools.facts import FactFile\n"
+        "import sys\n"
+        f"file = FactFile(Path({str(file.path.parent)!r}), Path({str(project)!r}))\n"
+        "for number in range(25): file.add(f'{sys.argv[1]}-{number}', 'fact')\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert {fact.text for fact in file.facts()} == {f"{name}-{number}" for name in "ab" for number in range(25)}
