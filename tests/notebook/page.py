@@ -265,7 +265,7 @@ class Page:
                 self.cells = [cell for cell in self.cells if cell not in moved]
                 place = self._behind(edit["after"])
                 self.cells[place:place] = moved
-                return moved
+                return []
 
     def _answer_run(self, _message: Message, cell: str, code_hash: str) -> Message:
         found = self._cell(cell)

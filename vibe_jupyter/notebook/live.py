@@ -102,9 +102,10 @@ class LiveNotebook:
                 raise
             # The answer is missing, not necessarily the edit: the document knows.
             sources = {cell.id: cell.source for cell in (await self.cells()).cells}
+            order = list(sources)
         else:
-            sources = _read_back(answer)
-        done = all(_stands(edit, sources) for edit in edits)
+            sources, order = _read_back(answer)
+        done = all(_stands(edit, sources, order) for edit in edits)
         return EditDone("done" if done else "queued", sources)
 
     async def run(self, cell: Cell, *, seconds: float | None, on_output: Callable[[str], None]) -> CellRun:
@@ -155,22 +156,25 @@ class LiveNotebook:
             raise
 
 
-def _read_back(answer: Mapping[str, JsonValue]) -> dict[str, str]:
-    cells = answer.get("cells")
+def _read_back(answer: Mapping[str, JsonValue]) -> tuple[dict[str, str], list[str]]:
+    """Sources of the cells that were written to, and the ids of all."""
+    cells, order = answer.get("cells"), answer.get("order")
     found = [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
-    return {str(cell.get("id")): str(cell.get("source")) for cell in found}
+    ids = [str(one) for one in order] if isinstance(order, list) else []
+    return {str(cell.get("id")): str(cell.get("source")) for cell in found}, ids
 
 
-def _stands(edit: CellEdit, sources: Mapping[str, str]) -> bool:
+def _stands(edit: CellEdit, sources: Mapping[str, str], order: Sequence[str]) -> bool:
     match edit:
         case SetSource():
             return sources.get(edit.cell) == edit.source
         case InsertCell():
             return sources.get(edit.id) == edit.source
         case DeleteCells():
-            return not any(cell.id in sources for cell in edit.cells)
+            return not any(cell.id in order for cell in edit.cells)
         case MoveCells():
-            return all(cell in sources for cell in edit.cells)
+            wanted = [*filter(None, [edit.after]), *edit.cells]
+            return [one for one in order if one in wanted] == wanted
 
 
 def _as_cell(number: int, cell: _Cell) -> Cell:
