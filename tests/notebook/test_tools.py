@@ -380,8 +380,53 @@ def test_a_cell_that_is_queued_already_is_not_run_twice(open_page: OpenPage) -> 
     outer = page.add(f"serve_calls(('read_notebook', {{}}), ('run_cell', {{'ids': [{cell.id!r}]}}))")
     page.press(outer)
     page.until(lambda: bool(cell.status), "the person's own run")
-    assert "did not start" in error(json.loads(outer.text)[1])
+    assert "the person started cell 1" in error(json.loads(outer.text)[1])
     assert cell.text == "once\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("delete_cells", {"ids": ["ID"]}), ("move_cells", {"ids": ["ID"], "after": "top"})]
+)
+def test_a_cell_the_person_started_stays_where_it_is(open_page: OpenPage, name: str, arguments: dict[str, Any]) -> None:
+    page = open_page("first = 1", "print('once')")
+    cell = page.cells[1]
+    page.before = lambda method: page.press(cell) and None if method == "cells" and not cell.request else None
+    arguments = json.loads(json.dumps(arguments).replace("ID", cell.id))
+    outer = page.add(f"serve_calls(('read_notebook', {{}}), ({name!r}, {arguments!r}))")
+    page.press(outer)
+    page.until(lambda: bool(cell.status), "the person's own run")
+    assert "the person started cell 2" in error(json.loads(outer.text)[1])
+    assert page.cells[1] is cell
+
+
+def test_an_edit_of_a_cell_the_person_started_says_what_will_run(open_page: OpenPage) -> None:
+    page = open_page("print('before')")
+    cell = page.cells[0]
+    page.before = lambda method: page.press(cell) and None if method == "cells" and not cell.request else None
+    change = {"cell_id": cell.id, "source": "print('after')"}
+    calls = (("read_notebook", {}), ("edit_cell", {**change, "run": True}), ("edit_cell", change))
+    outer = page.add(f"serve_calls(*{calls!r})")
+    page.press(outer)
+    page.until(lambda: bool(cell.status), "the person's own run")
+    _, with_run, without = json.loads(outer.text)
+    assert "the person started cell 1" in error(with_run)
+    assert "runs as it was" in text(without)
+    assert "you started it before" in without["summary"]
+    assert (cell.source, cell.text) == ("print('after')", "before\n")
+
+
+def test_a_cell_started_between_its_edit_and_its_run_is_named_as_edited(open_page: OpenPage) -> None:
+    page = open_page("print('before')")
+    cell = page.cells[0]
+    page.before = lambda method: page.press(cell) and None if method == "edit" else None
+    outer = page.add(
+        f"serve_calls(('read_notebook', {{}}), ('edit_cell', {{'cell_id': {cell.id!r}, 'source': '1', 'run': True}}))"
+    )
+    page.press(outer)
+    page.until(lambda: bool(cell.status), "the person's own run")
+    said = error(json.loads(outer.text)[1])
+    assert said.startswith(f"edited #1 {cell.id}")
+    assert "; not run: the person started cell 1" in said
 
 
 def test_a_notebook_that_is_read_only_says_so(open_page: OpenPage) -> None:

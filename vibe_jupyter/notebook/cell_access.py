@@ -50,6 +50,23 @@ class CellAccess:
         for reference in references:
             await self.to_change(reference, written=written)
 
+    def waits(self, cell: Cell) -> bool:
+        """Whether the person started this cell, which then runs when the run is over and not before."""
+        return self._notebook.waits(cell)
+
+    def must_rest(self, *cells: Cell) -> None:
+        """Let through what nobody started.
+
+        Raises:
+            ToolError: the person started one of these cells.
+        """
+        for cell in cells:
+            if self.waits(cell):
+                raise ToolError(
+                    f"Nothing was done: the person started cell {cell.number} ({cell.id}) themselves. It runs when "
+                    "this run is over, and not before. Go on without it, or end your turn to let it run."
+                )
+
     async def edit(self, *edits: CellEdit) -> EditDone:
         """Do all or none, in one request.
 
@@ -79,6 +96,7 @@ class CellAccess:
         except StaleCell as error:
             raise await self._stale(error) from error
         except NotebookError as error:
+            self.must_rest(cell)
             raise ToolError(str(error)) from error
         finally:
             self.reads.last = None

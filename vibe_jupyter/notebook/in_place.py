@@ -60,6 +60,10 @@ class InPlace:
         self._kernel = cast(Kernel, getattr(shell, "kernel"))  # noqa: B009 (only a kernel's shell has it)
         self._pump = pump
         self._expected: list[Expected] = []
+        self._left: set[str] = set()
+        """Cells whose request was left in the queue."""
+        self._ran: set[str] = set()
+        """Cells that were run in their place."""
         self._outer = OuterCell(shell)
 
     def expect(self, cell: str, code: str) -> Expected:
@@ -76,7 +80,16 @@ class InPlace:
                 if expected.too_late:
                     self.drop(expected)
                 return True
+        if cell.cell_id is not None:
+            self._left.add(cell.cell_id)
         return False
+
+    def waits(self, cell: str, *, shown_running: bool) -> bool:
+        """Whether the person started a cell that can only run when the running one has ended.
+
+        The page shows it as running; so it does for a moment with one that has just been run in its place. Any thread.
+        """
+        return cell in self._left or (shown_running and cell not in self._ran)
 
     def drop(self, expected: Expected) -> None:
         """The request is not wanted any more; if it came, it is answered as not run."""
@@ -90,6 +103,8 @@ class InPlace:
         """The running cell is about to end: leave no request unanswered, no number twice."""
         for expected in list(self._expected):
             self.drop(expected)
+        self._left.clear()
+        self._ran.clear()
         self._outer.end()
 
     def run(self, expected: Expected, *, timeout: float | None, announced: bool = True) -> ExecutionResult | None:
@@ -99,6 +114,7 @@ class InPlace:
             expected.too_late = True
             return None
         self._expected.remove(expected)
+        self._ran.add(expected.cell)
         request, outputs = TakenRequest(self._kernel, frames), Outputs()
 
         def execute() -> Outcome:

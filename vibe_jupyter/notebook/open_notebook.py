@@ -12,6 +12,7 @@ from vibe_jupyter.notebook.file import FileNotebook
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.in_place import InPlace
 from vibe_jupyter.notebook.live import LiveNotebook
+from vibe_jupyter.protocol import Cell
 
 VS_CODE: Final = "__vsc_ipynb_file__"
 """Variable in which VS Code tells the path."""
@@ -55,6 +56,10 @@ class OpenNotebook:
     def prompt_cell(self) -> str | None:
         """Id of the cell the run is in; None where the front end sends none."""
         return self._bridge.prompt_cell
+
+    def waits(self, cell: Cell) -> bool:
+        """Whether the person started this cell, which then runs when the run is over and not before."""
+        return self._in_place.waits(cell.id, shown_running=cell.state == "running")
 
     async def now(self) -> Notebook:
         """The notebook, looked for once in a run; once more when a page opens it.

@@ -17,6 +17,7 @@ from vibe_jupyter.tools.truncate import RESULT_LIMIT, head_and_tail
 
 _ROOM_FOR_STATUS: Final = 300
 """Characters of a result kept for its first line."""
+_NOTHING: Final = "Nothing was done: "
 _HERE: Final = "Its output is shown in the prompt's cell, not under the cell itself."
 
 
@@ -59,6 +60,21 @@ async def run_cells(
         if status == "interrupted" or (stop_on_error and status != "ok"):
             break
     return done
+
+
+async def run_written(
+    access: CellAccess, cell: Cell, context: ToolContext, *, first: str, sees_images: bool
+) -> ToolResult:
+    """Run a cell that was just written; `first` says what was written.
+
+    Raises:
+        ToolError: it could not be started; says too that what was written stands.
+    """
+    try:
+        done = await run_cells(access, [cell], context)
+    except ToolError as error:
+        raise ToolError(f"{first}; not run: {str(error).removeprefix(_NOTHING)}") from error
+    return result_of(done, 1, first=first, sees_images=sees_images)
 
 
 def result_of(

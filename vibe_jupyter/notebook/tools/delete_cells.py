@@ -49,9 +49,11 @@ class DeleteCellsTool:
     async def precheck(self, args: DeleteCellsArgs) -> None:
         """Before the person is asked: the cells are as the agent read them."""
         await self._access.check(args.ids)
+        self._access.must_rest(*[await self._access.reads.find(one) for one in args.ids])
 
     async def run(self, args: DeleteCellsArgs, context: ToolContext) -> ToolResult:
         cells = {cell.id: cell for cell in [await self._access.to_change(one) for one in args.ids]}
+        self._access.must_rest(*cells.values())
         wanted = tuple(ExpectedCell(id=cell.id, expected=cell.hash) for cell in cells.values())
         done = await self._access.edit(DeleteCells(cells=wanted))
         if done.outcome != "done":

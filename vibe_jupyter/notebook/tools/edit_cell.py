@@ -1,15 +1,21 @@
 """The tool `edit_cell`: change the source of a cell, and run it if wanted."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.cell_access import CellAccess
-from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
+from vibe_jupyter.notebook.tools.cell_runs import run_written
 from vibe_jupyter.notebook.tools.cell_words import diff, named, with_newlines, written
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
+
+_STARTED: Final = (
+    "The person started this cell before: when this run is over it runs as it was, and what it shows is of that source"
+)
+_STARTED_BRIEF: Final = "runs once as it was: you started it before"
 
 
 class EditCellArgs(BaseModel):
@@ -72,6 +78,8 @@ class EditCell:
         cell = self._read(args)
         if cell is not None:
             _edited(cell.source, args)
+        if args.run:
+            self._access.must_rest(await self._access.reads.find(args.cell_id))
 
     async def run(self, args: EditCellArgs, context: ToolContext) -> ToolResult:
         cell = await self._access.to_change(args.cell_id)
@@ -81,10 +89,12 @@ class EditCell:
             return ToolResult.text(f"queued: cell {cell.id} did not show the change yet; read it before you go on.")
         status = f"edited #{cell.number} {cell.id}, now hash {new.hash}"
         change = diff(cell.source, new.source)
-        if not args.run or cell.kind != "code":
-            return ToolResult.text(status, summary=_size(change), display={"text/plain": change.text})
-        ran = await run_cells(self._access, [new], context)
-        return result_of(ran, 1, first=status, sees_images=self._sees_images)
+        if args.run and cell.kind == "code":
+            return await run_written(self._access, new, context, first=status, sees_images=self._sees_images)
+        size = _size(change)
+        if self._access.waits(cell):
+            status, size = f"{status}. {_STARTED}", f"{size}, {_STARTED_BRIEF}"
+        return ToolResult.text(status, summary=size, display={"text/plain": change.text})
 
     def _read(self, args: EditCellArgs) -> Cell | None:
         """The cell as the agent read it."""

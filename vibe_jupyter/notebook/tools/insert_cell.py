@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.file import PROMPT
-from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
+from vibe_jupyter.notebook.tools.cell_runs import run_written
 from vibe_jupyter.notebook.tools.cell_words import number, with_newlines, written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
@@ -78,7 +78,7 @@ class InsertCellTool:
         status = f"inserted #{cell.number} {cell.id}"
         if not _runs(args):
             return ToolResult.text(status, summary=_size(cell), display={"text/x-python": args.source})
-        return result_of(await run_cells(self._access, [cell], context), 1, first=status, sees_images=self._sees_images)
+        return await run_written(self._access, cell, context, first=status, sees_images=self._sees_images)
 
     async def _place(self, after: str) -> str | None:
         """The cell above the new one; None for the top."""

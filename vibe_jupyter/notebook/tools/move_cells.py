@@ -69,6 +69,7 @@ class MoveCellsTool:
 
     async def _cells_and_place(self, args: MoveCellsArgs) -> tuple[list[Cell], str | None]:
         cells = list({cell.id: cell for cell in [await self._access.reads.find(one) for one in args.ids]}.values())
+        self._access.must_rest(*cells)
         moved = {cell.id for cell in cells}
         if args.after == TOP:
             return cells, None

@@ -53,11 +53,13 @@ class RunCell:
     async def precheck(self, args: RunCellArgs) -> None:
         """Before the person is asked: the cells are there, and as the agent read them."""
         await self._access.check(args.ids, written=False)
+        self._access.must_rest(*[await self._access.reads.find(one) for one in args.ids])
 
     async def run(self, args: RunCellArgs, context: ToolContext) -> ToolResult:
         cells = [await self._access.to_change(one, written=False) for one in args.ids]
         for cell in cells:
             if cell.kind != "code":
                 raise ToolError(f"Nothing was run: cell {cell.id} is {cell.kind}, not code.")
+        self._access.must_rest(*cells)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         return result_of(done, len(cells), seconds=args.timeout, sees_images=self._sees_images)
