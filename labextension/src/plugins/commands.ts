@@ -46,9 +46,13 @@ function insertPrompt(notebook: Notebook): void {
   NotebookActions.insertBelow(notebook);
   const cell = notebook.activeCell;
   cell?.model.sharedModel.setSource(PROMPT);
-  notebook.mode = "edit";
   void cell?.ready.then(() => {
-    cell.editor?.setCursorPosition({ line: 1, column: 0 });
+    // The palette gives the focus back to the notebook as the last thing it does.
+    setTimeout(() => {
+      notebook.mode = "edit";
+      cell.editor?.focus();
+      cell.editor?.setCursorPosition({ line: 1, column: 0 });
+    });
   });
 }
 
