@@ -6,14 +6,19 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter.protocol import (
+    Answered,
     ApprovalRequested,
     ApprovalResolved,
     AssistantMessage,
+    Choice,
     DurableEvent,
     Headline,
     ImagePart,
     MessageAdded,
     Preview,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
     Resource,
     RunFinished,
     RunStarted,
@@ -71,6 +76,17 @@ def a_session() -> tuple[DurableEvent, ...]:
         ),
         ApprovalResolved(approval_id="a1", call_id="c1", allowed=True, by="person"),
         started("c1"),
+        QuestionAsked(
+            question_id="q1",
+            call_id="c1",
+            questions=(Question(question="Which?", options=(Choice(label="One"), Choice(label="Two"))),),
+        ),
+        QuestionAnswered(
+            question_id="q1",
+            call_id="c1",
+            answers=(Answered(question="Which?", selected=("One",), other="or ten"),),
+            by="person",
+        ),
         finished("c1"),
         result("c1", "1"),
         assistant("Done"),

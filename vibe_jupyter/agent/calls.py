@@ -10,6 +10,7 @@ import time
 from vibe_jupyter.agent.consent import permit
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, headline_of, prepare
+from vibe_jupyter.agent.questions import ask
 from vibe_jupyter.errors import JournalError, ToolError
 from vibe_jupyter.protocol import (
     ImagePart,
@@ -69,6 +70,7 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
         call_id=call.id,
         progress=lambda text: desk.show(ToolProgress(call_id=call.id, text=text)),
         cancelled=desk.cancelled,
+        ask=lambda questions, asker: ask(questions, desk, call_id=call.id, asker=asker),
     )
     try:
         result = await tool.run(args, context)

@@ -48,7 +48,7 @@ async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refus
     try:
         await desk.emit(
             ApprovalRequested(
-                approval_id=waiting.approval_id,
+                approval_id=waiting.id,
                 call=call,
                 headline=tool.headline(args),
                 preview=preview,
@@ -60,18 +60,18 @@ async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refus
         )
         command = await waiting.answer
     except asyncio.CancelledError:
-        await _resolve(waiting.approval_id, call, Reject(approval_id=waiting.approval_id), desk, by_interrupt=True)
+        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk, by_interrupt=True)
         raise
     finally:
         desk.approvals.close(waiting)
     if isinstance(command, Reject):
-        await _resolve(waiting.approval_id, call, command, desk)
+        await _resolve(waiting.id, call, command, desk)
         return _denied(call, command.message)
     edited = _edited(prepared, command, preview.edits)
     if isinstance(edited, Refused):
-        await _resolve(waiting.approval_id, call, Reject(approval_id=waiting.approval_id), desk)
+        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk)
         return edited
-    await _resolve(waiting.approval_id, edited.call, command, desk, edited=edited.edited)
+    await _resolve(waiting.id, edited.call, command, desk, edited=edited.edited)
     if not edited.edited and digest(call, tool.preview(args)) != shown:
         return await _approve(prepared, ask, desk)  # what would run is no longer what was shown
     if command.remember == "session" and ask.remember_as is not None:

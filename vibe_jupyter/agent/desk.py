@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from vibe_jupyter.agent.approvals import ApprovalDesk
+from vibe_jupyter.agent.waiting import WaitingRoom
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.protocol import Event, ToolProgress
+from vibe_jupyter.protocol import Answer, Approve, Event, Reject, ToolProgress
 from vibe_jupyter.tools.base import Toolset
 
 
@@ -16,7 +16,8 @@ class Desk:
     tools: Toolset
     permissions: Permissions
     terms: RunTerms
-    approvals: ApprovalDesk
+    approvals: WaitingRoom[Approve | Reject]
+    questions: WaitingRoom[Answer]
     emit: Callable[[Event], Awaitable[None]]
     """Record an event if it is durable, then show it."""
     show: Callable[[ToolProgress], None]

@@ -78,6 +78,7 @@ class Loop:
             permissions=agent.permissions,
             terms=terms,
             approvals=run.approvals,
+            questions=run.questions,
             emit=self._emit,
             show=run.show,
             cancelled=lambda: run.interrupted,

@@ -5,8 +5,8 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any
 
-from vibe_jupyter.agent.approvals import ApprovalDesk
-from vibe_jupyter.protocol import Approve, Command, Event, Interrupt, Reject, RunFinished, ToolProgress
+from vibe_jupyter.agent.waiting import WaitingRoom
+from vibe_jupyter.protocol import Answer, Approve, Command, Event, Interrupt, Reject, RunFinished, ToolProgress
 
 Work = Callable[["Run"], Awaitable[None]]
 """What a run does: emits events through the run, the last one a `RunFinished`."""
@@ -20,7 +20,8 @@ class Run:
 
     def __init__(self, work: Work) -> None:
         self.id = secrets.token_hex(8)
-        self.approvals = ApprovalDesk()
+        self.approvals = WaitingRoom[Approve | Reject]()
+        self.questions = WaitingRoom[Answer]()
         self.interrupted = False
         """Whether someone asked for the end."""
         self._work = work
@@ -92,7 +93,9 @@ class Run:
     def _take(self, command: Command) -> None:
         match command:
             case Approve() | Reject():
-                self.approvals.deliver(command)
+                self.approvals.deliver(command.approval_id, command)
+            case Answer():
+                self.questions.deliver(command.question_id, command)
             case Interrupt():
                 if self._step is not None:
                     self._step.cancel()

@@ -16,7 +16,7 @@ from vibe_jupyter.protocol.cells import (
     SetSource,
     source_hash,
 )
-from vibe_jupyter.protocol.commands import Approve, Command, Interrupt, Reject
+from vibe_jupyter.protocol.commands import Answer, Approve, Command, Interrupt, Reject
 from vibe_jupyter.protocol.events import (
     DURABLE_EVENTS,
     ApprovalRequested,
@@ -27,6 +27,8 @@ from vibe_jupyter.protocol.events import (
     FinishReason,
     MessageAdded,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     RunFinished,
     RunStarted,
@@ -49,12 +51,15 @@ from vibe_jupyter.protocol.messages import (
 )
 from vibe_jupyter.protocol.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCall
 from vibe_jupyter.protocol.permissions import Allow, Ask, Decision, Deny, Level, Resource
+from vibe_jupyter.protocol.questions import Answered, Choice, Question
 from vibe_jupyter.protocol.tools import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolResult, ToolSpec
 
 __all__ = [
     "DURABLE_EVENTS",
     "TABLE_MIME",
     "Allow",
+    "Answer",
+    "Answered",
     "ApprovalRequested",
     "ApprovalResolved",
     "Approve",
@@ -64,6 +69,7 @@ __all__ = [
     "CellEdit",
     "CellKind",
     "CellState",
+    "Choice",
     "Command",
     "Decision",
     "DeleteCells",
@@ -87,6 +93,9 @@ __all__ = [
     "OutputBrief",
     "Part",
     "Preview",
+    "Question",
+    "QuestionAnswered",
+    "QuestionAsked",
     "RaisedError",
     "ReasoningDelta",
     "ReasoningPart",

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vibe_jupyter.protocol.questions import Answered
 from vibe_jupyter.protocol.value import Value
 
 
@@ -26,10 +27,19 @@ class Reject(Value):
     """The person's words to the model; may be empty."""
 
 
+class Answer(Value):
+    """What the person says to questions."""
+
+    type: Literal["answer"] = "answer"
+    question_id: str
+    answers: tuple[Answered, ...] | None
+    """One for each question, in order; None when the person wants to answer none."""
+
+
 class Interrupt(Value):
     """End the run: answer every open call, keep what was said."""
 
     type: Literal["interrupt"] = "interrupt"
 
 
-Command = Annotated[Approve | Reject | Interrupt, Field(discriminator="type")]
+Command = Annotated[Approve | Reject | Answer | Interrupt, Field(discriminator="type")]

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 from vibe_jupyter.protocol.messages import Message, Usage
 from vibe_jupyter.protocol.parts import ToolCall
 from vibe_jupyter.protocol.permissions import Resource
+from vibe_jupyter.protocol.questions import Answered, Question
 from vibe_jupyter.protocol.tools import Headline, MimeBundle, Preview
 from vibe_jupyter.protocol.value import Value
 
@@ -113,6 +114,28 @@ class ApprovalResolved(Value):
     """The call's arguments after the person edited them; None when they stayed as shown."""
 
 
+class QuestionAsked(Value):
+    """A running call wants to know something from the person."""
+
+    type: Literal["question_asked"] = "question_asked"
+    question_id: str
+    call_id: str
+    asker: str = ""
+    """Who asks, such as ``the server github``; empty for the agent itself."""
+    questions: tuple[Question, ...]
+
+
+class QuestionAnswered(Value):
+    """The waiting ended."""
+
+    type: Literal["question_answered"] = "question_answered"
+    question_id: str
+    call_id: str
+    answers: tuple[Answered, ...] | None
+    """One for each question; None when the person answered none."""
+    by: Literal["person", "nobody", "interrupt"]
+
+
 class ToolStarted(Value):
     """A call began to run; written before its effect (security C40)."""
 
@@ -172,7 +195,15 @@ class RunFinished(Value):
 Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 DurableEvent = Annotated[
-    RunStarted | MessageAdded | ApprovalRequested | ApprovalResolved | ToolStarted | ToolFinished | RunFinished,
+    RunStarted
+    | MessageAdded
+    | ApprovalRequested
+    | ApprovalResolved
+    | QuestionAsked
+    | QuestionAnswered
+    | ToolStarted
+    | ToolFinished
+    | RunFinished,
     Field(discriminator="type"),
 ]
 DURABLE_EVENTS = (
@@ -180,6 +211,8 @@ DURABLE_EVENTS = (
     MessageAdded,
     ApprovalRequested,
     ApprovalResolved,
+    QuestionAsked,
+    QuestionAnswered,
     ToolStarted,
     ToolFinished,
     RunFinished,

@@ -1,18 +1,29 @@
 """The contract of a tool, and of a set of tools.
 
-A tool gets what it needs (a workspace, the kernel) in its constructor. The context of one call has three members,
-and none is optional.
+A tool gets what it needs (a workspace, the kernel) in its constructor. The context of one call has four members,
+and none is None.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, JsonValue
 
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult, ToolSpec
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import Answered, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
 
 A = TypeVar("A", bound=BaseModel)
+
+
+AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] | None]]
+"""Puts questions to the person, in the name of someone (empty for the agent), and waits for the answers; None when the
+person answered none. Raises ToolError where nobody can answer."""
+
+
+async def nobody(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
+    """The answer where a tool is used without a run."""
+    raise ToolError("Nobody is here to answer.")
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,7 @@ class ToolContext:
     """Show new output while the tool runs; callable from any thread."""
     cancelled: Callable[[], bool]
     """Whether the run was interrupted; for work on threads that cannot be cancelled by asyncio."""
+    ask: AskPerson = nobody
 
 
 class Tool(Protocol[A]):

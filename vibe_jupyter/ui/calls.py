@@ -2,13 +2,24 @@
 
 from dataclasses import replace
 
-from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, ToolFinished, ToolProgress, ToolStarted
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    ApprovalResolved,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
 from vibe_jupyter.ui.card import argument_text, card_html
 from vibe_jupyter.ui.entries import Entry, StepEntry
+from vibe_jupyter.ui.question_card import question_card_html
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.step import PROGRESS_LIMIT, Step, finished, step_html
 
-CallEvent = ApprovalRequested | ApprovalResolved | ToolStarted | ToolProgress | ToolFinished
+CallEvent = (
+    ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished
+)
 
 
 class Calls:
@@ -19,7 +30,7 @@ class Calls:
         self._entries = entries
         self._calls: dict[str, StepEntry] = {}
         self._waiting: dict[str, str] = {}
-        """Approval id to call id."""
+        """Id of an approval or a question to call id."""
 
     @property
     def waiting(self) -> bool:
@@ -37,6 +48,10 @@ class Calls:
                 self._ask(event)
             case ApprovalResolved():
                 self._resolve(event)
+            case QuestionAsked():
+                self._put_question(event)
+            case QuestionAnswered():
+                self._take_question(event)
             case ToolStarted():
                 self._start(event)
             case ToolProgress():
@@ -67,6 +82,18 @@ class Calls:
             summary = "nobody can answer here" if event.by == "nobody" else event.message
             outcome = "interrupted" if event.by == "interrupt" else "denied"
             self._show(call, replace(call.step, outcome=outcome, summary=summary))
+
+    def _put_question(self, event: QuestionAsked) -> None:
+        call = self._calls.get(event.call_id)
+        if call is not None:
+            self._waiting[event.question_id] = event.call_id
+            self._sheet.put(call.part_id, "card", question_card_html(event))
+
+    def _take_question(self, event: QuestionAnswered) -> None:
+        self._waiting.pop(event.question_id, None)
+        call = self._calls.get(event.call_id)
+        if call is not None:
+            self._show(call, call.step)
 
     def _start(self, event: ToolStarted) -> None:
         call = self._call(event.call_id, Step(event.headline))

@@ -17,6 +17,8 @@ from vibe_jupyter.protocol import (
     MessageAdded,
     MimeBundle,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
     ReasoningDelta,
     RunFinished,
     RunStarted,
@@ -92,7 +94,9 @@ class Transcript:
                 self._speech.write_call(event)
             case MessageAdded():
                 self._add_message(event)
-            case ApprovalRequested() | ApprovalResolved() | ToolStarted() | ToolProgress() | ToolFinished():
+            case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
+                self._calls.apply(event)
+            case ToolStarted() | ToolProgress() | ToolFinished():
                 self._calls.apply(event)
             case Notice():
                 self._remark(event.level, event.text)

@@ -9,11 +9,14 @@ reaches that channel as well as the page does. Approvals protect until the first
 import asyncio
 
 from vibe_jupyter.protocol import (
+    Answer,
     ApprovalRequested,
     ApprovalResolved,
     Event,
     Interrupt,
     MimeBundle,
+    QuestionAnswered,
+    QuestionAsked,
     RunFinished,
 )
 from vibe_jupyter.ui.front_end import Send
@@ -32,7 +35,7 @@ class WidgetFrontEnd:
         self._send: Send | None = None
         """None before the run and after it: whatever is pressed then is nobody's business."""
         self._waiting: set[str] = set()
-        """Approvals without an answer."""
+        """Approvals and questions without an answer."""
 
     @property
     def shown(self) -> ShownView | None:
@@ -72,6 +75,10 @@ class WidgetFrontEnd:
                 self._waiting.add(event.approval_id)
             case ApprovalResolved():
                 self._waiting.discard(event.approval_id)
+            case QuestionAsked():
+                self._waiting.add(event.question_id)
+            case QuestionAnswered():
+                self._waiting.discard(event.question_id)
             case _:
                 pass
 
@@ -85,6 +92,8 @@ class WidgetFrontEnd:
             return
         if isinstance(command, Interrupt):
             self._send(command)
-        elif command.approval_id in self._waiting:
-            self._waiting.discard(command.approval_id)
+            return
+        asked = command.question_id if isinstance(command, Answer) else command.approval_id
+        if asked in self._waiting:
+            self._waiting.discard(asked)
             self._send(command)

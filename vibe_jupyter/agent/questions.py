@@ -1,0 +1,32 @@
+"""Questions of a running call to the person."""
+
+from collections.abc import Sequence
+
+from vibe_jupyter.agent.desk import Desk
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import Answered, Question, QuestionAnswered, QuestionAsked
+
+NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
+
+
+async def ask(questions: Sequence[Question], desk: Desk, *, call_id: str, asker: str) -> tuple[Answered, ...] | None:
+    """Wait for the person, as long as it takes; None when they answered none.
+
+    Raises:
+        ToolError: nobody is here who could answer.
+        JournalError: the question could not be recorded.
+        CancelledError: the run was interrupted.
+    """
+    if not desk.terms.attended:
+        raise ToolError(NOBODY)
+    waiting = desk.questions.open()
+    answers: tuple[Answered, ...] | None = None
+    by = "interrupt"
+    try:
+        await desk.emit(QuestionAsked(question_id=waiting.id, call_id=call_id, asker=asker, questions=tuple(questions)))
+        answers = (await waiting.answer).answers
+        by = "person"
+    finally:
+        desk.questions.close(waiting)
+        await desk.emit(QuestionAnswered(question_id=waiting.id, call_id=call_id, answers=answers, by=by))
+    return answers
