@@ -10,7 +10,8 @@ import { Clock } from "./clock";
 import { Controls } from "./controls";
 import { FocusKeeper } from "./focus";
 import { showLost } from "./lost";
-import type { FromKernel, ToKernel } from "./messages";
+import type { Command, FromKernel, ToKernel } from "./messages";
+import { Questions } from "./questions";
 import { View } from "./view";
 
 function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
@@ -26,9 +27,11 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const view = new View(root);
   const focus = new FocusKeeper(root);
   const clock = new Clock(root);
-  const controls = new Controls(root, (command) => {
+  const decide = (command: Command): void => {
     tell({ type: "command", command });
-  });
+  };
+  const controls = new Controls(root, decide);
+  const questions = new Questions(root, decide);
 
   let whole = false; // patches before the first snapshot belong to a view that others already show
   const receive = (message: FromKernel): void => {
@@ -41,6 +44,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
       });
     }
     controls.refresh();
+    questions.refresh();
     clock.refresh();
   };
   model.on("msg:custom", receive);

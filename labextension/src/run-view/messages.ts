@@ -27,10 +27,18 @@ export type FromKernel =
   | { type: "snapshot"; parts: Part[] }
   | { type: "patches"; seq: number; patches: Patch[] };
 
+/** As in `vibe_jupyter/protocol/questions.py`. */
+export interface Answered {
+  question: string;
+  selected: string[];
+  other: string;
+}
+
 /** As in `vibe_jupyter/protocol/commands.py`. */
 export type Command =
   | { type: "approve"; approval_id: string; remember: "once" | "session"; edited: string | null }
   | { type: "reject"; approval_id: string; message: string }
+  | { type: "answer"; question_id: string; answers: Answered[] | null }
   | { type: "interrupt" };
 
 export type ToKernel = { type: "alive" } | { type: "command"; command: Command };

@@ -90,8 +90,10 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
 
 /** A card never changes once it is shown; keeping it keeps what the person is writing in it. */
 function isSameCard(now: Element, next: Element): boolean {
-  const approval = next.getAttribute("data-vibe-approval");
-  return approval !== null && now.getAttribute("data-vibe-approval") === approval;
+  return ["data-vibe-approval", "data-vibe-question"].some((name) => {
+    const id = next.getAttribute(name);
+    return id !== null && now.getAttribute(name) === id;
+  });
 }
 
 function parse(html: string): Element | null {

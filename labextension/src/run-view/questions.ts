@@ -1,0 +1,169 @@
+import type { Answered, Command } from "./messages";
+
+/** The cards of questions: tabs, choices, free text, and one answer to the kernel. */
+export class Questions {
+  readonly #root: HTMLElement;
+  readonly #send: (command: Command) => void;
+  readonly #sent = new Set<string>();
+
+  constructor(root: HTMLElement, send: (command: Command) => void) {
+    this.#root = root;
+    this.#send = send;
+    root.addEventListener("click", (event) => {
+      this.#click(event);
+    });
+    root.addEventListener("keydown", (event) => {
+      this.#key(event);
+    });
+    root.addEventListener("input", ({ target }) => {
+      const card = target instanceof Element ? cardAround(target) : null;
+      if (card !== null && target instanceof HTMLInputElement) {
+        wordsOrChoice(target);
+      }
+    });
+  }
+
+  /** Show again what was sent, after the kernel put parts anew. */
+  refresh(): void {
+    for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-question]:not([data-sent])")) {
+      if (this.#sent.has(idOf(card))) {
+        showSent(card);
+      }
+    }
+  }
+
+  #click(event: MouseEvent): void {
+    const button = event.target instanceof Element ? event.target.closest("button[data-vibe-action]") : null;
+    const card = button === null ? null : cardAround(button);
+    if (button === null || card === null || !event.isTrusted) {
+      return;
+    }
+    switch (button.getAttribute("data-vibe-action")) {
+      case "tab":
+        turnTo(card, Number(button.getAttribute("data-vibe-place")));
+        break;
+      case "next":
+        turnTo(card, shownPlace(card) + 1, true);
+        break;
+      case "answer":
+        this.#decide(card, answersOf(card));
+        break;
+      case "skip":
+        this.#decide(card, null);
+        break;
+    }
+  }
+
+  #key(event: KeyboardEvent): void {
+    const { target } = event;
+    const card = target instanceof HTMLElement ? cardAround(target) : null;
+    if (card === null || !(target instanceof HTMLElement)) {
+      return;
+    }
+    const plain = !(event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat);
+    if (plain && !event.isComposing && event.key === "Enter" && target.matches("input")) {
+      event.preventDefault();
+      this.#forward(card);
+    } else if (plain && target.matches("[role=tab]") && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      event.preventDefault();
+      turnTo(card, shownPlace(card) + (event.key === "ArrowRight" ? 1 : -1));
+      card.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
+    }
+    event.stopPropagation(); // nothing that is typed here is a shortcut of the page
+  }
+
+  /** To the next question; from the last one, send. */
+  #forward(card: HTMLElement): void {
+    const panels = panelsOf(card);
+    if (shownPlace(card) < panels.length - 1) {
+      turnTo(card, shownPlace(card) + 1, true);
+    } else if (answersOf(card).some((answer) => answer.selected.length > 0 || answer.other !== "")) {
+      this.#decide(card, answersOf(card));
+    }
+  }
+
+  #decide(card: HTMLElement, answers: Answered[] | null): void {
+    const id = idOf(card);
+    if (this.#sent.has(id)) {
+      return;
+    }
+    this.#sent.add(id);
+    const hadFocus = card.contains(document.activeElement);
+    showSent(card);
+    if (hadFocus) {
+      const foot = this.#root.querySelector<HTMLElement>('[data-part="foot"]');
+      foot?.setAttribute("tabindex", "-1");
+      foot?.focus({ preventScroll: true });
+    }
+    this.#send({ type: "answer", question_id: id, answers });
+  }
+}
+
+function cardAround(node: Element): HTMLElement | null {
+  return node.closest<HTMLElement>("[data-vibe-question]");
+}
+
+function idOf(card: HTMLElement): string {
+  return card.dataset.vibeQuestion ?? "";
+}
+
+function panelsOf(card: HTMLElement): HTMLFieldSetElement[] {
+  return Array.from(card.querySelectorAll<HTMLFieldSetElement>("fieldset.vibe-question"));
+}
+
+function shownPlace(card: HTMLElement): number {
+  return panelsOf(card).findIndex((panel) => !panel.hidden);
+}
+
+function turnTo(card: HTMLElement, place: number, withFocus = false): void {
+  const panels = panelsOf(card);
+  const wanted = Math.min(Math.max(place, 0), panels.length - 1);
+  panels.forEach((panel, index) => {
+    panel.hidden = index !== wanted;
+  });
+  card.querySelectorAll<HTMLElement>("[role=tab]").forEach((tab, index) => {
+    tab.setAttribute("aria-selected", String(index === wanted));
+    tab.tabIndex = index === wanted ? 0 : -1;
+  });
+  const isLast = wanted === panels.length - 1;
+  card.querySelector('[data-vibe-action="next"]')?.toggleAttribute("hidden", isLast);
+  card.querySelector('[data-vibe-action="answer"]')?.toggleAttribute("hidden", !isLast);
+  if (withFocus) {
+    panels[wanted]?.querySelector<HTMLElement>("input")?.focus({ preventScroll: true });
+  }
+}
+
+/** One answer where one is wanted: own words take a single choice away, and the other way round. */
+function wordsOrChoice(changed: HTMLInputElement): void {
+  const panel = changed.closest("fieldset");
+  if (panel?.querySelector('input[type="checkbox"]') !== null) {
+    return;
+  }
+  const words = panel.querySelector<HTMLInputElement>("input.vibe-own-words");
+  if (changed.type === "radio" && words !== null) {
+    words.value = "";
+  } else if (changed === words && words.value !== "") {
+    for (const choice of panel.querySelectorAll<HTMLInputElement>("input.vibe-choice")) {
+      choice.checked = false;
+    }
+  }
+}
+
+function answersOf(card: HTMLElement): Answered[] {
+  return panelsOf(card).map((panel) => ({
+    question: panel.dataset.vibeText ?? "",
+    selected: Array.from(panel.querySelectorAll<HTMLInputElement>("input.vibe-choice:checked"), ({ value }) => value),
+    other: panel.querySelector<HTMLInputElement>("input.vibe-own-words")?.value.trim() ?? "",
+  }));
+}
+
+function showSent(card: HTMLElement): void {
+  for (const control of card.querySelectorAll<HTMLButtonElement | HTMLInputElement>("button, input")) {
+    control.disabled = true;
+  }
+  card.dataset.sent = "";
+  const answer = card.querySelector('[data-vibe-action="answer"]');
+  if (answer !== null) {
+    answer.textContent = "Sent…";
+  }
+}
