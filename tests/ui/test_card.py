@@ -1,5 +1,6 @@
 """The approval card: everything a call will do is on it, and only the answers that are offered."""
 
+import difflib
 import html
 import json
 import re
@@ -51,9 +52,17 @@ def test_a_session_grant_on_code_says_what_it_means() -> None:
     assert card(asked(remember_as=None)).find("p", class_="vibe-hint") == []
 
 
-def test_a_session_grant_on_something_else_says_what_it_covers() -> None:
-    (hint,) = card(asked(resources=(), remember_as="grep *")).find("p", class_="vibe-hint")
-    assert hint.text == "“For this session” covers grep *."
+@pytest.mark.parametrize(
+    ("granted", "words"),
+    [
+        ("git log *", "“For this session” covers git log *"),
+        ("edit_cell", "“For this session” covers every call of edit_cell."),
+        ("edit_cell+move_cells", "“For this session” covers every call of edit_cell and move_cells."),
+    ],
+)
+def test_a_session_grant_on_something_else_says_what_it_covers(granted: str, words: str) -> None:
+    (hint,) = card(asked(resources=(), remember_as=granted)).find("p", class_="vibe-hint")
+    assert hint.text == words
 
 
 @pytest.mark.requirement("ui.approval.whole")
@@ -85,19 +94,85 @@ def test_code_has_the_four_colours() -> None:
     }
 
 
+Line = tuple[str | None, str | None, str]
+"""What changed, the number, the text."""
+
+
+def diff_lines(diff: str, **fields: str) -> list[Line]:
+    lines = card(asked(preview=Preview(kind="diff", text=diff, **fields))).find("span", class_="vibe-line")
+    return [(line.attributes.get("data-change"), line.attributes.get("data-n"), line.text[:-1]) for line in lines]
+
+
 def test_a_diff_marks_its_lines_and_leaves_their_sign_to_the_view() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n y = 1\n-x = 1\n+x = 2\n@@ -9,2 +9,1 @@\n z = 1\n--- a comment"
-    lines = card(asked(preview=Preview(kind="diff", text=diff))).find("span", class_="vibe-line")
-    assert [(line.attributes.get("data-change"), line.text.rstrip("\n")) for line in lines] == [
-        (None, "--- a/x"),
-        (None, "+++ b/x"),
-        (None, "y = 1"),
-        ("del", "x = 1"),
-        ("add", "x = 2"),
-        ("gap", ""),
-        (None, "z = 1"),
-        ("del", "-- a comment"),
+    assert diff_lines(diff) == [
+        ("name", None, "x"),
+        ("same", "1", "y = 1"),
+        ("del", "2", "x = 1"),
+        ("add", "2", "x = 2"),
+        ("gap", None, "6 unchanged lines"),
+        ("same", "9", "z = 1"),
+        ("del", "10", "-- a comment"),
     ]
+
+
+def test_a_diff_without_numbers_is_still_one() -> None:
+    assert diff_lines("@@ cell [3] @@\n-x = 1\n-@@ y\n@@ cell [4] @@\n-") == [
+        ("gap", None, "cell [3]"),
+        ("del", None, "x = 1"),
+        ("del", None, "@@ y"),
+        ("gap", None, "cell [4]"),
+        ("del", None, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("--- /dev/null\n+++ b/new.py", "new.py: a new file"),
+        ("--- a/old.py\n+++ /dev/null", "old.py: deleted"),
+        ("--- a/old.py\n+++ b/new.py", "old.py → new.py"),
+        ("--- notes.md\t2026-01-01\n+++ notes.md\t2026-01-02", "notes.md"),
+    ],
+)
+def test_a_file_that_comes_goes_or_moves_says_so(names: str, words: str) -> None:
+    assert diff_lines(f"{names}\n@@ -0,0 +1 @@\n+x")[0] == ("name", None, words)
+
+
+def test_no_line_of_a_text_is_taken_for_the_head_of_another_file() -> None:
+    lines = diff_lines("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/y\n-@@ -1 +1 @@\n+++ b/y\n+@@ z")
+    assert [line[0] for line in lines] == ["name", "del", "del", "add", "add"]
+    assert [line[2] for line in lines[1:]] == ["-- a/y", "@@ -1 +1 @@", "++ b/y", "@@ z"]
+
+
+def test_unchanged_lines_far_from_a_change_are_folded_and_still_there() -> None:
+    old = [f"x{number} = {number}" for number in range(40)]
+    new = [*old[:20], "x20 = 0", *old[21:]]
+    diff = "\n".join(list(difflib.unified_diff(old, new, n=40, lineterm=""))[2:])
+    section = card(asked(preview=Preview(kind="diff", text=diff)))
+    folds = section.find("details", class_="vibe-same")
+    assert [fold.find("summary")[0].text for fold in folds] == ["17 unchanged lines", "16 unchanged lines"]
+    assert [line[2] for line in diff_lines(diff) if line[0] != "add"] == old
+    assert "1 line added, 1 line removed" in section.find("header")[0].text
+
+
+def test_a_diff_keeps_the_colours_of_its_language() -> None:
+    section = card(asked(preview=Preview(kind="diff", text="@@ -1 +1 @@\n-x = 1\n+x = 'one'", language="python")))
+    assert [span.text for span in section.find("span", class_="vibe-m")] == ["1"]
+    assert [span.text for span in section.find("span", class_="vibe-s")] == ["'one'"]
+
+
+def test_what_is_said_in_words_is_no_code() -> None:
+    section = card(asked(preview=Preview(kind="text", text="Read <x>,\nall lines."), remember_as=None))
+    (words,) = section.find("div", class_="vibe-words")
+    assert words.text == "Read <x>,\nall lines."
+    assert section.find("pre") == []
+
+
+@pytest.mark.parametrize("kind", ["code", "command", "diff"])
+def test_written_out_characters_stand_out_and_odd_blanks_are_written_out(kind: str) -> None:
+    section = card(asked(preview=Preview.model_validate({"kind": kind, "text": "+rm\u00a0-r \u202ex"})))
+    assert [span.text for span in section.find("span", class_="vibe-hidden")] == ["⟨U+00A0⟩", "⟨U+202E⟩"]
 
 
 @pytest.mark.parametrize(

@@ -15,23 +15,25 @@ tr ul
 TEXT_ELEMENTS = set(TEXT_NAMES.split())
 CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
 ATTRIBUTES = {
-    "a": {"href", "rel", "target", "style"},
-    "pre": {"style"},
-    "table": {"cellpadding"},
+    "a": {"href", "rel", "target"},
+    "pre": {"style", "data-kind", "data-digits"},
+    "table": {"cellpadding", "dir"},
     "img": {"src", "alt"},
-    "ol": {"start"},
-    "td": {"align"},
-    "th": {"align"},
+    "ol": {"start", "dir"},
+    "td": {"align", "style"},
+    "th": {"align", "style"},
+    **{name: {"dir"} for name in ("p", "h3", "h4", "h5", "h6", "blockquote", "ul")},
     "section": {"class", "role", "tabindex", "aria-label", "data-vibe-approval", "data-vibe-edits"},
-    "button": {"class", "type", "data-vibe-action"},
+    "button": {"class", "type", "data-vibe-action", "aria-keyshortcuts"},
+    "kbd": {"aria-hidden"},
     "textarea": {"class", "hidden", "aria-label"},
     "input": {"class", "type", "aria-label", "placeholder"},
-    "span": {"class", "style", "aria-hidden", "aria-live", "data-vibe-clock", "data-change"},
+    "span": {"class", "style", "aria-hidden", "data-vibe-clock", "data-change", "data-n"},
     "details": {"class", "data-outcome", "style"},
-    "div": {"class", "data-outcome", "data-state", "data-level", "role", "hidden", "style"},
+    "div": {"class", "data-outcome", "data-state", "data-level", "data-digits", "role", "hidden", "style"},
 }
 COMMON = {"class"}
-STYLE = re.compile(r"[a-z0-9:#;%. -]+")
+STYLE = re.compile(r"(?:[a-z0-9:#;%. -]|rgba\([0-9,.]+\))+")
 INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 CASES = [pytest.param(case, id=case.id) for case in cases()]

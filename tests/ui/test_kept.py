@@ -23,7 +23,7 @@ from vibe_jupyter.protocol import Event, Notice, ReasoningDelta, TextDelta
 from vibe_jupyter.ui.kept import KEPT_LIMIT, PLAIN_LIMIT
 
 MIN_CONTRAST = 4.0
-"""To one; what a colour that must do on white and on #111 can reach is 4.3."""
+"""To one; what a colour that must do on white and on #111 can reach is 4.3. So words have none, only the dot has."""
 
 
 def root_of(events: list[Event]) -> Element:
@@ -66,6 +66,7 @@ def test_the_kept_form_needs_nothing_and_holds_no_live_buttons() -> None:
             "start",
             "align",
             "cellpadding",
+            "dir",
         }
         assert not re.search(r"var\(|inherit|url\(", element.attributes.get("style", ""))
 
@@ -166,7 +167,7 @@ def test_every_colour_reads_on_white_and_on_dark() -> None:
     html = "".join(kept([*events[:-1], finished(reason)])["text/html"] for reason in ("stop", "error", "interrupted"))
     html += kept([STARTED, said("[a](https://a.example)"), finished()])["text/html"]
     colours = set(re.findall(r"[\";]color:#([0-9a-f]{6})", html))
-    assert len(colours) >= 6
+    assert len(colours) >= 3
     for colour in colours:
         for ground in ("ffffff", "111111"):
             assert contrast(colour, ground) >= MIN_CONTRAST, f"#{colour} on #{ground}"

@@ -1,11 +1,14 @@
 """The approval card: everything a call will do, and the four answers to it."""
 
+import re
+
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import ApprovalRequested, Preview
 from vibe_jupyter.ui.code import LIVE
+from vibe_jupyter.ui.diff import counts
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert
-from vibe_jupyter.ui.step import preview_html
+from vibe_jupyter.ui.preview import preview_html
 from vibe_jupyter.ui.text import has_hidden, one_line, plural
 
 LONG_PREVIEW = 15
@@ -19,6 +22,8 @@ CODE_GRANT = (
 )
 HIDDEN_WARNING = "There are hidden characters in it; they are written out, such as ⟨U+202E⟩."
 
+_KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
+_TOOLS = re.compile(r"\w+(?:\+\w+)*")
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 
 
@@ -70,16 +75,26 @@ def hints(request: ApprovalRequested) -> list[str]:
         is_code = any(
             resource.access == "execute" and resource.kind in ("code", "cell") for resource in request.resources
         )
-        out.append(CODE_GRANT if is_code else f"“For this session” covers {request.remember_as}.")
+        out.append(CODE_GRANT if is_code else _covers(request.remember_as))
     return out
 
 
 def size_note(preview: Preview) -> str:
     """How long the content is, where not all of it may be in sight."""
+    if preview.kind == "diff":
+        done = zip(counts(preview.text), ("added", "removed"), strict=True)
+        return ", ".join(f"{plural(count, 'line')} {word}" for count, word in done if count)
     lines = preview.text.split("\n")
-    if len(lines) <= LONG_PREVIEW and all(len(line) <= LONG_LINE for line in lines):
+    if preview.kind == "text" or (len(lines) <= LONG_PREVIEW and all(len(line) <= LONG_LINE for line in lines)):
         return ""
     return f"{plural(len(lines), 'line')}, {plural(len(preview.text), 'character')}"
+
+
+def _covers(pattern: str) -> str:
+    """What a session grant would let through: every call of some tools, or what a pattern describes."""
+    if _TOOLS.fullmatch(pattern):
+        return f"“For this session” covers every call of {' and '.join(pattern.split('+'))}."
+    return f"“For this session” covers {one_line(pattern)}"
 
 
 def _header(request: ApprovalRequested) -> Markup:
@@ -123,8 +138,9 @@ def _button(action: str, label: str, *, key: str = "", primary: bool = False) ->
     return element(
         "button",
         escape(label),
-        element("kbd", escape(key)) if key else NOTHING,
+        element("kbd", escape(key), aria_hidden="true") if key else NOTHING,
         type="button",
+        aria_keyshortcuts=_KEYS.get(key),
         class_="vibe-button vibe-primary" if primary else "vibe-button",
         data_vibe_action=action,
     )

@@ -1,4 +1,4 @@
-"""Source code as coloured HTML: by class names in the live view, by literal colours in what the notebook keeps."""
+"""Source code as coloured HTML: by class names in the live view, by weight and slant in what the notebook keeps."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -22,15 +22,17 @@ Look = Mapping[Kind, str]
 """How a kind is expressed: the attribute its span gets."""
 
 LIVE: Look = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
-KEPT: Look = {
-    "k": 'style="color:#8d5fd3"',
-    "s": 'style="color:#1f8550"',
-    "m": 'style="color:#2b76c4"',
-    "c": 'style="color:#767676"',
+KEPT: Look = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;opacity:0.75"'}
+"""No colour reads well on white and on dark; weight and slant do."""
+KEPT_LEFT = "text-align:left"
+"""For cells of a table: JupyterLab would have them to the right."""
+KEPT_PRE = "margin:6px 0;white-space:pre-wrap;word-break:normal;overflow-wrap:break-word"
+"""JupyterLab breaks code in the middle of words and leaves no space around it; paper has no room to scroll."""
+KEPT_CHANGES: Mapping[str, str] = {
+    "add": "background-color:rgba(46,160,67,0.2)",
+    "del": "background-color:rgba(229,83,75,0.2)",
 }
-"""Each at least 4:1 on white and on #111."""
-KEPT_LINK = "color:#2b76c4"
-"""The same for links."""
+"""Tints behind lines of a diff: the ground of the page comes through, so text on them reads on white and on dark."""
 
 _KINDS: tuple[tuple[_TokenType, Kind], ...] = (
     (Token.Comment, "c"),
@@ -77,7 +79,8 @@ def _coloured(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
 
 def _span(kind: Kind | None, text: str, look: Look) -> str:
     safe = escape(fold_blanks(text))
-    return f"<span {look[kind]}>{safe}</span>" if kind and not text.isspace() else safe
+    shown_as = look.get(kind) if kind and not text.isspace() else None
+    return f"<span {shown_as}>{safe}</span>" if shown_as else safe
 
 
 def tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:

@@ -64,7 +64,7 @@ def foot_html(foot: Foot) -> Markup:
     dot = element("i", class_="vibe-dot")
     return element(
         "div",
-        element("span", dot, inert(foot.words), class_="vibe-state", aria_live="polite"),
+        element("span", dot, inert(foot.words), class_="vibe-state"),
         *(element("span", inert(fact)) for fact in facts(foot)),
         element("span", inert(clock(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
         element("span", class_="vibe-spacer"),

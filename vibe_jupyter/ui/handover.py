@@ -24,7 +24,7 @@ SILENT_PAGE = (
     "The live view needs the package anywidget where JupyterLab, or the editor, runs."
 )
 IN_ITS_PLACE: MimeBundle = {
-    "text/html": f'<p style="margin:2px 0;color:#767676">{SILENT_PAGE}</p>',
+    "text/html": f'<p style="margin:2px 0;opacity:0.75">{SILENT_PAGE}</p>',
     "text/plain": SILENT_PAGE,
 }
 """What is left of a view that nobody saw."""

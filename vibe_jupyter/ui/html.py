@@ -16,7 +16,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from vibe_jupyter.ui.code import KEPT_LINK, LIVE, Look, code_html
+from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_PRE, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
 from vibe_jupyter.ui.links import is_link, is_picture, with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
@@ -30,18 +30,23 @@ _TAGS = {
 }
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": set(),  # or nh3 lets titles and languages through
-    "a": {"href", "style"},
+    "a": {"href"},
+    "pre": {"style"},
     "img": {"src", "alt"},
-    "ol": {"start"},
-    "th": {"align"},
-    "td": {"align"},
+    "th": {"align", "style"},
+    "td": {"align", "style"},
+    **{name: {"dir"} for name in ("p", "h3", "h4", "h5", "h6", "blockquote", "ul", "table")},
+    "ol": {"start", "dir"},
     "code": {"class"},
     "span": {"class", "style"},
 }
 _OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address"}
-_OUR_STYLE = re.compile(r"color:#[0-9a-f]{6}")
+_OUR_STYLES = {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()}
 _LINE_END = re.compile(r"(</?(?:p|h\d|ul|ol|li|table|thead|tbody|tr|th|td|blockquote|hr)(?: [^<>]*)?/?>)\n")
 """Between blocks a line end says nothing; in tables and lists they are a tenth of what is sent."""
+_ALIGNED = {KEPT_LEFT, "text-align:center", "text-align:right"}
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""Letters of the scripts that are written so."""
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5"}
 
 _Env = MutableMapping[str, Any]
@@ -79,6 +84,8 @@ def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _block(tokens: list[Token], env: _Env) -> Block:
     line = tokens[0].map[0] if tokens[0].map else 0
+    if tokens[0].nesting == 1 and any(_RIGHT_TO_LEFT.search(token.content) for token in tokens):
+        tokens[0].attrs["dir"] = "auto"
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)
     return Block(line, _clean(_LINE_END.sub(r"\1", html)))
 
@@ -104,9 +111,11 @@ def _allowed_value(tag: str, attribute: str, value: str) -> str | None:
         case "class":
             allowed = value in _OUR_CLASSES
         case "style":
-            allowed = _OUR_STYLE.fullmatch(value) is not None
+            allowed = value in (_OUR_STYLES if tag == "span" else _ALIGNED if tag in ("th", "td") else {KEPT_PRE})
         case "href":
             allowed = is_link(value)
+        case "dir":
+            allowed = value == "auto"
         case "src":
             allowed = is_picture(value)
         case _:
@@ -144,16 +153,14 @@ class _Renderer(RendererHTML):
         return element("code", escape(tokens[idx].content))
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
-        return element("pre", element("code", escape(tokens[idx].content)))
+        return _pre(escape(tokens[idx].content), env)
 
     def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         language = (tokens[idx].info.split() or [""])[0]
-        return element("pre", element("code", code_html(tokens[idx].content.rstrip("\n"), language, env["look"])))
+        return _pre(code_html(tokens[idx].content.rstrip("\n"), language, env["look"]), env)
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
-        # Where no stylesheet is, the blue of browsers does not read on a dark page.
-        colour = "" if env["look"] is LIVE else f' style="{KEPT_LINK}"'
-        return f'<a href="{escape(str(tokens[idx].attrs["href"]))}"{colour}>'
+        return f'<a href="{escape(str(tokens[idx].attrs["href"]))}">'
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         words = self.renderInlineAsText(tokens[idx].children, options, env)
@@ -170,6 +177,10 @@ class _Renderer(RendererHTML):
     def address(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         shown = inert(f" ({tokens[idx].content})")
         return element("span", shown, class_="vibe-address") if env["look"] is LIVE else shown
+
+
+def _pre(code: Markup, env: _Env) -> Markup:
+    return element("pre", element("code", code), style=None if env["look"] is LIVE else KEPT_PRE)
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
@@ -191,16 +202,21 @@ def _shape(state: StateCore) -> None:
         if token.type in ("heading_open", "heading_close"):
             token.tag = _HEADINGS.get(token.tag, "h6")
         elif token.type in ("th_open", "td_open"):
-            _align(token)
+            _align(token, state.env["look"])
         elif token.children:
             token.children = with_addresses(token.children)
 
 
-def _align(cell: Token) -> None:
-    """Alignment as an attribute: it lives where styles are dropped."""
+def _align(cell: Token, look: Look) -> None:
+    """Alignment as an attribute, which lives where styles are dropped, and for what is kept also as a style.
+
+    JupyterLab would have everything to the right.
+    """
     style = str(cell.attrs.pop("style", ""))
     if style:
         cell.attrs["align"] = style.removeprefix("text-align:")
+    if look is not LIVE:
+        cell.attrs["style"] = style or KEPT_LEFT
 
 
 _MARKDOWN = _Markdown()

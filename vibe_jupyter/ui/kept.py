@@ -34,10 +34,13 @@ With None the steps are only counted.
 """
 
 _BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
-_QUIET = "color:#767676"
+_WHOLE = "overflow-wrap:break-word"
+_QUIET = "opacity:0.75"
+"""No grey reads well on white and on dark; a paler shade of the page's own colour does."""
+_SAID = "margin:8px 0"
 _FOLD = "margin:0 0 8px"
 _BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
-_FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;color:#767676;font-size:90%"
+_FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:90%"
 _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
 _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
 
@@ -54,7 +57,7 @@ def kept(entries: Sequence[Entry], foot: Foot, answer: str, *, keep: Keep = EVER
         if detail_limit is not None and _least(entries, detail_limit, answer_limit) > KEPT_LIMIT:
             continue
         made = _Kept(detail_limit, answer_limit, keep)
-        html = _unbroken(element("div", *made.body(entries), _foot(foot, facts_shown)))
+        html = _unbroken(element("div", *made.body(entries), _foot(foot, facts_shown), style=_WHOLE))
         if len(html) <= KEPT_LIMIT:
             break
     return {"text/html": html, "text/plain": _plain(entries, [foot.words, *_counted(entries), *facts_shown], answer)}
@@ -115,7 +118,7 @@ class _Kept:
     def _entry(self, entry: Entry) -> Markup:
         match entry:
             case Answer():
-                return element("div", markdown_html(shorten(entry.text, self._answer_limit), KEPT))
+                return element("div", markdown_html(shorten(entry.text, self._answer_limit), KEPT), style=_SAID)
             case StepEntry():
                 return self._step(entry.step)
             case Remark():
@@ -180,7 +183,7 @@ def _counted(entries: Sequence[Entry]) -> list[str]:
 
 def _foot(foot: Foot, facts_shown: Sequence[str]) -> Markup:
     dot = element("span", Markup("●"), style=f"color:{_STATES.get(foot.state, '#767676')}")
-    rest = inert(" · ".join(["", *facts_shown]))
+    rest = element("span", inert("".join(f" · {fact}" for fact in facts_shown)), style=_QUIET)
     return element("div", dot, Markup(" "), element("b", inert(foot.words)), rest, style=_FOOT)
 
 

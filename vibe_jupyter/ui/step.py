@@ -7,9 +7,10 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.protocol import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolFinished
-from vibe_jupyter.ui.code import LIVE, Look, code_html, code_lines
+from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, Look
 from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
+from vibe_jupyter.ui.preview import preview_html
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
 
 Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
@@ -21,8 +22,6 @@ PROGRESS_LIMIT = 4_000
 ROWS_LIMIT = 60
 """Rows of a table shown in a step."""
 
-_APART = "margin:8px 0 0 0"
-"""Between code and its output, where the viewer gives neither a margin."""
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
 _TOOL_MARKS = {"run_code": "▷", "inspect_variable": "▦", "list_variables": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
@@ -110,7 +109,9 @@ def _verb(step: Step) -> str:
 
 
 def came(step: Step) -> str:
-    """What came back, with the outcome in words wherever it is not a success."""
+    """What came back, with the outcome in words wherever it is not a success; meanwhile, the last line printed."""
+    if step.outcome == "running":
+        return one_line(output_text(step.output).rstrip().rpartition("\n")[2])
     outcome = _WORDS.get(step.outcome, "") if step.outcome != "error" or not step.summary else ""
     words = [outcome, "edited by you" if step.edited else "", one_line(output_text(step.summary))]
     return " · ".join(dict.fromkeys(word for word in words if word))
@@ -123,52 +124,16 @@ def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
     if step.preview and shown:
         pieces.append(preview_html(step.preview.model_copy(update={"text": shown}), look))
     for media_type, content in step.display.items() if limit else ():
-        if media_type != "text/x-python" or step.preview is None or _string(content) != step.preview.text:
+        if not (_repeats(step.preview, media_type) and step.preview and _string(content) == step.preview.text):
             pieces.append(_display(media_type, content, look, limit))
     if limit and not step.display and step.output:
         pieces.append(_output(step.output, look, limit))
     return joined(*pieces)
 
 
-def preview_html(preview: Preview, look: Look) -> Markup:
-    """Code, a command or a diff, whole."""
-    if look is not LIVE:
-        return element("pre", element("code", code_html(preview.text, _language(preview), look)))
-    return element("pre", element("code", *_lines(preview)), class_="vibe-code")
-
-
-def _lines(preview: Preview) -> list[Markup]:
-    if preview.kind == "diff":
-        return _diff_lines(preview.text.replace("\r\n", "\n").split("\n"))
-    return [_line(line) for line in code_lines(preview.text, _language(preview), LIVE)]
-
-
-def _diff_lines(lines: Sequence[str]) -> list[Markup]:
-    """A unified diff. File names may stand before the first hunk; what is left out between hunks is a gap."""
-    first = next((at for at, line in enumerate(lines) if line.startswith("@@")), 0)
-    names = [_line(joined(*code_lines(line, "", LIVE))) for line in lines[:first]]
-    return names + [_diff_line(line) for at, line in enumerate(lines) if at >= first and not _opens(lines, at, first)]
-
-
-def _opens(lines: Sequence[str], at: int, first: int) -> bool:
-    """Whether this line is the head of the first hunk, which says nothing to a person."""
-    return at == first and lines[at].startswith("@@")
-
-
-def _diff_line(line: str) -> Markup:
-    """The sign at the beginning is drawn by the view, beside the line numbers."""
-    change = {"+": "add", "-": "del", "@": "gap"}.get(line[:1])
-    text = "" if change == "gap" else line[1:]
-    return _line(joined(*code_lines(text, "", LIVE)), change)
-
-
-def _line(line: Markup, change: str | None = None) -> Markup:
-    """The line end stands inside, where it draws no empty line and is still copied."""
-    return element("span", line, Markup("\n"), class_="vibe-line", data_change=change)
-
-
-def _language(preview: Preview) -> str:
-    return preview.language or ("bash" if preview.kind == "command" else "")
+def _repeats(preview: Preview | None, media_type: str) -> bool:
+    """Whether a display of this kind may be the preview again; what code prints may only look like it."""
+    return media_type == "text/x-python" or (preview is not None and preview.kind == "diff")
 
 
 def _display(media_type: str, content: JsonValue, look: Look, limit: int) -> Markup:
@@ -190,7 +155,7 @@ def _output(text: str, look: Look, limit: int) -> Markup:
     shown = escape(shorten(output_text(text).rstrip("\n"), limit))
     if not shown:
         return NOTHING
-    return element("pre", shown, class_="vibe-output") if look is LIVE else element("pre", shown, style=_APART)
+    return element("pre", shown, class_="vibe-output") if look is LIVE else element("pre", shown, style=KEPT_PRE)
 
 
 def _table(content: JsonValue, look: Look) -> Markup:
@@ -198,16 +163,17 @@ def _table(content: JsonValue, look: Look) -> Markup:
         table = Table.model_validate(content)
     except ValidationError:
         return NOTHING
-    head = element("tr", *_cells("th", table.columns))
-    rows = [element("tr", *_cells("td", row)) for row in table.rows[:ROWS_LIMIT]]
+    head = element("tr", *_cells("th", table.columns, look))
+    rows = [element("tr", *_cells("td", row, look)) for row in table.rows[:ROWS_LIMIT]]
     if len(table.rows) > ROWS_LIMIT:
-        rows.append(element("tr", *_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",))))
+        rows.append(element("tr", *_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",), look)))
     body = (element("thead", head), element("tbody", *rows))
     return element("table", *body, class_="vibe-table") if look is LIVE else element("table", *body, cellpadding="4")
 
 
-def _cells(name: str, texts: Sequence[str]) -> list[Markup]:
-    return [element(name, inert(one_line(text)), align="left") for text in texts]
+def _cells(name: str, texts: Sequence[str], look: Look) -> list[Markup]:
+    style = None if look is LIVE else KEPT_LEFT
+    return [element(name, inert(one_line(text)), align="left", style=style) for text in texts]
 
 
 def _string(content: JsonValue) -> str:
