@@ -112,10 +112,10 @@ def test_the_environment_wins_over_the_file(environ: dict[str, str]) -> None:
     ("text", "words"),
     [
         ("active_model = \n", "line 1"),
-        ('max_turns = "many"\n', "max_turns"),
-        ("[[models]]\nname = 1\n", "models.0.name"),
-        ('transcript = "short"\n', "transcript: Input should be 'full', 'summary' or 'none'"),
-        ('[tools.run_code]\npermission = "sometimes"\n', "tools.run_code.permission"),
+        ('\nmax_turns = "many"\n', "line 2: max_turns: expected a whole number"),
+        ('[[models]]\nprovider = "p"\nname = 1\n', "line 3: models.0.name: expected text in quotes"),
+        ('transcript = "short"\n', "line 1: transcript: expected 'full', 'summary' or 'none'"),
+        ('[tools.run_code]\npermission = "sometimes"\n', "line 2: tools.run_code.permission: expected 'always', 'ask'"),
         ('[[models]]\nname = "m"\nprovider = "nowhere"\nalias = "x"\n', "nowhere"),
     ],
 )

@@ -38,9 +38,9 @@ class Models:
         if wanted == TOUR:
             return self._tour_model()
         if wanted:
-            return settings.model(wanted, self._environ)
+            return config.model_of(settings, wanted, self._environ)
         try:
-            return settings.model(config.DEFAULT_ACTIVE_MODEL, self._environ)
+            return config.model_of(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
         except ConfigError:
             raise ConfigError(self._advice()) from None
 

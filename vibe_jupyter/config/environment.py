@@ -1,0 +1,130 @@
+"""What the environment says: ``VIBE_*`` variables, and keys from the person's own ``.env`` file.
+
+A project's ``.env`` is never read, and nothing is ever put into this process's environment: what the agent starts does
+not inherit keys from the file.
+"""
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from io import StringIO
+from typing import Any, Final, get_args, get_origin
+
+from dotenv import dotenv_values
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+
+from vibe_jupyter.config.node import Node, Origin, node_of
+from vibe_jupyter.config.places import env_path
+from vibe_jupyter.config.problems import said
+from vibe_jupyter.config.settings import RENAMED, Settings
+from vibe_jupyter.config.tools import TOOL_OPTIONS
+from vibe_jupyter.errors import ConfigError
+
+PREFIX: Final = "VIBE_"
+NESTED: Final = "__"
+"""Between a table and its key: ``VIBE_TOOLS__BASH__PERMISSION``."""
+NOT_SETTINGS: Final = frozenset({"VIBE_HOME"})
+
+
+def effective(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment, and from the person's ``.env`` what it does not have.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    path = env_path(environ)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return dict(environ)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}. Mend or move the file, then run the cell again.") from error
+    written = dotenv_values(stream=StringIO(text), interpolate=False)
+    kept = {name: value for name, value in written.items() if value is not None and name not in NOT_SETTINGS}
+    return {**kept, **{name: value for name, value in environ.items() if value or name not in kept}}
+
+
+def environment_layer(environ: Mapping[str, str]) -> tuple[Node, list[str]]:
+    """The settings in variables, and what to tell of those that set nothing.
+
+    Raises:
+        ConfigError: a value that cannot be what its key wants; names the variable.
+    """
+    tree = Node({}, Origin("environment"))
+    warnings: list[str] = []
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS or not environ[name]:
+            continue
+        key, *inner = name.removeprefix(PREFIX).lower().split(NESTED)
+        key = RENAMED.get(key, key)
+        annotation = _annotation(Settings, [key, *inner])
+        if annotation is None:
+            warnings += _unknown(name, key)
+        else:
+            origin = Origin("environment", name=f"the variable {name}")
+            tree = _with(tree, [key, *inner], node_of(_value(environ[name], annotation, name), origin))
+    return tree, warnings
+
+
+def _annotation(model: type[BaseModel], path: list[str]) -> Any:
+    """The type wanted at a path; None where nothing can be set."""
+    key, *rest = path
+    field = model.model_fields.get(key)
+    if field is None:
+        return None
+    if not rest:
+        return field.annotation
+    inner = field.annotation
+    if key == "tools" and model is Settings:
+        return _tool_annotation(rest)
+    return _annotation(inner, rest) if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+
+
+def _tool_annotation(path: list[str]) -> Any:
+    if len(path) != 2:
+        return None
+    tool, key = path
+    entry = Settings.model_fields["tools"].annotation
+    own = TOOL_OPTIONS.get(tool)
+    for model in (get_args(entry)[1], own):
+        if model is not None and key in model.model_fields:
+            return model.model_fields[key].annotation
+    return JsonValue if own is None else None
+
+
+def _value(text: str, annotation: Any, name: str) -> JsonValue:
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    try:
+        return adapter.dump_python(adapter.validate_python(_read(text, annotation)), mode="json")
+    except ValidationError as error:
+        raise ConfigError(
+            f"The environment variable {name} is wrong: {said(error.errors(include_url=False)[0])}. "
+            "Set it anew, or take it away, and run the cell again."
+        ) from None
+
+
+def _read(text: str, annotation: Any) -> Any:
+    """JSON for lists and tables, else words between commas; scalars as they are, to be understood by their kind."""
+    if annotation in (str, int, float, bool):
+        return text
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        is_list = get_origin(annotation) is tuple
+        return [word.strip() for word in text.split(",") if word.strip()] if is_list else text
+    wants_text = not isinstance(value, list | dict) and annotation is not JsonValue
+    return text if wants_text else value
+
+
+def _with(tree: Node, path: list[str], node: Node) -> Node:
+    key, *rest = path
+    below = _with(tree.table.get(key, Node({}, node.origin)), rest, node) if rest else node
+    return Node({**tree.table, key: below}, tree.origin)
+
+
+def _unknown(name: str, key: str) -> list[str]:
+    if key in Settings.unused:
+        return []
+    # Programs of the same name have variables of their own: only what looks like a slip is told.
+    near = get_close_matches(key, [*Settings.model_fields, *RENAMED], n=1)
+    return [f"The environment variable {name} sets nothing. Did you mean {PREFIX}{near[0].upper()}?"] if near else []

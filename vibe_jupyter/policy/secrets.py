@@ -1,0 +1,72 @@
+"""Keys and passwords by their values, so that they can be struck out of what we store, show and send (security C25).
+
+Struck out wherever they stand, also in what approved code printed: the model never needs them, and a text that is told
+apart by who wrote it would leak by the one path nobody thought of.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+SHORTEST: Final = 8
+"""Characters; a shorter value is no key, and striking it out would garble texts."""
+_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_HARMLESS: Final = re.compile(r"[a-z]+|[A-Z]+|[\d.,:-]+|[~.]{0,2}/.*|\\.*|[A-Za-z]:\\.*|https?://[^@]*", re.DOTALL)
+"""A plain word, a number, a path or an address: what SECRET_NAME or SSL_KEY_FILE may hold."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or setting of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Puts a mark in the place of each known secret."""
+
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Value to the name of the variable that holds it."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], key_variables: Iterable[str] = ()) -> "Redactor":
+        """The secrets of an environment.
+
+        Args:
+            environ: variables and their values.
+            key_variables: those that hold keys whatever they are called.
+        """
+        named = {name: environ.get(name, "").strip() for name in key_variables}
+        found = {value: name for name, value in named.items() if len(value) >= SHORTEST}
+        for name, value in environ.items():
+            if is_secret_name(name) and len(value.strip()) >= SHORTEST and not _harmless(name, value.strip()):
+                found.setdefault(value.strip(), name)
+        # The longest first: one may be the beginning of another.
+        return cls({value: found[value] for value in sorted(found, key=len, reverse=True)})
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        for value, name in self.secrets.items():
+            if value in text:
+                text = text.replace(value, f"[redacted: {name}]")
+        return text
+
+    def deep(self, value: JsonValue) -> JsonValue:
+        """The same in every text of a structure."""
+        return _mapped(value, self) if self.secrets else value
+
+
+def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_mapped(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(key): _mapped(item, change) for key, item in value.items()}
+    return value
+
+
+def _harmless(name: str, value: str) -> bool:
+    return "PASSW" not in name.upper() and _HARMLESS.fullmatch(value) is not None
