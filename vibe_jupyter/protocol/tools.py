@@ -59,6 +59,8 @@ class Preview(Value):
     """Pygments name for colours, empty for none."""
     edits: str | None = None
     """Name of the string argument the person may edit before allowing; None when nothing can be edited."""
+    made_from: str = ""
+    """Fingerprint of the file it was made from, which the approval is bound to; never shown, empty for none."""
 
 
 class ToolResult(Value):

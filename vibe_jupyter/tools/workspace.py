@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.folder import Folder
 from vibe_jupyter.tools.protected import Access, protection
 from vibe_jupyter.tools.real_path import Kind, real_path
 
@@ -25,20 +26,6 @@ _ENTRIES_SHOWN: Final = 20
 """Entries of a folder named where a file was wanted."""
 _SUGGESTIONS: Final = 3
 """Near names offered."""
-# O_PATH needs only the right to enter a folder, not to list it; Linux alone has it.
-_FOLDER_FLAGS: Final = (
-    getattr(os, "O_PATH", os.O_RDONLY)
-    | getattr(os, "O_DIRECTORY", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
-_FILE_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 
 @dataclass(frozen=True)
@@ -60,6 +47,11 @@ class Located:
     def shown(self) -> str:
         """How to name it to people and to the model: relative to the project where it is inside."""
         return str(self.path.relative_to(self.root)) if self.inside else str(self.path)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be read without asking, so that looking at it beforehand gives nothing away."""
+        return self.inside and self.protection("read") is None
 
     def protection(self, access: Access) -> str | None:
         """Why this access asks although the place may be inside, in words after its name; None when it need not."""
@@ -125,17 +117,8 @@ class Workspace:
 
 
 def _open(path: Path) -> int:
-    if os.open not in os.supports_dir_fd:
-        return os.open(path, _FILE_FLAGS)
-    folder = os.open(path.anchor, _FOLDER_FLAGS)
-    try:
-        for name in path.parts[1:-1]:
-            inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        return os.open(path.name, _FILE_FLAGS, dir_fd=folder)
-    finally:
-        os.close(folder)
+    with Folder.at(path.parent) as folder:
+        return folder.open(path.name, os.O_RDONLY)
 
 
 def _not_opened(located: Located, error: OSError) -> ToolError:

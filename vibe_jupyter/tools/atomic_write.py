@@ -1,0 +1,220 @@
+"""Writing a file whole or not at all: a new one beside it, synced, then put in its place (security C10, C43).
+
+Nothing is left behind when it fails. Links are never followed, and a file is replaced only in the state that the
+caller saw.
+"""
+
+import errno
+import io
+import os
+import re
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.fingerprint import fits
+from vibe_jupyter.tools.folder import Folder
+from vibe_jupyter.tools.kept_rights import keep_rights
+from vibe_jupyter.tools.workspace import Located
+
+UNCHANGED: Final = "Nothing was written."
+_CHUNK: Final = 1_048_576
+"""Bytes copied at a time."""
+_TEMPORARY: Final = re.compile(r"\.vibe-[0-9a-f]{16}\.tmp")
+"""Names of files on their way; a process that was killed may leave one."""
+_STALE: Final = 600
+"""Seconds after which such a file belongs to nobody."""
+_ONE_AT_A_TIME: Final = threading.Lock()
+_WRITABLE: Final = 0o222
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RIGHTS: Final = (errno.EACCES, errno.EPERM)
+_SWAPPED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.EEXIST, errno.EISDIR)
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """What to write."""
+
+    content: bytes
+    seen: str | None
+    """Fingerprint of the file that is replaced; None where there is to be none."""
+    makes_folders: bool = True
+    backup: str = ""
+    """Ending of the name under which the old file is kept; empty for none."""
+
+
+def write(located: Located, new: NewFile) -> tuple[str, ...]:
+    """Write a file at the place that was judged; gives what a person should know besides, such as lost rights.
+
+    Raises:
+        ToolError: it cannot be written, or is not as it was seen; nothing was written then.
+    """
+    try:
+        with _ONE_AT_A_TIME, _folder_of(located, new) as folder:
+            return tuple(_write_in(folder, located, new))
+    except OSError as error:
+        raise _not_written(located, error) from error
+
+
+@contextmanager
+def _folder_of(located: Located, new: NewFile) -> Generator[Folder]:
+    """The folder of the file; missing ones are made, and taken away again when the writing fails."""
+    there = next(parent for parent in located.path.parents if parent.is_dir())
+    missing = located.path.parent.relative_to(there).parts
+    if missing and not new.makes_folders:
+        raise ToolError(f"The folder of {located.given!r} does not exist, and the settings do not let it be made.")
+    with ExitStack() as on_exit:
+        folder = on_exit.enter_context(Folder.at(there))
+        on_failure = on_exit.enter_context(ExitStack())
+        for name in missing:
+            folder.make(name)
+            on_failure.callback(_remove_quietly, folder, name)
+            folder = on_exit.enter_context(folder.inner(name))
+        yield folder
+        on_failure.pop_all()
+
+
+def _write_in(folder: Folder, located: Located, new: NewFile) -> list[str]:
+    with suppress(OSError):
+        _sweep(folder)
+    notes = _create(folder, located, new) if new.seen is None else _replace(folder, located, new, new.seen)
+    with suppress(OSError):  # some file systems do not sync folders
+        _sync(folder)
+    return notes
+
+
+def _create(folder: Folder, located: Located, new: NewFile) -> list[str]:
+    name = located.path.name
+    if folder.look(name) is not None:
+        raise ToolError(f"{located.given!r} exists by now. {UNCHANGED} Read it before you go on.")
+    with _temporary(folder, io.BytesIO(new.content), None) as (temporary, notes):
+        folder.put(temporary, name, over=False)
+    return notes
+
+
+def _replace(folder: Folder, located: Located, new: NewFile, seen: str) -> list[str]:
+    name, backup = located.path.name, f"{located.path.name}{new.backup}" if new.backup else ""
+    with ExitStack() as at_end:
+        with _old(folder, located) as old:
+            if not fits(old, seen):
+                raise ToolError(f"{located.given!r} was changed meanwhile. {UNCHANGED} Read it again before you go on.")
+            status = os.fstat(old.fileno())
+            temporary, notes = at_end.enter_context(_temporary(folder, io.BytesIO(new.content), old))
+            if backup:
+                copy, _ = at_end.enter_context(_temporary(folder, old, old))
+                folder.put(copy, backup, over=True)
+        try:
+            _must_be(folder.look(name), status)
+            folder.put(temporary, name, over=True)
+        except OSError:
+            if backup:
+                _remove_quietly(folder, backup)
+            raise
+    if status.st_nlink > 1:
+        notes.append("the file had other names (hard links); they keep the old content")
+    return notes
+
+
+@contextmanager
+def _old(folder: Folder, located: Located) -> Generator[BinaryIO]:
+    """The file that is replaced, opened for writing, so that the system judges the rights."""
+    entry = folder.look(located.path.name)
+    if entry is None:
+        raise ToolError(f"{located.given!r} is gone. {UNCHANGED}")
+    if stat.S_ISREG(entry.st_mode) and not entry.st_mode & _WRITABLE:
+        # The superuser could, but it was meant so.
+        raise ToolError(f"{located.given!r} is read-only. {UNCHANGED} Ask the person to allow writing to it.")
+    with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ToolError(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+        yield file
+
+
+@contextmanager
+def _temporary(folder: Folder, content: BinaryIO, like: BinaryIO | None) -> Generator[tuple[str, list[str]]]:
+    """A file with this content and the rights of another, synced; gone at the end if it still has its name."""
+    name = f".vibe-{secrets.token_hex(8)}.tmp"
+    try:
+        yield name, _make(folder, name, content, like)
+    finally:
+        _remove_quietly(folder, name)
+
+
+def _make(folder: Folder, name: str, content: BinaryIO, like: BinaryIO | None) -> list[str]:
+    # Until it has all its rights only its owner may look; a new one gets what the person's umask leaves.
+    mode = 0o666 if like is None else 0o600
+    unnamed = folder.open_unnamed(mode)
+    if unnamed is not None:
+        with os.fdopen(unnamed, "wb") as file:
+            notes = _fill(file, content, like)
+            if folder.name_it(unnamed, name):
+                return notes
+    with os.fdopen(folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        return _fill(file, content, like)
+
+
+def _fill(file: BinaryIO, content: BinaryIO, like: BinaryIO | None) -> list[str]:
+    content.seek(0)
+    while chunk := content.read(_CHUNK):
+        file.write(chunk)
+    file.flush()
+    notes = keep_rights(like.fileno(), file.fileno()) if like is not None else []
+    os.fsync(file.fileno())
+    return notes
+
+
+def _must_be(entry: os.stat_result | None, status: os.stat_result) -> None:
+    if entry is None or _state(entry) != _state(status):
+        raise FileNotFoundError(errno.ENOENT, "replaced meanwhile")
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _remove_quietly(folder: Folder, name: str) -> None:
+    with suppress(OSError):
+        folder.remove(name)
+
+
+def _sync(folder: Folder) -> None:
+    descriptor = folder.open(".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sweep(folder: Folder) -> None:
+    """Take away what killed processes left."""
+    descriptor = folder.open(".", os.O_RDONLY)
+    try:
+        names = [name for name in os.listdir(descriptor) if _TEMPORARY.fullmatch(name)]
+    finally:
+        os.close(descriptor)
+    for name in names:
+        entry = folder.look(name)
+        if entry is not None and stat.S_ISREG(entry.st_mode) and time.time() - entry.st_mtime > _STALE:
+            folder.remove(name)
+
+
+def _not_written(located: Located, error: OSError) -> ToolError:
+    """The system's refusal in words."""
+    if error.errno in _SWAPPED:
+        return ToolError(f"{located.given!r} was changed while it was being written. {UNCHANGED} Try again.")
+    if error.errno in _FULL:
+        why = "the disk or the quota is full"
+    elif error.errno in _RIGHTS:
+        why = "this account may not write there"
+    elif error.errno == errno.EROFS:
+        why = "the file system is read-only"
+    else:
+        why = str(error.strerror or error)
+    return ToolError(f"{located.given!r} cannot be written: {why}. {UNCHANGED} Tell the person.")
