@@ -10,6 +10,8 @@ from vibe_jupyter.testing import say
 
 pytestmark = pytest.mark.xdist_group("app")
 READING = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable", "read_file", "grep"}
+ITS_OWN = {"todo", "ask_user_question"}
+"""What touches nothing but the agent's list and the person's attention."""
 
 
 def offered(session: Session) -> list[dict[str, Any]]:
@@ -55,5 +57,5 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
     )
     levels: dict[str, str] = json.loads(session.run(code).text.replace("'", '"'))
     assert set(levels) == names
-    assert {name for name, level in levels.items() if level == "always"} == READING
-    assert {level for name, level in levels.items() if name not in READING} == {"ask"}
+    assert {name for name, level in levels.items() if level == "always"} == READING | ITS_OWN
+    assert {level for name, level in levels.items() if name not in READING | ITS_OWN} == {"ask"}

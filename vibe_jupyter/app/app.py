@@ -21,7 +21,7 @@ from vibe_jupyter.app.ending import Ending
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.quiet import keep_quiet
-from vibe_jupyter.app.tools import NotebookSide, all_tools
+from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.notebook.context import Context
@@ -35,6 +35,8 @@ from vibe_jupyter.protocol import Interrupt
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
+from vibe_jupyter.tools.builtin.todo import Todo
+from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.choose import choose
 from vibe_jupyter.ui.front_end import FrontEnd
@@ -64,12 +66,14 @@ class App:
         self._view: ShownView | None = None
         """The run view that is open; None between runs, and where no page shows one."""
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
+        self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder))
         self._tools = all_tools(
             CodeRunner(shell, pump),
             host=self._host,
             foreground=self._foreground,
             workspace=self._workspace,
             notebook=self._notebook,
+            desk=self._desk,
         )
         self._instructions = instructions()
         self._session = ""
@@ -154,6 +158,7 @@ class App:
         self._forget_conversation()
         self._left = None
         self._permissions.forget()
+        self._desk.todo.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._context = Context(self._host.namespace)

@@ -1,7 +1,9 @@
 """All tools of one kernel, and the notebook that some of them reach."""
 
 import contextlib
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,23 @@ from vibe_jupyter.notebook.tools.run_cell import RunCell
 from vibe_jupyter.notebook.tools.run_code import RunCode
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.tools.base import StaticToolset, Tool, ToolContext
+from vibe_jupyter.tools.builtin.ask_user_question import AskUserQuestion
+from vibe_jupyter.tools.builtin.bash import Bash, Surroundings, find_shell
 from vibe_jupyter.tools.builtin.grep import Grep
+from vibe_jupyter.tools.builtin.memory import Memory
 from vibe_jupyter.tools.builtin.read_file import ReadFile
+from vibe_jupyter.tools.builtin.todo import Todo
+from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.page import ShownView
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What tools keep from one call to the next."""
+
+    todo: Todo
+    facts: FactFile
 
 
 class NotebookSide:
@@ -97,7 +112,13 @@ class NotebookSide:
 
 
 def all_tools(
-    runner: CodeRunner, *, host: ShellHost, foreground: Foreground, workspace: Workspace, notebook: NotebookSide | None
+    runner: CodeRunner,
+    *,
+    host: ShellHost,
+    foreground: Foreground,
+    workspace: Workspace,
+    notebook: NotebookSide | None,
+    desk: Desk,
 ) -> StaticToolset:
     """What the model is offered, in a stable order."""
     return StaticToolset(
@@ -108,5 +129,14 @@ def all_tools(
             RunCode(foreground, runner),
             ReadFile(workspace, notebook.read_own if notebook is not None else None),
             Grep(workspace),
+            *shell_tools(workspace),
+            desk.todo,
+            AskUserQuestion(),
+            Memory(desk.facts),
         ]
     )
+
+
+def shell_tools(workspace: Workspace) -> list[Tool[Any]]:
+    """The shell, where there is one that was judged."""
+    return [Bash(Surroundings(workspace, os.environ, {}))] if find_shell() is not None else []

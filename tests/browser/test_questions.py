@@ -1,0 +1,116 @@
+"""Questions of the agent, answered in the page while the cell runs."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
+
+pytestmark = pytest.mark.browser
+
+LOAD, VIBE = 0, 1
+COLOUR: dict[str, object] = {
+    "question": "Which colour shall the bars have?",
+    "header": "Colour",
+    "options": [{"label": "Red", "description": "As in the paper"}, {"label": "Blue", "description": "For the web"}],
+}
+SIZES: dict[str, object] = {
+    "question": "Which sizes do you need?",
+    "header": "Sizes",
+    "options": [{"label": "Small"}, {"label": "Medium"}, {"label": "Large"}],
+    "multi_select": True,
+}
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """A model that asks, then says what it was told."""
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def ask(lab: Lab, model: ScriptedModel, *questions: dict[str, object]) -> Locator:
+    """Open a notebook whose agent asks these; returns the card."""
+    model.will_reply(answer(calls=[call("ask_user_question", questions=list(questions))]), say("Thank you."))
+    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nPlot it")
+    lab.run(LOAD, VIBE)
+    card = lab.output(VIBE).get_by_role("group", name="The agent asks")
+    card.wait_for()
+    return card
+
+
+def told(lab: Lab, model: ScriptedModel) -> str:
+    """What the model got to know."""
+    lab.wait_for_count_above(VIBE, None)
+    return str(model.requests[1].messages[-1]["content"])
+
+
+@pytest.mark.requirement("ui.question.card", "tools.ask_user_question.args.other")
+def test_several_questions_are_answered_behind_tabs(lab: Lab, model: ScriptedModel) -> None:
+    card = ask(lab, model, COLOUR, SIZES)
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(card, f"questions-{theme}")
+    expect(card.get_by_role("tab", name="Colour")).to_have_attribute("aria-selected", "true")
+    expect(card.get_by_text("Which sizes do you need?")).to_be_hidden()
+    card.get_by_role("radio", name="Blue").check()
+    card.get_by_role("button", name="Next question").click()
+    card.get_by_role("checkbox", name="Small").check()
+    card.get_by_role("checkbox", name="Large").check()
+    card.get_by_role("textbox").last.fill("and $XXL$")
+    card.get_by_role("tab", name="Colour").click()
+    expect(card.get_by_role("radio", name="Blue")).to_be_checked()
+    card.get_by_role("tab", name="Sizes").click()
+    card.get_by_role("button", name="Answer").click()
+    assert told(lab, model) == (
+        "cancelled: false\nWhich colour shall the bars have? Blue\nWhich sizes do you need? Small, Large, and $XXL$"
+    )
+    (output,) = [output for output in lab.outputs(VIBE) if "text/html" in output.get("data", {})]
+    kept = "".join(output["data"]["text/html"])
+    assert "Which colour shall the bars have?" in kept
+    assert "<input" not in kept
+
+
+def test_own_words_take_the_place_of_a_choice(lab: Lab, model: ScriptedModel) -> None:
+    card = ask(lab, model, COLOUR)
+    expect(card.get_by_role("tab")).to_have_count(0)
+    card.get_by_role("radio", name="Red").check()
+    words = card.get_by_role("textbox")
+    words.fill("Teal")
+    expect(card.get_by_role("radio", name="Red")).not_to_be_checked()
+    words.press("Enter")
+    assert told(lab, model) == "cancelled: false\nWhich colour shall the bars have? Teal"
+
+
+def test_the_keyboard_alone_answers_and_shortcuts_of_the_page_rest(lab: Lab, model: ScriptedModel) -> None:
+    card = ask(lab, model, COLOUR, SIZES)
+    card.get_by_role("tab", name="Colour").focus()
+    page = lab.page
+    page.keyboard.press("ArrowRight")
+    expect(card.get_by_role("tab", name="Sizes")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(card.get_by_role("checkbox", name="Small")).to_be_focused()
+    page.keyboard.press("Space")
+    cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
+    card.get_by_role("textbox").last.press_sequentially("dd aa b")
+    page.keyboard.press("Enter")
+    assert told(lab, model).endswith("Which sizes do you need? Small, dd aa b")
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
+
+
+def test_a_question_can_be_skipped(lab: Lab, model: ScriptedModel) -> None:
+    ask(lab, model, COLOUR).get_by_role("button", name="Skip").click()
+    assert told(lab, model) == "cancelled: true"
+
+
+def test_an_interrupt_takes_the_question_away(lab: Lab, model: ScriptedModel) -> None:
+    card = ask(lab, model, COLOUR)
+    lab.output(VIBE).get_by_role("button", name="Stop").click()
+    expect(card).to_be_hidden()
+    lab.wait_for_count_above(VIBE, None)
+    assert len(model.requests) == 1
