@@ -37,8 +37,11 @@ from vibe_jupyter.tools.builtin.bash import Bash, Surroundings, find_shell
 from vibe_jupyter.tools.builtin.grep import Grep
 from vibe_jupyter.tools.builtin.memory import Memory
 from vibe_jupyter.tools.builtin.read_file import ReadFile
+from vibe_jupyter.tools.builtin.search_replace import SearchReplace
 from vibe_jupyter.tools.builtin.todo import Todo
+from vibe_jupyter.tools.builtin.write_file import WriteFile
 from vibe_jupyter.tools.facts import FactFile
+from vibe_jupyter.tools.file_access import FileAccess
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.page import ShownView
 
@@ -129,12 +132,19 @@ def all_tools(
             RunCode(foreground, runner),
             ReadFile(workspace, notebook.read_own if notebook is not None else None),
             Grep(workspace),
+            *file_tools(workspace, notebook),
             *shell_tools(workspace),
             desk.todo,
             AskUserQuestion(),
             Memory(desk.facts),
         ]
     )
+
+
+def file_tools(workspace: Workspace, notebook: NotebookSide | None) -> list[Tool[Any]]:
+    """The tools that write files."""
+    files = FileAccess(workspace, notebook.cells.reads.owns if notebook is not None else None)
+    return [WriteFile(files), SearchReplace(files)]
 
 
 def shell_tools(workspace: Workspace) -> list[Tool[Any]]:
