@@ -116,3 +116,8 @@ async def test_long_code_is_whole_and_says_its_length() -> None:
     assert f"(runs code in this kernel, 300 lines, {len(code):,} characters)" in screen
     assert "  300  x = 299\n" in screen
     assert CODE not in screen
+
+
+async def test_a_box_that_is_closed_again_and_again_means_no() -> None:
+    command, _ = await answer("", "", "")
+    assert command == Reject(approval_id="approval-c1", message=NO_CLEAR_ANSWER)

@@ -30,6 +30,16 @@ class ShellHost:
         return not self.has_kernel or bool(getattr(self._shell.kernel, "_allow_stdin", False))
 
     @property
+    def plain_prompt(self) -> bool:
+        """Whether the person asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        return bool(getattr(self._shell, "simple_prompt", True))
+
+    @property
+    def colours(self) -> bool:
+        """Whether the person's shell shows colours, as far as it was told."""
+        return str(getattr(self._shell, "colors", "")).lower() != "nocolor"
+
+    @property
     def attended(self) -> bool:
         """Whether there is anyone to approve a call."""
         return self.allow_stdin

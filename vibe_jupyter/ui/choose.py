@@ -1,5 +1,6 @@
 """Which front end shows a run: found out by probing, never by the name of a product."""
 
+import sys
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -7,6 +8,8 @@ from vibe_jupyter.ui import run_view
 from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.ui.handover import HandOver
 from vibe_jupyter.ui.keep import Keep
+from vibe_jupyter.ui.keyboard import keyboard_of
+from vibe_jupyter.ui.paper import paper_of
 from vibe_jupyter.ui.silent import SilentFrontEnd
 from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
@@ -30,6 +33,16 @@ class Host(Protocol):
         """Whether someone can answer a text prompt; nbconvert and papermill say no."""
         ...
 
+    @property
+    def plain_prompt(self) -> bool:
+        """Whether the person asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        ...
+
+    @property
+    def colours(self) -> bool:
+        """Whether the person's shell shows colours, as far as it was told."""
+        ...
+
     async def call_main(self, function: Callable[[], T]) -> T:
         """Run a function on the main thread."""
         ...
@@ -46,13 +59,20 @@ class Host(Protocol):
 def choose(host: Host, keep: Keep) -> FrontEnd:
     """The front end of one run. Main thread."""
     if not host.has_kernel:
-        return TerminalFrontEnd(Transcript(keep=keep), _prompt(host), call_main=host.call_main, write=host.write)
+        return _terminal(host, keep)
     if not host.allow_stdin:
         return SilentFrontEnd(Transcript(keep=keep))
     if not run_view.can_show():
         return _plain(host, keep)
     live = WidgetFrontEnd(Transcript(keep=keep))
     return HandOver(live, fallback=lambda: _plain(host, keep), call_main=host.call_main)
+
+
+def _terminal(host: Host, keep: Keep) -> FrontEnd:
+    paper = paper_of(sys.stdout, colours=host.colours)
+    keyboard = None if host.plain_prompt else keyboard_of(paper)
+    prompt = TextPrompt(host.call_main, host.read_line, host.write, keyboard=keyboard, paper=paper)
+    return TerminalFrontEnd(Transcript(keep=keep), prompt, call_main=host.call_main, write=host.write, paper=paper)
 
 
 def _plain(host: Host, keep: Keep) -> FrontEnd:

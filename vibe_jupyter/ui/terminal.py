@@ -16,21 +16,32 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui.asking import Asking
 from vibe_jupyter.ui.front_end import CallMain, Send
 from vibe_jupyter.ui.pace import Pace
+from vibe_jupyter.ui.paper import PLAIN, Ink, Paper
 from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.step import plain_line
 from vibe_jupyter.ui.text import output_text, readable, split_unfinished
 from vibe_jupyter.ui.transcript import Transcript
+from vibe_jupyter.ui.wrap import Wrap
 
 PRINT_GAP = 0.05
 """Seconds between two writes."""
+_OUTCOMES: dict[str, Ink] = {"ok": "ok", "error": "bad", "denied": "warn", "interrupted": "warn"}
 
 
 class TerminalFrontEnd:
     """Everything is printed by the main thread, in the order of the events."""
 
     def __init__(
-        self, transcript: Transcript, prompt: TextPrompt, *, call_main: CallMain, write: Callable[[str], None]
+        self,
+        transcript: Transcript,
+        prompt: TextPrompt,
+        *,
+        call_main: CallMain,
+        write: Callable[[str], None],
+        paper: Paper = PLAIN,
     ) -> None:
+        self._paper = paper
+        self._wrap = Wrap(paper.width)
         self._transcript = transcript
         self._write = write
         self._pace = Pace(call_main, lambda: self._print, gap=PRINT_GAP)
@@ -66,20 +77,26 @@ class TerminalFrontEnd:
             case TextDelta():
                 self._streamed = True
                 ready, self._held = split_unfinished(self._held + event.text)
-                return readable(ready)
+                return self._wrap.feed(readable(ready))
             case MessageAdded(message=AssistantMessage() as message):
                 text = readable(self._held if self._streamed else message.text)
+                shown = self._wrap.feed(text) + self._wrap.end()
                 self._streamed, self._held = False, ""
-                return f"{text}\n" if message.text else ""
+                return f"{shown}\n" if message.text else ""
             case ToolFinished():
-                return f"{plain_line(event)}\n"
+                line = self._paper.fit(plain_line(event))
+                return f"{self._paper.ink(_OUTCOMES[event.outcome], line[:1])}{line[1:]}\n"
             case Notice():
-                return f"{output_text(event.text)}\n"
+                return self._lines(output_text(event.text), "warn")
             case RunFinished():
-                error = f"{output_text(event.error)}\n" if event.error else ""
-                return f"{error}{self._transcript.foot_line}\n"
+                error = self._lines(output_text(event.error), "bad") if event.error else ""
+                return error + self._lines(self._transcript.foot_line, "quiet")
             case _:
                 return ""
+
+    def _lines(self, text: str, ink: Ink) -> str:
+        lines = (row for line in text.split("\n") for row in self._paper.fill(line).split("\n"))
+        return "".join(f"{self._paper.ink(ink, line)}\n" for line in lines)
 
     def _print(self) -> None:
         pieces: list[str] = []
