@@ -9,7 +9,7 @@ from vibe_jupyter.config.choice import key_variables, model_of
 from vibe_jupyter.config.environment import effective
 from vibe_jupyter.config.models import DEFAULT_ACTIVE_MODEL
 from vibe_jupyter.config.places import config_path, env_path, vibe_home
-from vibe_jupyter.config.project import ProjectFile, demands
+from vibe_jupyter.config.project import ProjectFile, demands, tool_paths
 from vibe_jupyter.config.reading import Reading, load, read
 from vibe_jupyter.config.settings import Settings
 
@@ -26,5 +26,6 @@ __all__ = [
     "load",
     "model_of",
     "read",
+    "tool_paths",
     "vibe_home",
 ]

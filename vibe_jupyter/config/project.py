@@ -60,6 +60,16 @@ def demands(file: ProjectFile) -> list[str]:
     return [f"{file.path.name}: {_line(path, node)}" for path, node in _widening(layer, kept)]
 
 
+def tool_paths(file: ProjectFile) -> list[str]:
+    """Where else its tools would be; nothing in a file that cannot be read."""
+    try:
+        layer = parse_toml(file.text, file.path, "project")
+    except ConfigError:
+        return []
+    named = layer.table.get("tool_paths")
+    return [] if named is None else [item.value for item in named.items if isinstance(item.value, str)]
+
+
 def _tightening(layer: Node, below: Node) -> Iterator[tuple[str, Node]]:
     table = layer.table
     for key in _TIGHTENING:

@@ -7,7 +7,7 @@ reading statement by statement tells where each begins, whatever strings and arr
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
@@ -100,13 +100,12 @@ def _lines(text: str) -> dict[Path_, int]:
 def _header(value: dict[str, Any], counts: dict[Path_, int]) -> Path_:
     """The path a header opens; `counts` holds the last index of each array of tables."""
     path: Path_ = ()
-    inside: dict[str, Any] | None = value
-    while inside:
-        key = next(iter(inside))
-        path, inside = (*path, key), inside[key]
+    inside: Any = value
+    while table := _table(inside):
+        key = next(iter(table))
+        path, inside = (*path, key), table[key]
         if isinstance(inside, list):
             counts[path] = counts.get(path, -1) + 1
-            inside = None
         if path in counts:
             path = (*path, counts[path])
     return path
@@ -117,7 +116,10 @@ def _keys(value: dict[str, Any]) -> list[Path_]:
     paths: list[Path_] = []
     for key, inner in value.items():
         paths.append((key,))
-        if isinstance(inner, dict):
-            table: dict[str, Any] = inner  # pyright: ignore[reportUnknownVariableType]
-            paths += [(key, *path) for path in _keys(table)]
+        paths += [(key, *path) for path in _keys(_table(inner))]
     return paths
+
+
+def _table(value: object) -> dict[str, Any]:
+    """The value, if it is a table; else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

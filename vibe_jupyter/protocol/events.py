@@ -98,6 +98,8 @@ class ApprovalRequested(Value):
     """What a session grant would cover; None when it is not offered."""
     digest: str
     """SHA-256 of tool, arguments and what was shown (security C14)."""
+    allow: str = "Allow once"
+    """What the button for yes says."""
 
 
 class ApprovalResolved(Value):

@@ -118,7 +118,7 @@ def _editor(text: str | None) -> Markup:
 def _footer(request: ApprovalRequested, can_edit: bool) -> Markup:
     return element(
         "footer",
-        _button("approve", "Allow once", key="⏎", primary=True),
+        _button("approve", request.allow, key="⏎", primary=True),
         _button("approve-session", "Allow for this session") if request.remember_as is not None else NOTHING,
         _button("edit", "Edit", key="E") if can_edit else NOTHING,
         element("span", class_="vibe-spacer"),
