@@ -40,10 +40,21 @@ async def _ask_if_possible(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared
 
 
 async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:
-    """Show exactly what would run and wait for the person, as long as it takes."""
+    """Go by what the person said to an equal call of this turn, else show exactly what would run and wait."""
+    preview = prepared.tool.preview(prepared.args)
+    shown = digest(prepared.call, preview)
+    said = desk.equal.said(prepared.call, shown)
+    if isinstance(said, Reject):
+        return _denied(prepared.call, said.message)
+    if said is not None:
+        return _edited(prepared, said, preview.edits)
+    return await _question(prepared, ask, desk, shown=shown)
+
+
+async def _question(prepared: Prepared, ask: Ask, desk: Desk, *, shown: str) -> Prepared | Refused:
+    """Show the call and wait for the person, as long as it takes."""
     call, tool, args = prepared.call, prepared.tool, prepared.args
     preview = tool.preview(args)
-    shown = digest(call, preview)
     waiting = desk.approvals.open()
     try:
         await desk.emit(
@@ -52,7 +63,7 @@ async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refus
                 call=call,
                 headline=tool.headline(args),
                 preview=preview,
-                reason=ask.reason,
+                reason=ask.reason + _times(desk.equal.count(call)),
                 resources=tuple(tool.touches(args)),
                 remember_as=ask.remember_as,
                 digest=shown,
@@ -66,6 +77,7 @@ async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refus
         desk.approvals.close(waiting)
     if isinstance(command, Reject):
         await _resolve(waiting.id, call, command, desk)
+        desk.equal.keep(call, shown, command)
         return _denied(call, command.message)
     edited = _edited(prepared, command, preview.edits)
     if isinstance(edited, Refused):
@@ -74,9 +86,14 @@ async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refus
     await _resolve(waiting.id, edited.call, command, desk, edited=edited.edited)
     if not edited.edited and digest(call, tool.preview(args)) != shown:
         return await _approve(prepared, ask, desk)  # what would run is no longer what was shown
+    desk.equal.keep(call, shown, command)
     if command.remember == "session" and ask.remember_as is not None:
         desk.permissions.grant(ask.remember_as)
     return edited
+
+
+def _times(count: int) -> str:
+    return f" · the agent sent this call {count} times: your answer holds for each" if count > 1 else ""
 
 
 def _edited(prepared: Prepared, command: Approve, edits: str | None) -> Prepared | Refused:

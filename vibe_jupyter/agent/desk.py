@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.waiting import WaitingRoom
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.protocol import Answer, Approve, Event, Reject, ToolProgress
@@ -16,6 +17,7 @@ class Desk:
     tools: Toolset
     permissions: Permissions
     terms: RunTerms
+    equal: EqualCalls
     approvals: WaitingRoom[Approve | Reject]
     questions: WaitingRoom[Answer]
     emit: Callable[[Event], Awaitable[None]]

@@ -11,6 +11,7 @@ from typing import Literal
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.calls import answer, unanswered
 from vibe_jupyter.agent.desk import Desk
+from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.middleware import Progress
 from vibe_jupyter.agent.prepare import headline_of
 from vibe_jupyter.agent.run import Run
@@ -77,6 +78,7 @@ class Loop:
             tools=agent.tools,
             permissions=agent.permissions,
             terms=terms,
+            equal=EqualCalls(),
             approvals=run.approvals,
             questions=run.questions,
             emit=self._emit,
@@ -132,6 +134,7 @@ class Loop:
         assert isinstance(message, AssistantMessage)
         if not message.calls:
             return "length" if message.stop_reason == "length" else "stop"
+        self._desk.equal.begin(message.calls)
         for call in message.calls:
             if not await self._run.guard(self._answer(call)):
                 return "interrupted"

@@ -1,0 +1,47 @@
+"""Equal calls of one answer are one question."""
+
+import pytest
+
+from tests.agent.conftest import Bench, one
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Reject, ToolFinished
+from vibe_jupyter.testing import answer, call, say
+
+
+def asked(events: list[object]) -> list[ApprovalRequested]:
+    return [event for event in events if isinstance(event, ApprovalRequested)]
+
+
+async def test_equal_calls_of_one_answer_are_asked_once_and_the_card_says_how_many(bench: Bench) -> None:
+    calls = [call("risky", text="a"), call("risky", text="a"), call("risky", text="b"), call("risky", text="a")]
+    bench.model.will_reply(answer(calls=calls), say("done"))
+    events = await bench.ask("go", decide=lambda request: Approve(approval_id=request.approval_id))
+    first, second = asked([*events])
+    assert first.preview.text == "a"
+    assert first.reason.endswith("the agent sent this call 3 times: your answer holds for each")
+    assert second.preview.text == "b"
+    assert "times" not in second.reason
+    assert bench.risky.ran == ["a", "a", "b", "a"]
+
+
+async def test_one_denial_answers_all_equal_calls(bench: Bench) -> None:
+    bench.model.will_reply(answer(calls=[call("risky", text="a"), call("risky", text="a")]), say("done"))
+    events = await bench.ask("go", decide=lambda r: Reject(approval_id=r.approval_id, message="no"))
+    assert one(events, ApprovalRequested).preview.text == "a"
+    assert bench.risky.ran == []
+    assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["denied", "denied"]
+    assert len(bench.model.requests[1].tool_results) == 2
+
+
+async def test_an_answer_holds_for_its_turn_only(bench: Bench) -> None:
+    twice = [call("risky", text="a"), call("risky", text="a")]
+    bench.model.will_reply(answer(calls=twice), call("risky", text="a"), say("done"))
+    events = await bench.ask("go", decide=lambda request: Approve(approval_id=request.approval_id))
+    assert len(asked([*events])) == 2
+    assert bench.risky.ran == ["a", "a", "a"]
+
+
+@pytest.mark.parametrize("edited", ["b", None])
+async def test_equal_calls_run_as_the_person_edited_the_one_that_was_shown(bench: Bench, edited: str | None) -> None:
+    bench.model.will_reply(answer(calls=[call("risky", text="a"), call("risky", text="a")]), say("done"))
+    await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited=edited))
+    assert bench.risky.ran == [edited or "a"] * 2
