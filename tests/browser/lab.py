@@ -14,7 +14,11 @@ ARTIFACTS = REPOSITORY / "artifacts" / "browser"
 WAIT = 30_000
 """Milliseconds that any one thing may take."""
 
-NOT_OURS = ("Could not restore the debugger state", "Canceled future for")
+NOT_OURS = (
+    "Could not restore the debugger state",
+    "Canceled future for",
+    "Cannot read properties of null (reading 'promise')",  # of a rate limiter that is asked after its end
+)
 """What JupyterLab itself complains of when a notebook is closed early."""
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
@@ -39,10 +43,7 @@ class Lab:
 
     def open(self, *cells: str) -> Path:
         """A new notebook of these code cells, shown and its kernel idle."""
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        path = self.server.folder / f"{secrets.token_hex(4)}.ipynb"
-        nbformat.write(notebook, path)
+        path = self.write_notebook(*cells)
         if self.page.url.startswith(self.server.url):
             self.page.evaluate(
                 "path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name
@@ -50,6 +51,14 @@ class Lab:
             self.page.wait_for_function(_READY, arg=path.name)
         else:
             self.show(path)
+        return path
+
+    def write_notebook(self, *cells: str) -> Path:
+        """A new file of these code cells, not opened."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path = self.server.folder / f"{secrets.token_hex(4)}.ipynb"
+        nbformat.write(notebook, path)
         return path
 
     def show(self, path: Path) -> None:
