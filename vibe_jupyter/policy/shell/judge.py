@@ -1,0 +1,167 @@
+"""May this shell command run without asking? Only if every part of it is known to only read, inside the project."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.policy.places import place_reason
+from vibe_jupyter.policy.shell.commands import Simple, simple_commands
+from vibe_jupyter.policy.shell.git import git
+from vibe_jupyter.policy.shell.lists import ShellLists
+from vibe_jupyter.policy.shell.operands import Operands
+from vibe_jupyter.policy.shell.pattern import CHANGES_THE_SHELL, is_keepable, pattern_of
+from vibe_jupyter.policy.shell.readers import SIMPLE_READERS, Call, Rule
+from vibe_jupyter.policy.shell.searching import diff, find, grep
+from vibe_jupyter.policy.shell.syntax import nested_commands, same_commands
+from vibe_jupyter.policy.shell.verdict import ONCE, Refused, ShellVerdict
+from vibe_jupyter.tools.workspace import Workspace
+
+_READERS: Final[Mapping[str, Rule]] = {**SIMPLE_READERS, "diff": diff, "find": find, "grep": grep}
+_BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false"})
+_UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """What of the shell's surroundings a decision depends on."""
+
+    path: str = ""
+    """Where programs are looked for."""
+    locale: str = ""
+    """What decides how bytes become characters."""
+    lists: ShellLists = field(default_factory=ShellLists)
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], lists: ShellLists | None = None) -> "Shell":
+        """As commands will find it."""
+        locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+        return cls(environ.get("PATH", os.defpath), locale, lists or ShellLists())
+
+
+def judge(command: str, workspace: Workspace, shell: Shell | None = None) -> ShellVerdict:
+    """The verdict on exactly this string, run by bash in the project folder. Runs nothing."""
+    shell = shell or Shell.of(os.environ)
+    if problem := _cannot_run(command):
+        return ShellVerdict("deny", "cannot-run", problem)
+    try:
+        commands = simple_commands(command)
+        if not command.isascii() and not _UNIVERSAL_LOCALES.fullmatch(shell.locale):
+            raise Refused("characters", "it holds letters that this machine's locale may read in another way")
+        if not same_commands(command, commands):
+            raise Refused("syntax", "it cannot be read with certainty")
+    except Refused as refused:
+        if denied := _denied_inside(command, shell.lists):
+            return denied
+        return ShellVerdict("ask", refused.rule, refused.reason)
+    return _Judgement(workspace, shell).verdict(commands)
+
+
+def _cannot_run(command: str) -> str:
+    if "\0" in command:
+        return "it holds a NUL byte, which no command can"
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        return "it holds characters that no command can hold"
+    return ""
+
+
+def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
+    for words in nested_commands(command):
+        # Whether it gets input cannot be told here, so a bare interpreter is only asked about.
+        if pattern := lists.denied(words, fed=True):
+            return _denial(pattern)
+    return None
+
+
+def _denial(pattern: str) -> ShellVerdict:
+    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a person")
+
+
+@dataclass
+class _Judgement:
+    workspace: Workspace
+    shell: Shell
+
+    def verdict(self, commands: Sequence[Simple]) -> ShellVerdict:
+        """What the parts come to together."""
+        for simple in commands:
+            if pattern := self.shell.lists.denied([word.text for word in simple.words], fed=simple.fed):
+                return _denial(pattern)
+        refusals = [(simple, refused) for simple in commands if (refused := self._refusal(simple)) is not None]
+        steady = not any(simple.name in CHANGES_THE_SHELL for simple in commands)
+        asked = [(simple, refused) for simple, refused in refusals if not (steady and self._on_list(simple, refused))]
+        if not refusals:
+            return ShellVerdict("allow", "read-only", "it only reads, inside the project")
+        if not asked:
+            return ShellVerdict("allow", "allowlist", "it is on the allowlist")
+        worst = next((refused for _, refused in asked if refused.rule in ONCE), asked[0][1])
+        simples = [simple for simple, _ in asked]
+        pattern = pattern_of(simples) if steady and worst.rule not in ONCE else None
+        keepable = pattern is not None and is_keepable(simples)
+        return ShellVerdict("ask", worst.rule, worst.reason, pattern, keepable)
+
+    def _on_list(self, simple: Simple, refused: Refused) -> bool:
+        if refused.rule in ONCE:
+            return False
+        return self.shell.lists.allowed(simple, known=simple.name in _READERS or simple.name == "git")
+
+    def _refusal(self, simple: Simple) -> Refused | None:
+        """Why one command asks; None if it only reads."""
+        try:
+            self._check(simple)
+        except Refused as refused:
+            return refused if refused.rule in ONCE else self._worse(simple) or refused
+        return None
+
+    def _worse(self, simple: Simple) -> Refused | None:
+        """What asks already must not lead outside as well, or it is asked about each time."""
+        try:
+            for word in simple.words:
+                self._check_word(word.text)
+        except Refused as refused:
+            return refused
+        return None
+
+    def _check(self, simple: Simple) -> None:
+        name = simple.words[0].raw
+        rule = _READERS.get(name)
+        if rule is None and name != "git":
+            raise Refused("name", f"{simple.name[:60]} is not known to only read")
+        if name not in _BUILT_IN:
+            self._check_program(name)
+        operands = Operands(self.workspace)
+        call = Call(name, operands.arguments(simple.words[1:]), simple.fed, operands)
+        if rule is None:
+            git(call, self.workspace.root)
+        else:
+            rule(call)
+
+    def _check_program(self, name: str) -> None:
+        """The program of that name must not be one of the project."""
+        root = self.workspace.root
+        for entry in self.shell.path.split(os.pathsep):
+            folder = os.path.realpath(root / entry)
+            if os.access(os.path.join(folder, name), os.X_OK):
+                if folder == str(root) or folder.startswith(f"{root}{os.sep}"):
+                    raise Refused("name", f"{name} is a program of the project itself")
+                return
+
+    def _check_word(self, word: str) -> None:
+        attached = (word[2:],) if word.startswith("-") else ()
+        for text in {word, word.partition("=")[2], *attached}:
+            if "/" in text or text == ".." or (text and os.path.lexists(self.workspace.root / text)):
+                self._check_place(text)
+
+    def _check_place(self, text: str) -> None:
+        if "://" in text:
+            return
+        try:
+            located = self.workspace.resolve(text)
+        except ToolError:
+            return
+        if reason := place_reason(located, "write"):
+            raise Refused("place", reason.reason.replace("writes", "names", 1))

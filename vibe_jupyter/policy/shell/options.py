@@ -1,0 +1,192 @@
+"""Options of a command: which are known to only read, and whether they take a value.
+
+A table is one text: ``-al`` two flags · ``-n:number`` a flag with a value · ``-#`` a number as flag, ``-5`` ·
+``--all`` · ``--lines:number`` as ``--lines=5`` or ``--lines 5`` · ``--color?word`` with or without ``=value`` ·
+``-L;number`` a flag whose value must be the next argument, since this program would read ``-Lo`` as two flags.
+Anything else is refused, shortened long options too.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from vibe_jupyter.policy.shell.verdict import Refused
+
+_BIG_REPEAT: Final = re.compile(r"\{[^}]*\d{3,}")
+_BACK_REFERENCE: Final = re.compile(r"\\[1-9]")
+_FORMATS: Final = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw")
+_FORMAT: Final = re.compile(r"(?:[^%]|%(?!G|\(describe|[<>w|]+\(\d{4,}|<<))*", re.DOTALL)
+"""No ``%G``, for which git runs gpg; no column so wide that it fills the memory."""
+REPEATS_LIMIT: Final = 3
+"""Counted repetitions in one search pattern; more can take for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument as the program gets it."""
+
+    text: str
+    from_glob: bool = False
+    """Whether it is a name the shell found, and not one that was written."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was found on a command line."""
+
+    options: tuple[tuple[str, str], ...]
+    """Names with their values; empty for a flag."""
+    operands: tuple[Argument, ...]
+
+    def has(self, *names: str) -> bool:
+        """Whether any of these was given."""
+        return any(name in names for name, _ in self.options)
+
+    def values(self, *names: str) -> list[str]:
+        """The values of these, in order."""
+        return [value for name, value in self.options if name in names]
+
+
+def is_safe_format(text: str) -> bool:
+    """Whether a format of git prints commits and makes git run nothing."""
+    return text in _FORMATS or not text or ("%" in text and _FORMAT.fullmatch(text) is not None)
+
+
+def is_safe_pattern(text: str) -> bool:
+    """Whether a search pattern cannot take for ever: no back reference, no huge or nested counts."""
+    return not (_BACK_REFERENCE.search(text) or _BIG_REPEAT.search(text) or text.count("{") > REPEATS_LIMIT)
+
+
+KINDS: Final[dict[str, Callable[[str], object]]] = {
+    "text": lambda text: True,
+    "char": lambda text: len(text) == 1,
+    "number": re.compile(r"[+-]?\d{1,15}[kKMGTPE]?i?[bB]?").fullmatch,
+    "word": re.compile(r"[\w,.:+%-]{0,60}", re.ASCII).fullmatch,
+    "key": re.compile(r"[\d.,bdfghiMnRrVz]{1,30}").fullmatch,
+    "list": re.compile(r"[\d,-]{1,200}").fullmatch,
+    "glob": re.compile(r"[^/]{1,200}").fullmatch,
+    "format": is_safe_format,
+    "pattern": is_safe_pattern,
+}
+"""What a value may be."""
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """The options of one command that only read."""
+
+    flags: frozenset[str]
+    valued: dict[str, str]
+    """Name to kind, for those that need a value."""
+    optional: dict[str, str]
+    """Name to kind, for long ones that may have a value behind ``=``."""
+    apart: frozenset[str] = frozenset()
+    """Those whose value is never attached."""
+    clusters: bool = True
+    """Whether ``-al`` stands for ``-a -l``."""
+
+    def parse(self, arguments: Sequence[Argument], command: str) -> Given:
+        """Tell options from operands, wherever they stand.
+
+        Raises:
+            Refused: an option is not in the table, or has a value it may not have.
+        """
+        return _Parsing(self, command, list(arguments)).go()
+
+
+def table(text: str, *, clusters: bool = True) -> OptionTable:
+    """Read a table of options."""
+    flags: set[str] = set()
+    valued: dict[str, str] = {}
+    optional: dict[str, str] = {}
+    apart: set[str] = set()
+    for entry in text.split():
+        if ":" in entry or ";" in entry:
+            name, mark, kind = re.split("([:;])", entry)
+            valued[name] = kind
+            if mark == ";":
+                apart.add(name)
+        elif "?" in entry:
+            name, _, kind = entry.partition("?")
+            optional[name] = kind
+        elif entry.startswith("--") or entry == "-#" or not clusters:
+            flags.add(entry)
+        else:
+            flags.update(f"-{letter}" for letter in entry[1:])
+    return OptionTable(frozenset(flags), valued, optional, frozenset(apart), clusters)
+
+
+@dataclass
+class _Parsing:
+    table: OptionTable
+    command: str
+    waiting: list[Argument]
+    options: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    operands: list[Argument] = field(default_factory=list[Argument])
+
+    def go(self) -> Given:
+        self.waiting.reverse()
+        while self.waiting:
+            argument = self.waiting.pop()
+            text = argument.text
+            if text == "--" and not argument.from_glob:
+                self.operands += reversed(self.waiting)
+                break
+            if not text.startswith("-") or text == "-":
+                self.operands.append(argument)
+            elif argument.from_glob:
+                raise Refused("operand", f"the file {text!r} would be taken for an option")
+            elif text.startswith("--"):
+                self._long(text)
+            else:
+                self._short(text)
+        return Given(tuple(self.options), tuple(self.operands))
+
+    def _long(self, text: str) -> None:
+        name, equals, value = text.partition("=")
+        if name in self.table.valued:
+            self._add(name, value if equals else self._next(name), self.table.valued[name])
+        elif name in self.table.optional:
+            self._add(name, value, self.table.optional[name] if equals else "text")
+        elif name in self.table.flags and not equals:
+            self.options.append((name, ""))
+        else:
+            raise self._unknown(name)
+
+    def _short(self, text: str) -> None:
+        if "-#" in self.table.flags and text[1:].isascii() and text[1:].isdigit():
+            self.options.append(("-#", text[1:]))
+            return
+        if not self.table.clusters and text in self.table.flags:
+            self.options.append((text, ""))
+            return
+        for at, letter in enumerate(text[1:], 1):
+            name = f"-{letter}"
+            if name in self.table.valued:
+                rest = text[at + 1 :]
+                if rest and name in self.table.apart:
+                    raise self._unknown(text)
+                self._add(name, rest or self._next(name), self.table.valued[name])
+                return
+            if name not in self.table.flags or not self.table.clusters:
+                raise self._unknown(name if self.table.clusters else text)
+            self.options.append((name, ""))
+
+    def _next(self, name: str) -> str:
+        if not self.waiting:
+            raise Refused("option", f"{self.command} {name} wants a value")
+        argument = self.waiting.pop()
+        if argument.from_glob:
+            raise Refused("expansion", f"the shell would choose the value of {name}")
+        if argument.text.startswith("-") and self.table.valued[name] not in ("number", "pattern"):
+            raise Refused("option", f"{self.command} {name} {argument.text} may be two options")
+        return argument.text
+
+    def _add(self, name: str, value: str, kind: str) -> None:
+        if not KINDS[kind](value):
+            raise Refused("option", f"{self.command} {name} with {value!r} is not known to only read")
+        self.options.append((name, value))
+
+    def _unknown(self, name: str) -> Refused:
+        return Refused("option", f"{self.command} {name} is not known to only read")

@@ -1,0 +1,67 @@
+"""A second reader, tree-sitter's grammar of bash: it must see the same commands, and it sees into what nests."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from vibe_jupyter.policy.shell.commands import Simple
+
+NESTED_LIMIT: Final = 5_000
+"""Bytes of a command that nests which are parsed: error recovery takes time that grows with the square."""
+_OPENERS: Final = "({[`<"
+OPENERS_LIMIT: Final = 200
+"""Opening marks in such a command."""
+_FORM: Final = frozenset(
+    {
+        *("program", "list", "pipeline", "command", "command_name", "redirected_statement", "comment"),
+        *("word", "number", "string", "string_content", "raw_string", "concatenation", "file_descriptor"),
+        *("file_redirect", "heredoc_redirect", "heredoc_start", "heredoc_body", "heredoc_end"),
+        *(";", "\n", "&&", "||", "|", ">", ">>", "<", ">&", "&>", "&>>", "<<", "<<-", '"', "$"),
+    }
+)
+"""Kinds of nodes a line of simple commands is made of."""
+
+
+def same_commands(command: str, commands: tuple[Simple, ...]) -> bool:
+    """Whether the second reader sees nothing but these commands, word for word."""
+    root = _parser().parse(command.encode()).root_node
+    if root.has_error:
+        return False
+    nodes = list(_walk(root))
+    if any(node.type not in _FORM for node in nodes):
+        return False
+    seen = [_words(node) for node in nodes if node.type == "command"]
+    return seen == [[word.raw for word in simple.words] for simple in commands]
+
+
+def nested_commands(command: str) -> list[list[str]]:
+    """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
+    raw = command.encode(errors="replace")
+    if len(raw) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT:
+        return []
+    root = _parser().parse(raw).root_node
+    return [_words(node) for node in _walk(root) if node.type == "command"]
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def _walk(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
+
+
+def _words(node: Node) -> list[str]:
+    out: list[str] = []
+    for child in node.children:
+        if child.type not in ("file_redirect", "heredoc_redirect", "variable_assignment"):
+            out.append((child.text or b"").decode(errors="replace"))
+    return out
