@@ -3,7 +3,6 @@
 import concurrent.futures
 import os
 import secrets
-from contextlib import aclosing
 from datetime import UTC, datetime
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -15,12 +14,13 @@ from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
-from vibe_jupyter.agent.run import Run
+from vibe_jupyter.agent.trust_run import TrustRun
 from vibe_jupyter.app.beginning import check_free, working_folder
-from vibe_jupyter.app.ending import Ending
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.quiet import keep_quiet
+from vibe_jupyter.app.setup import Setup
+from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
 from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
@@ -31,20 +31,15 @@ from vibe_jupyter.notebook.mentions import Mentions
 from vibe_jupyter.notebook.pump import Pump, QueuedCell
 from vibe_jupyter.options import AGENTS, STOP_CELL, Options
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.protocol import Interrupt
+from vibe_jupyter.policy.trust import TrustQuestion
+from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.tools.builtin.todo import Todo
 from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.workspace import Workspace
-from vibe_jupyter.ui.choose import choose
-from vibe_jupyter.ui.front_end import FrontEnd
-from vibe_jupyter.ui.handover import HandOver
-from vibe_jupyter.ui.page import ShownView
-
-CLOSE_WAIT = 3.0
-"""Seconds given to open connections when the kernel lets go of the app."""
+from vibe_jupyter.ui.keep import EVERYTHING
 
 
 class App:
@@ -53,7 +48,8 @@ class App:
     def __init__(self, shell: InteractiveShell, pump: Pump | None) -> None:
         self.folder = folder = working_folder()
         keep_quiet()
-        self.models = Models()
+        self.setup = Setup(folder)
+        self.models = Models(load=self.setup.settings)
         self._shell = shell
         self._pump = pump
         self._engine = Engine()
@@ -63,8 +59,6 @@ class App:
         self._permissions = Permissions(self._workspace)
         self._context = Context(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
-        self._view: ShownView | None = None
-        """The run view that is open; None between runs, and where no page shows one."""
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
         self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder))
         self._tools = all_tools(
@@ -79,9 +73,7 @@ class App:
         self._session = ""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
-        self._run: Run | None = None
-        self._left: concurrent.futures.Future[None] | None = None
-        """A run that did not end in time; None where each came to its end, or the conversation is another."""
+        self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
         self._cell_said_stop = False
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -94,41 +86,38 @@ class App:
             JournalError: the conversation cannot be recorded; nothing was sent.
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
         """
-        check_free(self._run, self._left)
-        settings = config.load()
-        agent = self._agent(options, settings)
+        check_free(self._stage.run, self._stage.left)
+        question = self.setup.question() if self._host.attended else None
+        if question is not None:
+            self.ask_trust(question)
+        reading = self.setup.read()
+        agent = self._agent(options, reading.settings)
         terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
         conversation = self._open_conversation()
         told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
         run = start(agent, conversation, text, terms=terms, context="\n".join(told))
-        front_end = choose(self._host, settings.keep())
-        front_end.open(run.send)
-        self._view = front_end.shown if isinstance(front_end, HandOver) else None
-        if self._notebook is not None:
-            self._notebook.cells.begin()
-        ending = Ending()
-        self._run = run
+        for news in self.setup.news(reading):
+            run.emit(Notice(level="warning", text=news))
         self._cell_said_stop = False
-        future = self._engine.submit(_show(run, front_end, ending))
         try:
-            self._foreground.serve(future, interrupt=lambda: run.send(Interrupt()))
-        except KeyboardInterrupt:  # in the moment before serving began, or after it ended
-            run.send(Interrupt())
-            concurrent.futures.wait([future], timeout=CLOSE_WAIT)
+            kept_in = f"the conversation is kept in {conversation.journal.path}"
+            return self._stage.show(run, reading.settings.keep(), kept_in=kept_in).reply()
         finally:
-            self._run, self._view = None, None
-            if self._notebook is not None:
-                self._notebook.cells.end()
-            front_end.close()
             self._context.remember()
-        if not future.done():
-            self._left = future
-            raise NotebookError(
-                "The run did not end in time after the interrupt and was left behind. "
-                "If the kernel acts oddly, restart it; the conversation is kept in " + str(conversation.journal.path)
-            )
-        _raise_bug(future)
-        return ending.reply()
+
+    def ask_trust(self, question: TrustQuestion) -> bool:
+        """Ask on a card whether what the folder brings may be used, and keep the answer.
+
+        Raises:
+            NotebookError: the person interrupted instead, or nobody can answer here.
+        """
+        check_free(self._stage.run, self._stage.left)
+        asked = TrustRun(question)
+        self._stage.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
+        if asked.trusted is None:
+            raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
+        self.setup.answer(question, trusted=asked.trusted)
+        return asked.trusted
 
     def status(self) -> str:
         """Model, server, agent, conversation and grants, for the person."""
@@ -148,15 +137,15 @@ class App:
             )
         granted = self._permissions.granted()
         lines.append(f"Allowed for this session: {', '.join(granted) or 'nothing'}")
-        lines.append(f"Run: {'open' if self._run is not None else 'none open'}")
+        lines.append(f"Run: {'open' if self._stage.run is not None else 'none open'}")
         return "\n".join(lines)
 
     def reset(self) -> str:
         """Begin a new conversation and forget what was allowed; the person's variables stay."""
-        if self._run is not None:
+        if self._stage.run is not None:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
         self._forget_conversation()
-        self._left = None
+        self._stage.left = None
         self._permissions.forget()
         self._desk.todo.forget()
         if self._notebook is not None:
@@ -171,8 +160,8 @@ class App:
 
     def close(self) -> None:
         """End threads, connections and servers of this app."""
-        if self._run is not None:
-            self._run.send(Interrupt())
+        if self._stage.run is not None:
+            self._stage.run.send(Interrupt())
         self._forget_conversation()
         if self._notebook is not None:
             self._notebook.close()
@@ -229,28 +218,15 @@ class App:
         """Take what the agent runs in its place. Some queued cells end the run at once."""
         if self._notebook is not None and self._notebook.take(cell):
             return True
-        if self._run is not None:
+        if self._stage.run is not None:
             says_stop = STOP_CELL.fullmatch(cell.code) is not None
             self._cell_said_stop = self._cell_said_stop or says_stop
             # Run again, the cell has lost its output, and with it a card that waits: nobody could answer it.
             if says_stop or (self._notebook is not None and self._notebook.runs_in(cell)):
-                self._run.send(Interrupt())
+                self._stage.run.send(Interrupt())
         return False
 
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was loaded anew."""
-        if self._notebook is not None and self._view is not None:
-            self._engine.submit(self._notebook.show(self._view))
-
-
-async def _show(run: Run, front_end: FrontEnd, ending: Ending) -> None:
-    async with aclosing(aiter(run)) as events:
-        async for event in events:
-            ending.take(event)
-            await front_end.on_event(event)
-
-
-def _raise_bug(future: "concurrent.futures.Future[None]") -> None:
-    """An error that is no `VibeError` is ours, and keeps its traceback."""
-    if not future.cancelled():
-        future.result()
+        if self._notebook is not None and self._stage.view is not None:
+            self._engine.submit(self._notebook.show(self._stage.view))

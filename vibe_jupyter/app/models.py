@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
@@ -22,8 +22,12 @@ LOOPBACK_WAIT = 0.1
 class Models:
     """Holds the choice of the session. Settings are read anew each time, so that an edit counts at the next prompt."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, *, load: Callable[[], config.Settings] | None = None
+    ) -> None:
         self._environ = environ
+        self._load = load or (lambda: config.load(environ))
+        """None for the person's own settings."""
         self._chosen = ""
         self._tour: ScriptedModel | None = None
 
@@ -33,7 +37,7 @@ class Models:
         Raises:
             ConfigError: nothing is configured, or what is configured is wrong; says what to do.
         """
-        settings = config.load(self._environ)
+        settings = self._load()
         wanted = name or self._chosen or settings.active_model
         if wanted == TOUR:
             return self._tour_model()
@@ -58,7 +62,7 @@ class Models:
 
     def listing(self) -> str:
         """The models one may choose, the current one marked."""
-        settings = config.load(self._environ)
+        settings = self._load()
         try:
             current = self._chosen or settings.active_model or self.current().alias
         except ConfigError as error:
