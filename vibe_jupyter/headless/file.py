@@ -1,7 +1,6 @@
 """A notebook file: read whole, and written whole or not at all."""
 
 import contextlib
-import json
 import os
 import tempfile
 import uuid
@@ -9,14 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import nbformat
+from nbformat.v4.nbjson import to_notebook  # pyright: ignore[reportUnknownVariableType] (untyped)
 from nbformat.validator import normalize  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.notebook.notebook_json import NotebookJson, NotNotebook, parse
 
 Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
-_MAJOR = 4
-"""Of nbformat; Jupyter has written no other since 2015."""
 _OLDEST_IDS = 5
 """Minor version of nbformat 4 from which cells have ids."""
 
@@ -32,12 +31,11 @@ class NotebookFile:
         self.path = path.resolve()
         try:
             self._held = self.path.read_bytes()
-            self.notebook = _parsed(self._held.decode("utf-8"))
+            self.notebook = _sound(parse(self._held))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
-        except ValueError as error:
-            why = _first_line(error)
-            raise ConfigError(f"{path} is no notebook: {why}. Open it in Jupyter and repair it.") from error
+        except NotNotebook as error:
+            raise ConfigError(f"{path} {error}") from error
 
     def check_writable(self, target: Path) -> None:
         """Find out before the work, not after it.
@@ -70,13 +68,10 @@ class NotebookFile:
             self._held = text.encode("utf-8")
 
 
-def _parsed(text: str) -> Notebook:
-    """The notebook, with an id for each cell; a ValueError where it is none."""
-    notebook: Any = json.loads(text)
-    if not isinstance(notebook, dict) or cast(Notebook, notebook).get("nbformat") != _MAJOR:
-        raise ValueError("it is not in nbformat 4")
+def _sound(notebook: NotebookJson) -> Notebook:
+    """The notebook with what nbformat 4.5 wants: an id for each cell."""
     try:
-        sound = cast(Any, nbformat.v4.reads(text))  # pyright: ignore[reportUnknownMemberType]
+        sound = cast(Notebook, to_notebook(notebook))
         if sound["nbformat_minor"] < _OLDEST_IDS:
             sound["nbformat_minor"] = _OLDEST_IDS
             for cell in sound["cells"]:
@@ -84,7 +79,7 @@ def _parsed(text: str) -> Notebook:
         sound = cast(Any, normalize(sound))[1]
         nbformat.validate(sound)
     except (nbformat.ValidationError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(_first_line(error)) from error
+        raise NotNotebook(f"is no sound notebook: {_first_line(error)}. Open it in Jupyter and save it.") from error
     return sound
 
 

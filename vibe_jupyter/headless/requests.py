@@ -6,9 +6,9 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import vibe_jupyter
-from vibe_jupyter.headless.briefs import bounded, brief
 from vibe_jupyter.headless.document import Document
 from vibe_jupyter.headless.refusal import Refusal
+from vibe_jupyter.notebook.briefs import bounded, brief
 from vibe_jupyter.protocol.cells import CellEdit, InsertCell, SetSource
 
 PANEL: Final = "headless"

@@ -1,18 +1,18 @@
 """The notebook as its file has it, where no page answers: for reading only."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.notebook.briefs import bounded, brief, joined
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.in_place import InPlace
+from vibe_jupyter.notebook.notebook_json import NotNotebook, parse
 from vibe_jupyter.notebook.outputs import Output
 from vibe_jupyter.protocol import Cell, CellEdit, CellState, InsertCell, OutputBrief
-from vibe_jupyter.protocol.cells import BRIEF_TEXT
 
 FROM_DISK: Final = "read from disk, may be older than the screen"
 NO_EXTENSION: Final = (
@@ -48,6 +48,8 @@ class FileNotebook:
         self._in_place = in_place
         self._prompt_cell = prompt_cell
         self._offered = False
+        self._loaded: tuple[tuple[int, int], list[dict[str, Any]]] | None = None
+        """When the file was written and its size, in ns and bytes, with its cells then; None until it is read."""
 
     async def cells(self) -> Listing:
         raw = await asyncio.to_thread(self._load)
@@ -61,7 +63,7 @@ class FileNotebook:
             raise NotebookError(f"The file {self._path.name} has no cell {cell} any more.")
         outputs = _outputs(found[0])
         chosen = outputs if index is None else outputs[index : index + 1]
-        return [_joined(output) for output in chosen]
+        return [bounded(_joined(output), limit) for output in chosen]
 
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
         match edits:
@@ -87,13 +89,23 @@ class FileNotebook:
         return EditDone("queued")
 
     def _load(self) -> list[dict[str, Any]]:
+        """The cells, read anew where the file was written since."""
         try:
-            if self._path.stat().st_size > _MAX_FILE:
-                raise NotebookError(f"{self._path.name} is larger than {_MAX_FILE // 1_000_000} MB and is not read.")
-            notebook = json.loads(self._path.read_text(encoding="utf-8"))
-            return [cell for cell in notebook["cells"] if isinstance(cell, dict)]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise NotebookError(f"The notebook file {self._path} cannot be read: {error}") from error
+            about = self._path.stat()
+            if about.st_size > _MAX_FILE:
+                raise NotebookError(
+                    f"{self._path.name} is larger than {_MAX_FILE // 1_000_000} MB and is not read. "
+                    "Clear outputs that nobody needs, or read it with code."
+                )
+            if self._loaded is None or self._loaded[0] != (about.st_mtime_ns, about.st_size):
+                cells = parse(self._path.read_bytes())["cells"]
+                self._loaded = (about.st_mtime_ns, about.st_size), cells
+            return self._loaded[1]
+        except OSError as error:
+            why = error.strerror or error
+            raise NotebookError(f"The notebook file {self._path} cannot be read: {why}.") from error
+        except NotNotebook as error:
+            raise NotebookError(f"The notebook file {self._path} cannot be read: it {error}") from error
 
 
 def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
@@ -104,7 +116,7 @@ def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
         id=_id(number, raw),
         number=number,
         kind=kind if kind in ("code", "markdown") else "raw",
-        source=_text(raw.get("source")),
+        source=joined(raw.get("source")),
         execution_count=count if isinstance(count, int) else None,
         state=_state(count, outputs),
         outputs=outputs,
@@ -128,25 +140,21 @@ def _outputs(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _brief(output: Mapping[str, Any]) -> OutputBrief:
-    data = cast("Mapping[str, Any]", output.get("data") or {})
-    text = _text(output.get("text") or data.get("text/plain") or output.get("evalue"))
-    size = len(json.dumps(output))
-    return OutputBrief(type=str(output.get("output_type")), mimes=tuple(data), size=size, text=text[:BRIEF_TEXT])
+    return OutputBrief.model_validate(brief(output))
 
 
 def _joined(output: Mapping[str, Any]) -> Output:
-    """Files keep long text as lists of lines."""
-    joined = dict(output)
-    if "text" in joined:
-        joined["text"] = _text(joined["text"])
-    data = joined.get("data")
+    """Files keep long text as lists of lines; what nbformat wants and a broken file lacks is empty."""
+    whole = {"output_type": "", **output}
+    match whole["output_type"]:
+        case "stream":
+            whole["text"] = joined(whole.get("text"))
+        case "error":
+            whole.setdefault("traceback", [])
+        case _:
+            pass
+    data = whole.get("data")
     if isinstance(data, dict):
         items = cast("dict[str, Any]", data).items()
-        joined["data"] = {mime: value if mime.endswith("json") else _text(value) for mime, value in items}
-    return joined
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return "".join(str(line) for line in cast("list[object]", value))
-    return "" if value is None else str(value)
+        whole["data"] = {mime: value if mime.endswith("json") else joined(value) for mime, value in items}
+    return whole

@@ -1,27 +1,28 @@
 """Outputs by their size: described without their weight, or cut to a limit; as `labextension/src/bridge/brief.ts`."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-BRIEF_TEXT: Final = 200
-"""Characters of text in a description."""
+from vibe_jupyter.protocol.cells import BRIEF_TEXT
+
 TEXTS: Final = ("text/plain", "text/markdown", "text/html")
 """MIME types a description may quote, the best first."""
 
 Output = dict[str, Any]
 
 
-def brief(output: Output) -> dict[str, Any]:
+def brief(output: Mapping[str, Any]) -> dict[str, Any]:
     """Type, MIME types, size in bytes, and how its text begins."""
-    kind: str = output["output_type"]
+    kind = str(output.get("output_type"))
     if kind == "stream":
-        text = joined(output["text"])
+        text = joined(output.get("text"))
         return {"type": kind, "mimes": [], "size": _bytes(text), "text": text[:BRIEF_TEXT]}
     if kind == "error":
-        size = _bytes(joined(output["traceback"]))
-        return {"type": kind, "mimes": [], "size": size, "text": f"{output['ename']}: {output['evalue']}"[:BRIEF_TEXT]}
-    data: dict[str, Any] = output["data"]
+        size = _bytes(joined(output.get("traceback")))
+        text = f"{output.get('ename', '')}: {output.get('evalue', '')}"
+        return {"type": kind, "mimes": [], "size": size, "text": text[:BRIEF_TEXT]}
+    data = _data(output)
     shown = next((mime for mime in TEXTS if mime in data), None)
     return {
         "type": kind,
@@ -33,13 +34,13 @@ def brief(output: Output) -> dict[str, Any]:
 
 def bounded(output: Output, limit: int) -> Output:
     """The same output with what is longer than the limit cut, or named where a part of it would mean nothing."""
-    kind = output["output_type"]
+    kind = output.get("output_type")
     if kind == "stream":
-        return {**output, "text": _cut(joined(output["text"]), limit)}
+        return {**output, "text": _cut(joined(output.get("text")), limit)}
     if kind == "error":
-        whole = "\n".join(output["traceback"])
+        whole = "\n".join(_lines(output.get("traceback")))
         return output if len(whole) <= limit else {**output, "traceback": _cut(whole, limit).split("\n")}
-    return {**output, "data": _bounded_data(output["data"], limit)}
+    return {**output, "data": _bounded_data(_data(output), limit)}
 
 
 def joined(value: object) -> str:
@@ -49,7 +50,7 @@ def joined(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _bounded_data(data: dict[str, Any], limit: int) -> dict[str, Any]:
+def _bounded_data(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     left: list[str] = []
     for mime, value in data.items():
@@ -71,6 +72,15 @@ def _cut(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[len(text) - half :]}"
+
+
+def _data(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = output.get("data")
+    return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _lines(value: object) -> list[str]:
+    return list(map(str, cast("list[object]", value))) if isinstance(value, list) else []
 
 
 def _as_text(value: object) -> str:

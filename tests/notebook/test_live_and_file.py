@@ -1,0 +1,31 @@
+"""A notebook reads the same from the front end that shows it and from its file."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.notebook import reads
+from vibe_jupyter.headless import NotebookRun
+from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.kernel import KernelProcess
+
+REPOSITORY = Path(__file__).parents[2]
+WAIT = 60.0
+"""Seconds the asking cell may take."""
+
+
+def test_the_headless_front_end_and_the_file_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    path = tmp_path / "reads.ipynb"
+    nbformat.write(reads.notebook(), path)
+    document = Document(NotebookFile(path).notebook)
+    kernel = KernelProcess("python3", path)
+    try:
+        outcome = NotebookRun(document, kernel, path=path.name, say=str).run_cell(reads.ASKING, timeout=WAIT)
+    finally:
+        kernel.close()
+    assert outcome.status == "ok", outcome.error
+    live, file = reads.answers("".join(output["text"] for output in document.cell(reads.ASKING)["outputs"]))
+    assert file == live
