@@ -1,0 +1,184 @@
+"""The messages of VS Code's Jupyter extension, without its window, to a real kernel.
+
+Their shapes were read in microsoft/vscode-jupyter 2026.6: `execute_request` with the cell's URI as `cellId`, widgets
+over plain shell messages without subshells, `input_request` as an input box, SIGINT to the kernel and its children.
+"""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import Cell
+from vibe_jupyter.testing import call, hold, say
+from vibe_jupyter.ui.handover import SILENT_PAGE
+
+pytestmark = pytest.mark.xdist_group("vscode")
+WAIT = 20
+"""Seconds until a test gives up."""
+
+
+class Editor:
+    """VS Code with a notebook of three cells."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.wire = session.wire
+        self.model = session.model
+        self.path = session.folder / "analysis.ipynb"
+        cells = [nbformat.v4.new_code_cell(source) for source in ("total = 3", "total * 2", "%%vibe\ngo")]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), self.path)
+        self._told = [f"__vsc_ipynb_file__ = {str(self.path)!r}"]
+
+    def run(self, code: str, *, cell: str = "W2sZmlsZQ==") -> str:
+        """Run a cell as the editor does; the request's id."""
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": False,
+        }
+        metadata = {"cellId": f"vscode-notebook-cell:{self.path}#{cell}", "tags": [], "trusted": True}
+        message = self.wire.client.session.msg("execute_request", content, metadata=metadata)
+        self.wire.client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def start(self) -> None:
+        """What the editor sends before the first cell: not shown, not counted."""
+        for code in self._told:
+            self.wire.cell(self.wire.send(code, store_history=False))
+
+    def box(self, request: str) -> str:
+        """Wait for the input box; what stands in it."""
+        message = self.wire.client.get_stdin_msg(timeout=WAIT)
+        assert message["parent_header"]["msg_id"] == request
+        return message["content"]["prompt"]
+
+    def answer(self, text: str) -> None:
+        self.wire.client.input(text)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("vscode")) as session:
+        editor = Editor(session)
+        editor.start()
+        yield editor
+
+
+@pytest.fixture
+def editor(running: Editor) -> Editor:
+    running.session.run("%vibe reset")
+    running.model.requests.clear()
+    return running
+
+
+def shown(editor: Editor, cell: Cell) -> str:
+    return editor.session.html(cell)
+
+
+def test_a_click_in_a_widget_of_its_own_manager_lets_the_code_run(editor: Editor) -> None:
+    editor.model.will_reply(call("run_code", code="6 * 7"), say("Forty-two."))
+    request = editor.run("%%vibe\ncompute it")
+    view = editor.session.view(request)
+    view.command(type="approve", approval_id=view.card())
+    cell = editor.wire.cell(request)
+    assert not cell.error
+    assert "Forty-two." in shown(editor, cell)
+    assert "42" in editor.model.requests[1].tool_results[0]
+
+
+def test_where_widgets_are_not_drawn_the_input_box_asks(editor: Editor) -> None:
+    editor.model.will_reply(call("run_code", code="'the whole ' + 'code'"), say("Done with it."))
+    request = editor.run("%%vibe\ncompute it")
+    assert "[a] allow once" in editor.box(request)
+    editor.answer("a")
+    cell = editor.wire.cell(request)
+    assert "'the whole ' + 'code'" in cell.text
+    assert SILENT_PAGE in json.dumps([output["content"].get("data", {}) for output in cell.outputs])
+    assert "Done with it." in shown(editor, cell)
+    assert "the whole code" in editor.model.requests[1].tool_results[0]
+
+
+def test_an_input_box_that_is_closed_with_escape_denies(editor: Editor) -> None:
+    editor.model.will_reply(call("run_code", code="1 / 0"), say("Then not."))
+    request = editor.run("%%vibe\ngo")
+    for _ in range(3):
+        editor.box(request)
+        editor.answer("")
+    assert "Then not." in shown(editor, editor.wire.cell(request))
+    assert "ZeroDivisionError" not in editor.model.requests[1].tool_results[0]
+
+
+def test_the_notebook_is_read_from_the_file_that_the_editor_names(editor: Editor) -> None:
+    editor.model.will_reply(call("read_notebook"), say("Three cells."))
+    request = editor.run("%%vibe\nlook")
+    editor.session.view(request)
+    assert "Three cells." in shown(editor, editor.wire.cell(request))
+    told = editor.model.requests[1].tool_results[0]
+    assert "total * 2" in told
+    assert "read from disk" in told
+
+
+def test_a_new_cell_is_offered_below_the_prompt(editor: Editor) -> None:
+    insert = call("insert_cell", after="prompt", cell_type="code", source="print('made')")
+    editor.model.will_reply(call("read_notebook"), insert, say("Offered."))
+    request = editor.run("%%vibe\nadd a cell")
+    view = editor.session.view(request)
+    view.command(type="approve", approval_id=view.card())
+    cell = editor.wire.cell(request)
+    assert cell.reply["payload"] == [{"source": "set_next_input", "text": "print('made')", "replace": False}]
+    assert "Offered." in shown(editor, cell)
+
+
+@pytest.mark.parametrize("how", ["signal", "message"])
+def test_its_interrupt_ends_a_run(editor: Editor, how: str) -> None:
+    editor.model.will_reply(hold(threading.Event()))
+    request = editor.run("%%vibe\nwait")
+    editor.session.view(request).wait_for("moment")
+    if how == "signal":
+        provisioner: Any = editor.wire.manager.provisioner
+        os.kill(provisioner.pid, signal.SIGINT)
+    else:
+        client = editor.wire.client
+        client.control_channel.send(client.session.msg("interrupt_request", {}))
+    assert "Stopped" in shown(editor, editor.wire.cell(request))
+    assert editor.session.run("'the next cell'").outputs
+
+
+def test_an_interrupt_while_the_input_box_is_open_ends_the_run(editor: Editor) -> None:
+    editor.model.will_reply(call("run_code", code="1"))
+    request = editor.run("%%vibe\ngo")
+    editor.box(request)
+    os.kill(editor.wire.manager.provisioner.pid, signal.SIGINT)
+    assert "Stopped" in shown(editor, editor.wire.cell(request))
+
+
+def test_a_cell_run_again_while_its_run_is_open_ends_it(editor: Editor) -> None:
+    editor.model.will_reply(hold(threading.Event()), say("Second."))
+    request = editor.run("%%vibe\ngo", cell="X1sZmlsZQ==")
+    editor.session.view(request).wait_for("moment")
+    again = editor.run("%%vibe\ngo", cell="X1sZmlsZQ==")
+    assert "Stopped" in shown(editor, editor.wire.cell(request))
+    editor.session.view(again)
+    assert "Second." in shown(editor, editor.wire.cell(again))
+
+
+def test_code_that_the_editor_runs_silently_for_itself_comes_after_the_run(editor: Editor) -> None:
+    editor.model.will_reply(call("run_code", code="6 * 7"), say("Forty-two."))
+    request = editor.run("%%vibe\ncompute it")
+    view = editor.session.view(request)
+    approval = view.card()
+    variables = editor.wire.send("print('variables')", store_history=False)
+    view.command(type="approve", approval_id=approval)
+    assert "Forty-two." in shown(editor, editor.wire.cell(request))
+    assert editor.wire.cell(variables).text == "variables\n"
