@@ -26,6 +26,8 @@ KEPT: Look = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;op
 """No colour reads well on white and on dark; weight and slant do."""
 KEPT_LEFT = "text-align:left"
 """For cells of a table: JupyterLab would have them to the right."""
+KEPT_RIGHT = "text-align:right"
+"""For a paragraph that is read from there: JupyterLab would have it to the left."""
 KEPT_PRE = "margin:6px 0;white-space:pre-wrap;word-break:normal;overflow-wrap:break-word"
 """JupyterLab breaks code in the middle of words and leaves no space around it; paper has no room to scroll."""
 KEPT_CHANGES: Mapping[str, str] = {

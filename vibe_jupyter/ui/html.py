@@ -4,8 +4,10 @@ Raw HTML is text. What markdown-it makes is written by rules of ours and then he
 go to http, https and mail only and show where they lead; pictures are only ones that come with the text.
 """
 
+import itertools
 import re
-from collections.abc import MutableMapping, Sequence
+import unicodedata
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_PRE, LIVE, Look, code_html
+from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_PRE, KEPT_RIGHT, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
 from vibe_jupyter.ui.links import is_link, is_picture, with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
@@ -35,18 +37,24 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "img": {"src", "alt"},
     "th": {"align", "style"},
     "td": {"align", "style"},
-    **{name: {"dir"} for name in ("p", "h3", "h4", "h5", "h6", "blockquote", "ul", "table")},
+    **{name: {"dir"} for name in ("h3", "h4", "h5", "h6", "blockquote", "ul", "table")},
     "ol": {"start", "dir"},
+    "p": {"dir", "style"},
     "code": {"class"},
     "span": {"class", "style"},
 }
 _OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address"}
-_OUR_STYLES = {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()}
+_ALIGNED = {KEPT_LEFT, KEPT_RIGHT, "text-align:center"}
+_STYLES = {
+    "span": {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()},
+    "pre": {KEPT_PRE},
+    "p": {KEPT_RIGHT},
+    "th": _ALIGNED,
+    "td": _ALIGNED,
+}
+"""All a style may say, by element."""
 _LINE_END = re.compile(r"(</?(?:p|h\d|ul|ol|li|table|thead|tbody|tr|th|td|blockquote|hr)(?: [^<>]*)?/?>)\n")
 """Between blocks a line end says nothing; in tables and lists they are a tenth of what is sent."""
-_ALIGNED = {KEPT_LEFT, "text-align:center", "text-align:right"}
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-"""Letters of the scripts that are written so."""
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5"}
 
 _Env = MutableMapping[str, Any]
@@ -84,10 +92,20 @@ def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _block(tokens: list[Token], env: _Env) -> Block:
     line = tokens[0].map[0] if tokens[0].map else 0
-    if tokens[0].nesting == 1 and any(_RIGHT_TO_LEFT.search(token.content) for token in tokens):
-        tokens[0].attrs["dir"] = "auto"
+    if tokens[0].nesting == 1 and _begins_right(token.content for token in tokens):
+        tokens[0].attrs["dir"] = "rtl"
+        if tokens[0].tag == "p" and env["look"] is not LIVE:
+            tokens[0].attrs["style"] = KEPT_RIGHT
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)
     return Block(line, _clean(_LINE_END.sub(r"\1", html)))
+
+
+def _begins_right(texts: Iterable[str]) -> bool:
+    """Whether the first letter that has a direction goes from right to left."""
+    for character in itertools.chain.from_iterable(texts):
+        if (direction := unicodedata.bidirectional(character)) in ("L", "R", "AL"):
+            return direction != "L"
+    return False
 
 
 def _clean(html: str) -> Markup:
@@ -111,11 +129,11 @@ def _allowed_value(tag: str, attribute: str, value: str) -> str | None:
         case "class":
             allowed = value in _OUR_CLASSES
         case "style":
-            allowed = value in (_OUR_STYLES if tag == "span" else _ALIGNED if tag in ("th", "td") else {KEPT_PRE})
+            allowed = value in _STYLES.get(tag, ())
         case "href":
             allowed = is_link(value)
         case "dir":
-            allowed = value == "auto"
+            allowed = value == "rtl"
         case "src":
             allowed = is_picture(value)
         case _:

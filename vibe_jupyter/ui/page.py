@@ -110,10 +110,12 @@ class Page:
             self._timer.cancel()
             self._timer = None
 
-    def close(self, kept: MimeBundle) -> None:
-        """Put the kept form in the place of the view. Main thread."""
+    def close(self, kept: MimeBundle, words: str = "") -> None:
+        """Put the kept form in the place of the view; `words` say how the run ended. Main thread."""
         view, self._view = self._view, None
         if view is not None:
+            if words:
+                view.send({"type": "over", "words": words})
             view.on_msg(self._take, remove=True)
             update_display(kept, raw=True, display_id=self._display_id)
             run_view.discard(view)

@@ -39,6 +39,7 @@ from vibe_jupyter.ui.kept import kept
 from vibe_jupyter.ui.parts import Patch, ViewPart
 from vibe_jupyter.ui.sheet import FOOT, Sheet
 from vibe_jupyter.ui.speech import Speech
+from vibe_jupyter.ui.text import readable
 
 
 class Transcript:
@@ -78,6 +79,12 @@ class Transcript:
     def answer_text(self) -> str:
         """What the model said in its last message."""
         return self._speech.last
+
+    @property
+    def end_words(self) -> str:
+        """How the run ended, for who cannot see it: the state, and the error if there was one."""
+        errors = [entry.text for entry in self._entries if isinstance(entry, Remark) and entry.level == "error"]
+        return readable(". ".join([self._foot.words, *errors]))
 
     @property
     def foot_line(self) -> str:

@@ -61,13 +61,13 @@ class WidgetFrontEnd:
     def close(self) -> MimeBundle:
         """Leave the kept form in the place of the view. Main thread."""
         kept = self._transcript.bundle()
-        self.leave(kept)
+        self.leave(kept, self._transcript.end_words)
         return kept
 
-    def leave(self, instead: MimeBundle) -> None:
+    def leave(self, instead: MimeBundle, words: str = "") -> None:
         """Stop listening and showing, with these words in the place of the view. Main thread."""
         self._send = None
-        self._page.close(instead)
+        self._page.close(instead, words)
 
     def _count(self, event: Event) -> None:
         match event:

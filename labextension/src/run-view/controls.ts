@@ -1,11 +1,12 @@
 import { Card } from "./card";
 import { stillGoing } from "./clock";
+import { focusFoot } from "./focus";
 import type { Command } from "./messages";
 
 const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
 
 /** Where the front end's own keys would get in the way. */
-const takesKeys = "button, summary, input, textarea, .vibe-card";
+const takesKeys = "button, summary, input, textarea, .vibe-card, [data-vibe-scrolls]";
 
 /** Turns clicks and keys into commands. Keys act only while the focus is inside a card. */
 export class Controls {
@@ -119,17 +120,9 @@ export class Controls {
     this.#decided.add(card.id);
     card.showSent();
     if (hadFocus) {
-      this.#focusFoot();
+      focusFoot(this.#root);
     }
     this.#send(command);
-  }
-
-  #focusFoot(): void {
-    const foot = this.#root.querySelector<HTMLElement>('[data-part="foot"]');
-    if (foot !== null) {
-      foot.tabIndex = -1;
-      foot.focus({ preventScroll: true });
-    }
   }
 
   #stop(): void {
@@ -147,7 +140,10 @@ export class Controls {
 
   #showStopping(): void {
     const button = this.#root.querySelector<HTMLButtonElement>('button[data-vibe-action="stop"]');
-    if (button !== null) {
+    if (button !== null && !button.disabled) {
+      if (button === document.activeElement) {
+        focusFoot(this.#root);
+      }
       button.disabled = true;
       button.textContent = "Stopping…";
     }
@@ -183,7 +179,7 @@ function actionOf(key: string, target: Element): string | null {
     return key === "Enter" ? "deny-now" : key === "Escape" ? "keep-card" : null;
   }
   if (key === "Enter") {
-    return target.matches("button:not(.vibe-primary)") ? null : "approve";
+    return target.matches("button:not(.vibe-primary), summary") ? null : "approve";
   }
   return key === "Escape" ? "deny" : key === "e" || key === "E" ? "open-editor" : null;
 }

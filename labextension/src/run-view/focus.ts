@@ -1,3 +1,14 @@
+/** The last line takes the focus of what is gone: it says how the run stands, and the next Tab goes on from there. */
+export function focusFoot(root: HTMLElement): void {
+  const foot = root.querySelector<HTMLElement>('[data-part="foot"]');
+  if (foot !== null) {
+    foot.tabIndex = -1;
+    foot.setAttribute("role", "group");
+    foot.setAttribute("aria-label", "State of the run");
+    foot.focus({ preventScroll: true });
+  }
+}
+
 /**
  * Gives the focus back to the cell when the view goes away with it, so that the next key of the person still means
  * something. Never takes it from anywhere else.

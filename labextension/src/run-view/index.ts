@@ -6,21 +6,19 @@
  */
 import type { RenderProps } from "@anywidget/types";
 
+import { Announcer } from "./announcer";
 import { Clock } from "./clock";
 import { Controls } from "./controls";
-import { FocusKeeper } from "./focus";
+import { FocusKeeper, focusFoot } from "./focus";
 import { showLost } from "./lost";
 import type { Command, FromKernel, ToKernel } from "./messages";
+import { Place } from "./place";
 import { Questions } from "./questions";
+import { Scrollers } from "./scrollers";
 import { View } from "./view";
 
 function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
-  const root = document.createElement("div");
-  root.className = "vibe-run";
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "Agent run");
-  el.append(root);
-
+  const root = makeRoot(el);
   const tell = (message: ToKernel): void => {
     model.send(message);
   };
@@ -32,9 +30,19 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   };
   const controls = new Controls(root, decide);
   const questions = new Questions(root, decide);
+  const announcer = new Announcer(root);
+  const place = new Place(root);
+  const scrollers = new Scrollers(root);
 
   let whole = false; // patches before the first snapshot belong to a view that others already show
   const receive = (message: FromKernel): void => {
+    if (message.type === "over") {
+      place.hold();
+      announcer.end(message.words);
+      return;
+    }
+    const hadFocus = root.contains(document.activeElement);
+    place.note();
     if (message.type === "snapshot") {
       whole = true;
       view.show(message.parts);
@@ -46,6 +54,11 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     controls.refresh();
     questions.refresh();
     clock.refresh();
+    announcer.refresh();
+    if (hadFocus && !root.contains(document.activeElement)) {
+      focusFoot(root);
+    }
+    place.follow();
   };
   model.on("msg:custom", receive);
   // From the extension, which hears of a kernel that is restarted; no message comes from it any more.
@@ -58,9 +71,20 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     model.off("msg:custom", receive);
     clock.stop();
     controls.dispose();
+    scrollers.dispose();
     root.remove();
     focus.release();
+    place.release();
   };
+}
+
+function makeRoot(place: HTMLElement): HTMLElement {
+  const root = document.createElement("div");
+  root.className = "vibe-run";
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "Agent run");
+  place.append(root);
+  return root;
 }
 
 export default { render };

@@ -25,7 +25,9 @@ export interface Patch {
 
 export type FromKernel =
   | { type: "snapshot"; parts: Part[] }
-  | { type: "patches"; seq: number; patches: Patch[] };
+  | { type: "patches"; seq: number; patches: Patch[] }
+  /** The run has ended, with these words; the kept form takes the place of the view. */
+  | { type: "over"; words: string };
 
 /** As in `vibe_jupyter/protocol/questions.py`. */
 export interface Answered {

@@ -1,3 +1,5 @@
+import { givenToScrollers } from "./scrollers";
+
 /**
  * Turns one element into another in place, so that focus, selection, inner scrolling and opened details survive.
  *
@@ -50,7 +52,8 @@ function syncAttributes(from: Element, to: Element): void {
   }
 }
 
-/** What the person opened stays open. */
+/** What the person opened stays open, and what the keyboard can reach stays in its reach. */
 function belongsToReader(element: Element, name: string): boolean {
-  return element instanceof HTMLDetailsElement && name === "open";
+  const isOpen = element instanceof HTMLDetailsElement && name === "open";
+  return isOpen || (element.hasAttribute("data-vibe-scrolls") && givenToScrollers.includes(name));
 }

@@ -1,3 +1,4 @@
+import { focusFoot } from "./focus";
 import type { Answered, Command } from "./messages";
 
 /** The cards of questions: tabs, choices, free text, and one answer to the kernel. */
@@ -91,9 +92,7 @@ export class Questions {
     const hadFocus = card.contains(document.activeElement);
     showSent(card);
     if (hadFocus) {
-      const foot = this.#root.querySelector<HTMLElement>('[data-part="foot"]');
-      foot?.setAttribute("tabindex", "-1");
-      foot?.focus({ preventScroll: true });
+      focusFoot(this.#root);
     }
     this.#send({ type: "answer", question_id: id, answers });
   }
