@@ -21,7 +21,7 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-COMMANDS: Final = ("fix", "help", "model", "reset", "status", "stop")
+COMMANDS: Final = ("config", "fix", "help", "model", "reset", "status", "stop", "trust")
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
 _CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")

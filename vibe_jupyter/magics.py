@@ -34,6 +34,8 @@ HELP = """\
 @name, @path              in a wish: what this variable, file or folder is goes with it; Tab completes
 %vibe fix                 mend the last error: its frames and what was involved go with the wish
 %vibe model [NAME]        show the models, or choose one; `tour` is a scripted one that needs no key
+%vibe config [path]       every setting, and where it was set
+%vibe trust [forget]      what this folder brings of its own, and whether it is used
 %vibe status              model, server, agent, conversation, what you allowed
 %vibe reset               begin a new conversation; your variables stay
 %vibe stop                end the run that is open (also: Stop in its output, or ■)
@@ -108,9 +110,19 @@ class VibeMagics(Magics):
                 print(self.app.reset())
             case ["stop"]:
                 print("No run is open." if not (self._app and self._app.stopped_by_cell()) else "Stopped.")
+            case ["config" | "trust", *_]:
+                return self._settings(words)
             case _:
                 return False
         return True
+
+    def _settings(self, words: list[str]) -> bool:
+        from vibe_jupyter.app.commands import settings_command
+
+        said = settings_command(words, self.app)
+        if said:
+            print(said)
+        return said is not None
 
 
 def parse(line: str) -> tuple[Options, str]:

@@ -105,6 +105,11 @@ class App:
         finally:
             self._context.remember()
 
+    @property
+    def attended(self) -> bool:
+        """Whether anyone can answer a question."""
+        return self._host.attended
+
     def ask_trust(self, question: TrustQuestion) -> bool:
         """Ask on a card whether what the folder brings may be used, and keep the answer.
 

@@ -64,6 +64,11 @@ class Setup:
         """Take the decision on the folder back; whether there was one."""
         return self._trusted_folders().forget(self.folder)
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what the folder brings now is used."""
+        return self._look().trusted
+
     def trust(self) -> str:
         """How the folder stands, in words."""
         look = self._look()

@@ -7,6 +7,7 @@ limits.
 
 from vibe_jupyter.config.choice import key_variables, model_of
 from vibe_jupyter.config.environment import effective
+from vibe_jupyter.config.listing import listing, places
 from vibe_jupyter.config.models import DEFAULT_ACTIVE_MODEL
 from vibe_jupyter.config.places import config_path, env_path, vibe_home
 from vibe_jupyter.config.project import ProjectFile, demands, tool_paths
@@ -23,8 +24,10 @@ __all__ = [
     "effective",
     "env_path",
     "key_variables",
+    "listing",
     "load",
     "model_of",
+    "places",
     "read",
     "tool_paths",
     "vibe_home",

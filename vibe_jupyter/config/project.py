@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from vibe_jupyter.config.node import Node
+from vibe_jupyter.config.problems import key_of
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import parse_toml
 from vibe_jupyter.config.unknown import in_place
@@ -57,7 +58,7 @@ def demands(file: ProjectFile) -> list[str]:
     except ConfigError as error:
         return [f"settings that cannot be read: {error}"]
     kept = Node(dict(_tightening(layer, Node({}, layer.origin))), layer.origin)
-    return [f"{file.path.name}: {_line(path, node)}" for path, node in _widening(layer, kept)]
+    return [f"{file.path.name}: {_line(key_of(path, layer), node)}" for path, node in _widening(layer, kept)]
 
 
 def tool_paths(file: ProjectFile) -> list[str]:
@@ -107,7 +108,7 @@ def _is_less(turns: Node, below: Node | None) -> bool:
 def _widening(layer: Node, kept: Node) -> Iterator[tuple[tuple[str | int, ...], Node]]:
     tight = {path for path, _ in kept.leaves()}
     for path, node in layer.leaves():
-        if path and path not in tight and str(path[0]) not in Settings.unused and not _empty(node):
+        if path and path not in tight and path[0] in Settings.model_fields and not _empty(node):
             yield path, node
 
 
@@ -115,7 +116,7 @@ def _empty(node: Node) -> bool:
     return (node.is_table or node.is_list) and not node.plain()
 
 
-def _line(path: tuple[str | int, ...], node: Node) -> str:
+def _line(key: str, node: Node) -> str:
     value = repr(node.plain())
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}… ({len(value):,} characters)"
-    return f"{'.'.join(map(str, path))} = {shown}"
+    return f"{key} = {shown}"

@@ -19,7 +19,7 @@ LOCATING: Final = 20
 LOCATING_FREE: Final = 200_000
 """Characters read in any case."""
 
-Path_ = tuple[Step, ...]
+Place = tuple[Step, ...]
 
 
 def read_toml(path: Path, layer: LayerName) -> Node | None:
@@ -29,7 +29,7 @@ def read_toml(path: Path, layer: LayerName) -> Node | None:
         ConfigError: it cannot be read, or is no TOML; names the file, and the line where there is one.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> Node:
         raise ConfigError(f"{path} is nested too deeply to be read. Mend it, then run the cell again.") from None
     lines = _lines(text)
 
-    def place(value: Any, at: Path_, line: int | None) -> Node:
+    def place(value: Any, at: Place, line: int | None) -> Node:
         line = lines.get(at, line)
         origin = Origin(layer, path, line)
         if isinstance(value, Mapping):
@@ -70,11 +70,11 @@ def _json(value: Any) -> JsonValue:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _lines(text: str) -> dict[Path_, int]:
+def _lines(text: str) -> dict[Place, int]:
     """The line of each header and key."""
-    found: dict[Path_, int] = {}
-    counts: dict[Path_, int] = {}
-    prefix: Path_ = ()
+    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    prefix: Place = ()
     statement, start = "", 1
     left = LOCATING_FREE + LOCATING * len(text)
     for number, line in enumerate(text.split("\n"), 1):
@@ -97,23 +97,24 @@ def _lines(text: str) -> dict[Path_, int]:
     return found
 
 
-def _header(value: dict[str, Any], counts: dict[Path_, int]) -> Path_:
+def _header(value: dict[str, Any], counts: dict[Place, int]) -> Place:
     """The path a header opens; `counts` holds the last index of each array of tables."""
-    path: Path_ = ()
-    inside: Any = value
-    while table := _table(inside):
-        key = next(iter(table))
-        path, inside = (*path, key), table[key]
+    path: list[Step] = []
+    table = value
+    while table:
+        key, inside = next(iter(table.items()))
+        path.append(key)
+        table = _table(inside)
         if isinstance(inside, list):
-            counts[path] = counts.get(path, -1) + 1
-        if path in counts:
-            path = (*path, counts[path])
-    return path
+            counts[tuple(path)] = counts.get(tuple(path), -1) + 1
+        if tuple(path) in counts:
+            path.append(counts[tuple(path)])
+    return tuple(path)
 
 
-def _keys(value: dict[str, Any]) -> list[Path_]:
+def _keys(value: dict[str, Any]) -> list[Place]:
     """Every path in the value of one key."""
-    paths: list[Path_] = []
+    paths: list[Place] = []
     for key, inner in value.items():
         paths.append((key,))
         paths += [(key, *path) for path in _keys(_table(inner))]
