@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.tools.conftest import CORPORA
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.tools.workspace import Located, Workspace
 
-CORPORA = Path(__file__).parents[1] / "corpora"
 CASES: list[dict[str, Any]] = [
     json.loads(line) for line in (CORPORA / "path_containment.jsonl").read_text(encoding="utf-8").splitlines()
 ]
@@ -22,34 +21,6 @@ KINDS = {
     "write": ("regular", "missing"),
     "list": ("directory", "regular", "missing"),
 }
-
-
-def make_tree(parent: Path) -> None:
-    for entry in json.loads((CORPORA / "path_tree.json").read_text(encoding="utf-8")):
-        place = parent / entry["path"]
-        target = entry.get("target", "").replace("@PARENT@", str(parent))
-        match entry["type"]:
-            case "dir":
-                place.mkdir()
-            case "file":
-                place.write_text(entry["text"], encoding="utf-8")
-            case "link":
-                place.symlink_to(target)
-            case "fifo":
-                os.mkfifo(place)
-            case "socket":
-                with socket.socket(socket.AF_UNIX) as server:
-                    server.bind(str(place))
-            case _:
-                place.hardlink_to(parent / target)
-
-
-@pytest.fixture
-def tree(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    parent = tmp_path_factory.mktemp("t")
-    make_tree(parent)
-    monkeypatch.setenv("HOME", str(parent / "home"))
-    return parent
 
 
 def allowed_by_place(workspace: Workspace, path: str, operation: str) -> bool:

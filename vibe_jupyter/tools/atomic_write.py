@@ -70,15 +70,26 @@ def _folder_of(located: Located, new: NewFile) -> Generator[Folder]:
     missing = located.path.parent.relative_to(there).parts
     if missing and not new.makes_folders:
         raise ToolError(f"The folder of {located.given!r} does not exist, and the settings do not let it be made.")
-    with ExitStack() as on_exit:
-        folder = on_exit.enter_context(Folder.at(there))
-        on_failure = on_exit.enter_context(ExitStack())
+    with ExitStack() as at_end:
+        folder = at_end.enter_context(Folder.at(there))
         for name in missing:
             folder.make(name)
-            on_failure.callback(_remove_quietly, folder, name)
-            folder = on_exit.enter_context(folder.inner(name))
+            at_end.push(_Unmaking(folder, name))
+            folder = at_end.enter_context(folder.inner(name))
         yield folder
-        on_failure.pop_all()
+
+
+@dataclass(frozen=True)
+class _Unmaking:
+    """Takes a folder that was made away again, if what it was made for failed."""
+
+    outer: Folder
+    name: str
+
+    def __call__(self, failure: type[BaseException] | None, *_: object) -> bool:
+        if failure is not None:
+            _remove_quietly(self.outer, self.name)
+        return False
 
 
 def _write_in(folder: Folder, located: Located, new: NewFile) -> list[str]:

@@ -15,6 +15,8 @@ _CANDIDATES: Final = 10
 """Passages that are compared."""
 _LETTERS: Final = 1_500
 """Characters up to which a passage is compared letter by letter, a longer one line by line."""
+_ALIKE: Final = 0.8
+"""How alike a line must be, from 0 to 1, for its passage to be compared."""
 _NEARBY: Final = 3
 """Lines shown above and below."""
 _SHOWN: Final = 3_000
@@ -90,7 +92,7 @@ def _alike(keys: Sequence[str], wanted: Sequence[str], last: int) -> Iterable[in
     at, longest = max(enumerate(line.strip()[:_LONG] for line in wanted), key=lambda line: len(line[1]))
     if not longest:
         return []
-    alike = difflib.get_close_matches(longest, list(dict.fromkeys(keys)), n=3, cutoff=0.6)
+    alike = difflib.get_close_matches(longest, list(dict.fromkeys(keys)), n=3, cutoff=_ALIKE)
     places = {key: number for number, key in reversed(list(enumerate(keys)))}
     return [min(max(0, places[key] - at), last) for key in alike]
 

@@ -1,0 +1,80 @@
+"""What was shown on the card is what is written, through a whole run."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import Bench
+from vibe_jupyter.protocol import ApprovalRequested, Approve, ToolFinished
+from vibe_jupyter.testing import ScriptedModel, call, say
+from vibe_jupyter.tools.base import StaticToolset
+from vibe_jupyter.tools.builtin.search_replace import SearchReplace
+from vibe_jupyter.tools.builtin.write_file import WriteFile
+from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.workspace import Workspace
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel([]) as model:
+        yield model
+
+
+@pytest.fixture
+async def bench(project: Path, model: ScriptedModel) -> AsyncIterator[Bench]:
+    bench = Bench(project, model)
+    files = FileAccess(Workspace(project))
+    bench.tools = StaticToolset([WriteFile(files), SearchReplace(files)])
+    yield bench
+    await bench.client.close()
+    bench.journal.close()
+
+
+EDIT = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
+CALLS = {
+    "write_file": {"path": "a.txt", "content": "new\n", "overwrite": True},
+    "search_replace": {"file_path": "a.txt", "content": EDIT},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_file_changed_while_the_card_waits_is_shown_anew_before_it_is_written(
+    project: Path, bench: Bench, model: ScriptedModel, name: str
+):
+    place = project / "a.txt"
+    place.write_text("old\n" + "same\n" * 20 + "tail\n", encoding="utf-8")
+    model.will_reply(call(name, **CALLS[name]), say("Done."))
+    shown: list[ApprovalRequested] = []
+
+    def decide(request: ApprovalRequested) -> Approve:
+        shown.append(request)
+        if len(shown) == 1:  # far from what the edit's card shows
+            place.write_text("old\n" + "same\n" * 20 + "mine\n", encoding="utf-8")
+        return Approve(approval_id=request.approval_id)
+
+    events = await bench.ask("Write.", decide=decide)
+
+    assert len(shown) == 2
+    assert shown[0].digest != shown[1].digest
+    assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["ok"]
+    text = place.read_text(encoding="utf-8")
+    assert text == ("new\n" if name == "write_file" else "new\n" + "same\n" * 20 + "mine\n")
+
+
+async def test_an_edit_that_cannot_be_done_asks_nobody(project: Path, bench: Bench, model: ScriptedModel):
+    (project / "a.txt").write_text("other\n", encoding="utf-8")
+    model.will_reply(call("search_replace", **CALLS["search_replace"]), say("Done."))
+
+    events = await bench.ask("Edit.", decide=lambda request: pytest.fail("it asked"))
+
+    assert not [event for event in events if isinstance(event, ApprovalRequested)]
+    assert "was not found" in model.requests[1].messages[-1]["content"]
+
+
+async def test_a_new_file_edited_on_the_card_is_written_as_edited(project: Path, bench: Bench, model: ScriptedModel):
+    model.will_reply(call("write_file", path="a.txt", content="theirs"), say("Done."))
+
+    await bench.ask("Write.", decide=lambda request: Approve(approval_id=request.approval_id, edited="mine"))
+
+    assert (project / "a.txt").read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,355 @@
+"""Writing whole or not at all: under races, without room, without rights, and when the process is killed."""
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.tools.conftest import make_tree, snapshot
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools import folder as folders
+from vibe_jupyter.tools.atomic_write import NewFile, write
+from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.fingerprint import of_content
+from vibe_jupyter.tools.workspace import Workspace
+
+RACES = 10_000
+WRITES = 1_000
+KILLED = 60
+"""Points at which a writing process is ended; more than it has."""
+
+
+def seen(path: Path) -> str:
+    return of_content(path.read_bytes())
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """As on a disk with no more room: writing beyond fails in this process."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.fixture(params=["unnamed", "named"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With and without files that have no name, which only Linux has."""
+    if request.param == "named":
+        monkeypatch.setattr(folders, "_UNNAMED", 0)
+    return request.param
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("backup", ["", ".bak"])
+def test_without_room_the_old_file_stays_and_nothing_is_left(project: Path, workspace: Workspace, backup: str):
+    (project / "a.txt").write_text("old" * 1_000, encoding="utf-8")
+    before = snapshot(project)
+
+    with (
+        largest_file(2_000),
+        pytest.raises(ToolError, match=r"'a\.txt' cannot be written: the disk or the quota is full"),
+    ):
+        write(workspace.resolve("a.txt"), NewFile(b"new" * 5_000, seen(project / "a.txt"), backup=backup))
+    with largest_file(2_000), pytest.raises(ToolError, match="the disk or the quota is full"):
+        write(workspace.resolve("deep/er/b.txt"), NewFile(b"new" * 5_000, None))
+
+    assert snapshot(project) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to the superuser")
+def test_without_rights_it_is_an_error_in_words(project: Path, workspace: Workspace):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    project.chmod(0o500)
+    try:
+        with pytest.raises(ToolError, match="this account may not write there"):
+            write(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
+    finally:
+        project.chmod(0o700)
+    assert (project / "a.txt").read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can become somebody else")
+def test_somebody_without_rights_reads_an_error_in_words(project: Path):
+    """The same in a process that gave up its rights."""
+    for parent in (project, *project.parents[:-2]):
+        parent.chmod(0o755)
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    script = """
+        import os, sys
+        from pathlib import Path
+        from vibe_jupyter.errors import ToolError
+        from vibe_jupyter.tools.atomic_write import NewFile, write
+        from vibe_jupyter.tools.fingerprint import of_content
+        from vibe_jupyter.tools.workspace import Workspace
+        os.setgid(65534), os.setuid(65534)
+        for path, seen in (("a.txt", of_content(b"old")), ("b.txt", None), ("c/d.txt", None)):
+            try:
+                write(Workspace(Path(sys.argv[1])).resolve(path), NewFile(b"new", seen))
+            except ToolError as error:
+                print(error)
+    """
+    before = snapshot(project)
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), project], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    said = "cannot be written: this account may not write there. Nothing was written. Tell the person."
+    assert done.stdout.splitlines() == [f"'{path}' {said}" for path in ("a.txt", "b.txt", "c/d.txt")]
+    assert snapshot(project) == before
+
+
+@pytest.mark.usefixtures("way")
+def test_a_file_that_is_read_only_is_left_alone_even_by_the_superuser(project: Path, workspace: Workspace):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    (project / "a.txt").chmod(0o444)
+
+    with pytest.raises(ToolError, match=r"'a\.txt' is read-only"):
+        write(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
+
+    assert (project / "a.txt").read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.usefixtures("way")
+def test_a_file_is_replaced_only_in_the_state_that_was_seen(project: Path, workspace: Workspace):
+    (project / "a.txt").write_text("other", encoding="utf-8")
+    before = snapshot(project)
+
+    for fingerprint, said in ((of_content(b"old"), "was changed meanwhile"), (None, "exists by now")):
+        with pytest.raises(ToolError, match=said):
+            write(workspace.resolve("a.txt"), NewFile(b"new", fingerprint))
+    with pytest.raises(ToolError, match="is gone"):
+        write(workspace.resolve("b.txt"), NewFile(b"new", of_content(b"old")))
+
+    assert snapshot(project) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "listxattr"), reason="no extended attributes here")
+def test_attributes_of_the_file_are_kept(project: Path, workspace: Workspace):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    try:
+        os.setxattr(project / "a.txt", "user.note", b"mine")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+
+    write(workspace.resolve("a.txt"), NewFile(b"new", of_content(b"old")))
+
+    assert os.getxattr(project / "a.txt", "user.note") == b"mine"
+    assert (project / "a.txt").read_bytes() == b"new"
+
+
+def test_a_program_that_runs_as_its_owner_does_not_stay_one(project: Path, workspace: Workspace):
+    (project / "tool").write_text("old", encoding="utf-8")
+    (project / "tool").chmod(0o4755)
+
+    write(workspace.resolve("tool"), NewFile(b"new", of_content(b"old")))
+
+    assert (project / "tool").stat().st_mode & 0o7777 == 0o755
+
+
+# ---- killed ----
+WRITER = """
+import os, sys
+from pathlib import Path
+from vibe_jupyter.tools import folder
+from vibe_jupyter.tools.atomic_write import NewFile, write
+from vibe_jupyter.tools.fingerprint import of_content
+from vibe_jupyter.tools.workspace import Workspace
+
+if sys.argv[3] == "named":
+    folder._UNNAMED = 0
+left = int(sys.argv[2])
+
+def count(frame, event, argument):
+    global left
+    if event == "c_call" and getattr(argument, "__module__", "") in ("posix", "_io"):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), 9)
+
+located = Workspace(Path(sys.argv[1])).resolve("a.txt")
+new = NewFile(b"new" * 1000, of_content(b"old" * 1000))
+sys.setprofile(count)
+write(located, new)
+"""
+
+
+@pytest.mark.parametrize("way", ["unnamed", "named"])
+def test_a_killed_writer_leaves_the_old_file_or_the_new_one_and_nothing_that_stays(
+    project: Path, workspace: Workspace, way: str
+):
+    place = project / "a.txt"
+    ends: list[int] = []
+    for point in range(0, KILLED, 3):
+        place.write_bytes(b"old" * 1_000)
+        done = subprocess.run([sys.executable, "-c", WRITER, project, str(point), way], timeout=60, check=False)
+        ends.append(done.returncode)
+        assert place.read_bytes() in (b"old" * 1_000, b"new" * 1_000)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    assert ends[-1] == 0, "the sweep did not reach the end"
+    assert len(ends) > 5
+
+    for left in project.glob(".vibe-*.tmp"):
+        os.utime(left, (0, 0))
+    write(workspace.resolve("b.txt"), NewFile(b"x", None))
+    assert sorted(os.listdir(project)) == ["a.txt", "b.txt"]
+
+
+def test_files_of_others_are_not_swept_away(project: Path, workspace: Workspace):
+    fresh, odd = project / ".vibe-0123456789abcdef.tmp", project / ".vibe-notes.tmp"
+    fresh.touch()
+    odd.touch()
+    os.utime(odd, (0, 0))
+
+    write(workspace.resolve("b.txt"), NewFile(b"x", None))
+
+    assert fresh.exists()
+    assert odd.exists()
+
+
+# ---- races ----
+EXCHANGE = 2
+"""Flag of renameat2: both names change places, and at no moment is one missing."""
+HERE = -100
+"""What the C library takes for the working folder."""
+
+
+def exchange(one: Path, other: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux exchanges two names at once")
+    if ctypes.CDLL(None, use_errno=True).renameat2(HERE, bytes(one), HERE, bytes(other), EXCHANGE) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
+@pytest.fixture
+def swapped(tree: Path) -> Path:
+    """The corpus's tree with a link that leads outside, to be put in place of the project's folder `src`."""
+    (tree / "outside/main.py").write_text("precious", encoding="utf-8")
+    (tree / "evil").symlink_to("outside")
+    return tree
+
+
+@pytest.mark.requirement("permission.path.race")
+@pytest.mark.timeout(300)
+def test_a_folder_swapped_for_a_link_ten_thousand_times_never_lets_a_write_out(swapped: Path):
+    project, outside = swapped / "proj", snapshot(swapped / "outside")
+    swaps, stop = 0, threading.Event()
+
+    def swap() -> None:
+        nonlocal swaps
+        while not stop.is_set():
+            exchange(project / "src", swapped / "evil")
+            exchange(swapped / "evil", project / "src")
+            swaps += 1
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    came: Counter[str] = Counter()
+    try:
+        while swapper.is_alive() and (swaps < RACES or came.total() < WRITES):
+            came[_try_to_write(FileAccess(Workspace(project)), f"src/{came.total()}/made.py")] += 1
+            came[_try_to_write(FileAccess(Workspace(project)), "src/main.py")] += 1
+    finally:
+        stop.set()
+        swapper.join(120)
+
+    assert swaps >= RACES
+    assert snapshot(swapped / "outside") == outside
+    assert came["written"] > 10
+    assert came["refused"] + came["outside"] > 10
+    assert list(swapped.rglob(".vibe-*")) == []
+
+
+@pytest.mark.requirement("permission.path.race")
+@pytest.mark.parametrize("path", ["src/main.py", "src/deep/er/made.py"])
+@pytest.mark.parametrize("place", ["src", "src/main.py"])
+def test_a_link_put_there_before_any_single_step_of_a_write_is_not_followed(
+    tmp_path_factory: pytest.TempPathFactory, path: str, place: str
+):
+    steps = -1
+    for step in range(200):
+        tree = tmp_path_factory.mktemp("t")
+        make_tree(tree)
+        (tree / "outside/main.py").write_text("precious", encoding="utf-8")
+        (tree / "evil").symlink_to("outside" if place == "src" else "outside/main.py")
+        outside, files = snapshot(tree / "outside"), FileAccess(Workspace(tree / "proj"))
+        target = files.now(path, 0)
+        swap = partial(exchange, tree / "proj" / place, tree / "evil")
+        with before_step(step, swap) as reached, suppress(ToolError):
+            files.write(target, b"written")
+        assert snapshot(tree / "outside") == outside, f"step {step}"
+        if not reached():
+            steps = step
+            break
+
+    assert steps > 10
+
+
+@contextmanager
+def before_step(number: int, act: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Have something done just before the n-th call of the system; the value says whether it came to that."""
+    left, reached = number, False
+
+    def watch(frame: object, event: str, argument: object) -> None:
+        nonlocal left, reached
+        if event == "c_call" and getattr(argument, "__module__", "") == "posix" and not reached:
+            left -= 1
+            if left < 0:
+                reached = True
+                act()
+
+    sys.setprofile(watch)
+    try:
+        yield lambda: reached
+    finally:
+        sys.setprofile(None)
+
+
+def _try_to_write(files: FileAccess, path: str) -> str:
+    try:
+        target = files.now(path, 0)
+        if not target.located.inside:
+            return "outside"
+        files.write(target, b"written")
+    except ToolError:
+        return "refused"
+    return "written"
+
+
+def test_two_writers_at_once_never_mix_and_one_of_them_is_told(project: Path, workspace: Workspace):
+    place = project / "a.txt"
+    for _ in range(50):
+        place.write_text("old", encoding="utf-8")
+        both, told = threading.Barrier(2), list[str]()
+
+        def one(content: bytes, both: threading.Barrier = both, told: list[str] = told) -> None:
+            both.wait(10)
+            try:
+                write(workspace.resolve("a.txt"), NewFile(content, of_content(b"old")))
+            except ToolError as error:
+                told.append(str(error))
+
+        threads = [threading.Thread(target=one, args=(content,)) for content in (b"one", b"two")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert place.read_bytes() in (b"one", b"two")
+        assert len(told) == 1
+        assert "was changed meanwhile" in told[0]
