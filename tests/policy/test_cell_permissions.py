@@ -51,7 +51,7 @@ def decide(permissions: Permissions, terms: RunTerms | None = None, *, run: bool
 
 
 def test_the_card_says_what_a_call_does_to_cells(permissions: Permissions) -> None:
-    assert decide(permissions) == Ask(reason="changes your notebook", remember_as="edit_cell")
+    assert decide(permissions) == Ask(reason="changes your notebook", remember_as="edit_cell", keepable=True)
     both = Ask(reason="changes your notebook · runs code", remember_as="edit_cell+run_cell")
     assert decide(permissions, run=True) == both
 

@@ -66,6 +66,7 @@ async def _question(prepared: Prepared, ask: Ask, desk: Desk, *, shown: str) -> 
                 reason=ask.reason + _times(desk.equal.count(call)),
                 resources=tuple(tool.touches(args)),
                 remember_as=ask.remember_as,
+                keepable=ask.keepable,
                 digest=shown,
             )
         )
@@ -87,9 +88,19 @@ async def _question(prepared: Prepared, ask: Ask, desk: Desk, *, shown: str) -> 
     if not edited.edited and digest(call, tool.preview(args)) != shown:
         return await _approve(prepared, ask, desk)  # what would run is no longer what was shown
     desk.equal.keep(call, shown, command)
-    if command.remember == "session" and ask.remember_as is not None:
-        desk.permissions.grant(ask.remember_as)
+    _remember(edited, ask, command, desk)
     return edited
+
+
+def _remember(approved: Prepared, ask: Ask, command: Approve, desk: Desk) -> None:
+    """Grant what the card named, unless the person edited the call into something else."""
+    if command.remember == "once" or ask.remember_as is None:
+        return
+    if approved.edited:
+        decision = desk.permissions.decide(approved.tool, approved.args, desk.terms)
+        if not isinstance(decision, Ask) or decision.remember_as != ask.remember_as:
+            return
+    desk.permissions.grant(ask.remember_as, command.remember if ask.keepable else "session")
 
 
 def _times(count: int) -> str:

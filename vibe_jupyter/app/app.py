@@ -21,7 +21,7 @@ from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.quiet import keep_quiet
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
-from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools
+from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools, tool_lists
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.notebook.context import Context
@@ -30,6 +30,8 @@ from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.mentions import Mentions
 from vibe_jupyter.notebook.pump import Pump, QueuedCell
 from vibe_jupyter.options import AGENTS, STOP_CELL, Options
+from vibe_jupyter.policy.grants import Grants
+from vibe_jupyter.policy.kept_grants import KeptGrants
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.policy.trust import TrustQuestion
 from vibe_jupyter.protocol import Interrupt, Notice
@@ -56,7 +58,8 @@ class App:
         self._foreground = Foreground(pump)
         self._host = ShellHost(shell, self._foreground)
         self._workspace = Workspace(folder)
-        self._permissions = Permissions(self._workspace)
+        kept = KeptGrants(config.vibe_home(os.environ), self._workspace.root)
+        self._permissions = Permissions(self._workspace, grants=Grants(kept))
         self._context = Context(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
@@ -92,7 +95,11 @@ class App:
             self.ask_trust(question)
         reading = self.setup.read()
         agent = self._agent(options, reading.settings)
-        terms = RunTerms(attended=self._host.attended, allowed=options.allowed)
+        terms = RunTerms(
+            attended=self._host.attended,
+            allowed=options.allowed,
+            approve_all=reading.settings.bypass_tool_permissions,
+        )
         conversation = self._open_conversation()
         told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
         run = start(agent, conversation, text, terms=terms, context="\n".join(told))
@@ -185,6 +192,7 @@ class App:
         if unknown:
             raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         self._permissions.levels = settings.levels()
+        self._permissions.lists = tool_lists(settings)
         model = self.models.current(options.model)
         turns = settings.max_turns if options.max_turns is None else options.max_turns
         return Agent(

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import vibe_jupyter
 from vibe_jupyter.app.host import ShellHost
+from vibe_jupyter.config import Settings
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.cell_access import CellAccess
@@ -30,6 +31,8 @@ from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook, ReadNotebook
 from vibe_jupyter.notebook.tools.read_output import ReadOutput
 from vibe_jupyter.notebook.tools.run_cell import RunCell
 from vibe_jupyter.notebook.tools.run_code import RunCode
+from vibe_jupyter.policy.shell.git import git_environment
+from vibe_jupyter.policy.tool_lists import ToolLists
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.tools.base import StaticToolset, Tool, ToolContext
 from vibe_jupyter.tools.builtin.ask_user_question import AskUserQuestion
@@ -149,4 +152,15 @@ def file_tools(workspace: Workspace, notebook: NotebookSide | None) -> list[Tool
 
 def shell_tools(workspace: Workspace) -> list[Tool[Any]]:
     """The shell, where there is one that was judged."""
-    return [Bash(Surroundings(workspace, os.environ, {}))] if find_shell() is not None else []
+    return [Bash(Surroundings(workspace, os.environ, git_environment()))] if find_shell() is not None else []
+
+
+def tool_lists(settings: Settings) -> dict[str, ToolLists]:
+    """The allowlists and denylists of the settings."""
+    out: dict[str, ToolLists] = {}
+    for name, entry in settings.tools.items():
+        standalone = entry.options.get("denylist_standalone", ())
+        words = tuple(map(str, standalone)) if isinstance(standalone, list | tuple) else ()
+        if entry.allowlist or entry.denylist or words:
+            out[name] = ToolLists(entry.allowlist, entry.denylist, words)
+    return out

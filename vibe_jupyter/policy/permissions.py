@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.policy.grants import Grants, Scope
+from vibe_jupyter.policy.places import place_reason
+from vibe_jupyter.policy.shell.verdict import ONCE, ShellVerdict
+from vibe_jupyter.policy.tool_lists import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.tools.base import Graded, Tool
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.workspace import Located, Workspace
 
 _SHOWN = ("url", "read")
 REASONS = {
@@ -27,6 +31,10 @@ REASONS = {
 """Why a call asks, in the words of the card."""
 RUN_CELL = "run_cell"
 """The tool whose permission every call needs that runs cells."""
+_KEEPABLE: Final = frozenset(
+    {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}
+)
+"""What a grant for a whole project may cover: nothing that runs code."""
 
 
 @dataclass(frozen=True)
@@ -37,100 +45,170 @@ class RunTerms:
     """False where nobody can approve: what would ask is denied."""
     allowed: frozenset[str] = frozenset()
     """Tools that run without asking, from ``--yes``."""
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
+    """A profile's own levels; they win, but for what the settings forbid."""
+    approve_all: bool = False
+    """``auto_approve``: what would ask because of its level runs; places, deny lists and ``never`` still hold."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a call needs, before anybody is asked."""
+
+    tool: str
+    levels: Mapping[str, Level]
+    """The tools that must be allowed, with their levels."""
+    resources: Sequence[Resource]
+    places: Sequence[Located]
+    command: ShellVerdict | None
+    """The verdict on its shell command; None if it runs none."""
+
+    @property
+    def pattern(self) -> str | None:
+        """What a grant would cover; None where only a single approval may be given."""
+        return self.command.remember_as if self.command is not None else "+".join(self.levels)
+
+    @property
+    def keepable(self) -> bool:
+        """Whether a grant may outlast the session."""
+        if self.command is not None and not self.command.keepable:
+            return False
+        rest = [resource for resource in self.resources if resource.kind != "command"]
+        return all((resource.kind, resource.access) in _KEEPABLE for resource in rest)
 
 
 @dataclass
 class Permissions:
-    """The person's rules: the levels from the configuration, and what was granted for this session."""
+    """The person's rules: levels and lists from the configuration, and what was granted."""
 
     workspace: Workspace
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
     """Tool name to level, where the configuration says more than the tool's own."""
-    _granted: set[str] = field(default_factory=set[str])
+    lists: Mapping[str, ToolLists] = field(default_factory=dict[str, ToolLists])
+    """Tool name to its allowlist and denylist, where the configuration has some."""
+    grants: Grants = field(default_factory=Grants)
 
     def decide(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Decision:
-        """Decide one call. Opens nothing."""
-        resources = tool.touches(args)
-        levels = self._levels_needed(tool, args, resources)
-        for name, level in levels.items():
-            if level == "never":
-                return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
+        """Decide one call. Runs nothing and opens none of the files it names."""
         try:
-            place = next(filter(None, map(self._place_reason, resources)), None)
+            question = self._question(tool, args, terms)
         except ToolError as error:
             return Deny(reason=str(error))
-        shown = _shown_from_outside(resources)
-        if place is not None or shown:
-            return self._asking(place or shown, None, terms)
-        rules = [self._rule(name, level, terms) for name, level in levels.items()]
+        return self._denial(question) or self._answer(question, terms)
+
+    def grant(self, pattern: str, scope: Scope = "session") -> Scope:
+        """Allow what `Ask.remember_as` named; returns the scope that could be given."""
+        return self.grants.add(pattern, scope)
+
+    def granted(self) -> tuple[str, ...]:
+        """What was granted for this session, sorted."""
+        return self.grants.session()
+
+    def forget(self) -> None:
+        """Take back every session grant."""
+        self.grants.forget_session()
+
+    def _question(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> _Question:
+        resources = tool.touches(args)
+        asks: Level = "ask"
+        levels: dict[str, Level] = {tool.name: self._level(tool, args, terms)}
+        if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
+            levels.setdefault(RUN_CELL, self._configured(RUN_CELL, terms) or asks)  # who may edit may not yet run
+        never = "never" in levels.values()
+        return _Question(
+            tool=tool.name,
+            levels=levels,
+            resources=resources,
+            places=[]
+            if never
+            else [self.workspace.resolve(resource.value) for resource in resources if resource.kind == "path"],
+            command=None if never else self._verdict(tool.name, resources),
+        )
+
+    def _level(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Level:
+        level = self._configured(tool.name, terms) or tool.level
+        return tool.level_of(args) if level == "ask" and isinstance(tool, Graded) else level
+
+    def _configured(self, name: str, terms: RunTerms) -> Level | None:
+        general = self.levels.get(name)
+        return general if general == "never" or name not in terms.levels else terms.levels[name]
+
+    def _verdict(self, tool: str, resources: Sequence[Resource]) -> ShellVerdict | None:
+        commands = [resource.value for resource in resources if resource.kind == "command"]
+        if not commands:
+            return None
+        from vibe_jupyter.policy.shell.judge import judge_all  # noqa: PLC0415 - its grammars only where they are needed
+
+        return judge_all(commands, self.workspace, self.lists.get(tool, ToolLists()).for_shell())
+
+    def _denial(self, question: _Question) -> Deny | None:
+        for name, level in question.levels.items():
+            if level == "never":
+                return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
+        if question.command is not None and question.command.verdict == "deny":
+            return Deny(reason=f"Not run: {question.command.reason}.")
+        lists = self.lists.get(question.tool)
+        if lists is not None and (pattern := lists.denying(question.places)):
+            return Deny(reason=f"The person's settings do not allow {question.tool} there (denylist: {pattern}).")
+        return None
+
+    def _answer(self, question: _Question, terms: RunTerms) -> Decision:
+        if place := _once_reason(question):
+            return _asking(place, question, terms, once=True)
+        command = question.command
+        rules = [self._rule(name, level, question, terms) for name, level in question.levels.items()]
+        if command is not None and command.verdict == "allow" and len(rules) == 1:
+            rules[0] = rules[0] or f"{command.rule}: {command.reason}"
         if all(rules):
             return Allow(rule=rules[0])
-        return self._asking(_reasons(resources), "+".join(levels), terms)
+        return _asking(_reasons(question), question, terms)
 
-    def _levels_needed(self, tool: Tool[Any], args: BaseModel, resources: Sequence[Resource]) -> dict[str, Level]:
-        """The tools that must be allowed, with their levels: who may edit cells may not yet run them."""
-        asks: Level = "ask"
-        level = self.levels.get(tool.name, tool.level)
-        if level == "ask" and isinstance(tool, Graded):
-            level = tool.level_of(args)
-        levels: dict[str, Level] = {tool.name: level}
-        if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
-            levels.setdefault(RUN_CELL, self.levels.get(RUN_CELL, asks))
-        return levels
-
-    def _rule(self, name: str, level: Level, terms: RunTerms) -> str:
+    def _rule(self, name: str, level: Level, question: _Question, terms: RunTerms) -> str:
         """What allows a tool without asking; empty if nothing does."""
         if name in terms.allowed:
             return "--yes"
         if level == "always":
             return f"{name}: always"
-        return f"{name}: allowed for this session" if name in self._granted else ""
-
-    def grant(self, pattern: str) -> None:
-        """Allow what `Ask.remember_as` named, until the session ends."""
-        self._granted.update(pattern.split("+"))
-
-    def granted(self) -> tuple[str, ...]:
-        """What was granted for this session, sorted."""
-        return tuple(sorted(self._granted))
-
-    def forget(self) -> None:
-        """Take back every session grant."""
-        self._granted.clear()
-
-    def _place_reason(self, resource: Resource) -> str | None:
-        """Why the place itself asks, whatever the tool's level (security C9, C11); None when it does not."""
-        if resource.kind != "path":
-            return None
-        access = "write" if resource.access == "write" else "read"
-        verb = "writes" if access == "write" else "reads"
-        located = self.workspace.resolve(resource.value)
-        if not located.inside:
-            return f"{verb} outside the project: {located.path}"
-        if why := located.protection(access):
-            return f"{verb} {located.shown}, which {why}"
-        if located.kind == "special":
-            return f"{verb} {located.shown}, which is a device, pipe or socket"
-        return None
-
-    @staticmethod
-    def _asking(reason: str, remember_as: str | None, terms: RunTerms) -> Decision:
-        if terms.attended:
-            return Ask(reason=reason, remember_as=remember_as)
-        names = remember_as.split("+") if remember_as else []
-        advice = (
-            f" The person may allow it beforehand with --yes={','.join(names)} or, in config.toml, "
-            + " and ".join(f'[tools.{name}] permission = "always"' for name in names)
-            + "."
-            if names
-            else ""
-        )
-        return Deny(reason=f"Not run: it {reason}, and nobody is here to approve it.{advice}")
+        if terms.approve_all:
+            return "auto_approve"
+        if name == question.tool and name in self.lists and self.lists[name].allows(question.places):
+            return f"{name}: allowlist"
+        pattern = name if question.command is None else question.pattern
+        grant = self.grants.covers(pattern, keepable=question.keepable) if pattern else ""
+        return f"{name}: {grant}" if grant else ""
 
 
-def _reasons(resources: Iterable[Resource]) -> str:
-    words = [REASONS.get((resource.kind, resource.access), "has effects") for resource in resources]
-    return " · ".join(dict.fromkeys(words)) or "has effects"
+def _once_reason(question: _Question) -> str:
+    """Why a person must agree each time, whatever the levels say; empty if they need not."""
+    operations = {resource.value: resource.access for resource in question.resources if resource.kind == "path"}
+    for place in question.places:
+        reason = place_reason(place, "write" if operations[place.given] == "write" else "read")
+        if reason is not None:
+            return reason.reason
+    if question.command is not None and question.command.verdict == "ask" and question.command.rule in ONCE:
+        return f"{REASONS['command', 'execute']}: {question.command.reason}"
+    return _shown_from_outside(question.resources)
+
+
+def _asking(reason: str, question: _Question, terms: RunTerms, *, once: bool = False) -> Decision:
+    pattern = None if once else question.pattern
+    if terms.attended:
+        return Ask(reason=reason, remember_as=pattern, keepable=pattern is not None and question.keepable)
+    if once:
+        return Deny(reason=f"Not run: it {reason}, and nobody is here to approve it.")
+    names = list(question.levels)
+    advice = f"--yes={','.join(names)} or, in config.toml, " + " and ".join(
+        f'[tools.{name}] permission = "always"' for name in names
+    )
+    denied = f"Not run: it {reason}, and nobody is here to approve it."
+    return Deny(reason=f"{denied} The person may allow it beforehand with {advice}.")
+
+
+def _reasons(question: _Question) -> str:
+    text = _words(question.resources)
+    if question.command is not None and question.command.verdict == "ask":
+        text += f": {question.command.reason}"
+    return text
 
 
 def _shown_from_outside(resources: Sequence[Resource]) -> str:
@@ -139,4 +217,9 @@ def _shown_from_outside(resources: Sequence[Resource]) -> str:
     addresses = [resource.value for resource in resources if resource not in others]
     if not addresses or not any(resource.kind == "cell" and resource.access == "write" for resource in others):
         return ""
-    return f"{_reasons(others)} · the page then loads {', '.join(addresses)}"
+    return f"{_words(others)} · the page then loads {', '.join(addresses)}"
+
+
+def _words(resources: Iterable[Resource]) -> str:
+    words = [REASONS.get((resource.kind, resource.access), "has effects") for resource in resources]
+    return " · ".join(dict.fromkeys(words)) or "has effects"

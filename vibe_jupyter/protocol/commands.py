@@ -13,7 +13,8 @@ class Approve(Value):
 
     type: Literal["approve"] = "approve"
     approval_id: str
-    remember: Literal["once", "session"] = "once"
+    remember: Literal["once", "session", "project"] = "once"
+    """How long the shown pattern is allowed; ``project`` counts as ``session`` where it was not offered."""
     edited: str | None = None
     """The person's version of the argument that `Preview.edits` names; None when it was left as shown."""
 

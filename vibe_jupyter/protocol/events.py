@@ -95,7 +95,9 @@ class ApprovalRequested(Value):
     reason: str
     resources: tuple[Resource, ...]
     remember_as: str | None
-    """What a session grant would cover; None when it is not offered."""
+    """What a grant would cover; None when it is not offered."""
+    keepable: bool = False
+    """Whether it may be granted for the project, and not for this session alone."""
     digest: str
     """SHA-256 of tool, arguments and what was shown (security C14)."""
     allow: str = "Allow once"
@@ -109,7 +111,7 @@ class ApprovalResolved(Value):
     approval_id: str
     call_id: str
     allowed: bool
-    remember: Literal["once", "session"] = "once"
+    remember: Literal["once", "session", "project"] = "once"
     by: Literal["person", "nobody", "interrupt"]
     message: str = ""
     arguments: str | None = None

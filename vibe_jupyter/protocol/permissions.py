@@ -31,7 +31,9 @@ class Ask(Value):
     reason: str
     """Why it asks, in words a person reads on the card: ``runs code in this kernel``."""
     remember_as: str | None
-    """The pattern a session grant would store; None where only a single approval may be given."""
+    """The pattern a grant would store; None where only a single approval may be given."""
+    keepable: bool = False
+    """Whether a grant may be kept for the project, and not for this session alone."""
 
 
 class Deny(Value):

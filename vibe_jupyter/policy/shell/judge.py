@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from vibe_jupyter.errors import ToolError
@@ -21,6 +21,7 @@ from vibe_jupyter.tools.workspace import Workspace
 
 _READERS: Final[Mapping[str, Rule]] = {**SIMPLE_READERS, "diff": diff, "find": find, "grep": grep}
 _BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false"})
+_STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 _UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
 
 
@@ -57,6 +58,14 @@ def judge(command: str, workspace: Workspace, shell: Shell | None = None) -> She
             return denied
         return ShellVerdict("ask", refused.rule, refused.reason)
     return _Judgement(workspace, shell).verdict(commands)
+
+
+def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) -> ShellVerdict:
+    """The strictest verdict on several commands, in the environment of this process."""
+    shell = Shell.of(os.environ, lists)
+    verdicts = [judge(command, workspace, shell) for command in commands]
+    strictest = max(verdicts, key=lambda verdict: (_STRICTNESS[verdict.verdict], verdict.rule in ONCE))
+    return strictest if len(commands) == 1 else replace(strictest, remember_as=None, keepable=False)
 
 
 def _cannot_run(command: str) -> str:

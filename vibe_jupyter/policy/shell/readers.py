@@ -139,8 +139,8 @@ SIMPLE_READERS: Final[Mapping[str, Rule]] = {
         table(
             "-bcCdfghiMmnrRsuVz -k:key -t:char --ignore-leading-blanks --dictionary-order --ignore-case "
             "--general-numeric-sort --human-numeric-sort --ignore-nonprinting --month-sort --numeric-sort "
-            "--random-sort --reverse --version-sort --sort:word --check?word --debug --key:key --merge --stable --unique "
-            "--field-separator:char --zero-terminated"
+            "--random-sort --reverse --version-sort --sort:word --check?word --debug --key:key --merge --stable "
+            "--unique --field-separator:char --zero-terminated"
         ),
         reads_input=True,
     ),
