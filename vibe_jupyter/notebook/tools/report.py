@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from vibe_jupyter.notebook.capture import plain_text
-from vibe_jupyter.notebook.figures import fitting
 from vibe_jupyter.notebook.outputs import Output
 from vibe_jupyter.protocol import ExecutionResult, ImagePart
+from vibe_jupyter.tools.figures import fitting
 
 MAX_IMAGES: Final = 4
 """Images of one result that a model with eyes gets."""

@@ -7,8 +7,8 @@ import struct
 import pytest
 from PIL import Image
 
-from vibe_jupyter.notebook.figures import MAX_BYTES, MAX_SIDE, fitting
 from vibe_jupyter.protocol import ImagePart
+from vibe_jupyter.tools.figures import MAX_BYTES, MAX_SIDE, fitting
 
 
 def picture(width: int, height: int, kind: str = "PNG", *, noise: bool = False) -> ImagePart:
