@@ -111,7 +111,7 @@ def test_a_page_of_another_version_is_told_of(open_page: OpenPage) -> None:
     page._answer_hello = lambda message, version: {**answer(message, version), "version": "9.9.0"}  # type: ignore[method-assign]
     result = call(page, "read_notebook")
     assert "The notebook extension is version 9.9.0" in text(result)
-    assert "in the kernel's environment" in text(result)
+    assert "%pip install vibe-jupyter==9.9.0" in text(result)
 
 
 def test_words_of_others_on_the_channel_are_ignored(open_page: OpenPage) -> None:

@@ -28,6 +28,7 @@ _IN_THE_WAY: Final = (
     "Wait until it has finished, or ask the person. A dialogue or a text box that is open in the notebook also keeps "
     "cells from running."
 )
+_GONE: Final = "It was there when you read it; nothing was done. read_notebook lists what is there now."
 
 
 class _Output(BaseModel):
@@ -153,7 +154,14 @@ class LiveNotebook:
         except BridgeError as error:
             if error.code == "stale_cell":
                 raise StaleCell(str(error.data.get("cell", "")), str(error.data.get("source", ""))) from error
+            if advice := self._advice(error):
+                raise BridgeError(f"{error} {advice}", code=error.code, data=error.data) from error
             raise
+
+    def _advice(self, error: BridgeError) -> str:
+        if error.code == "unknown_cell":
+            return _GONE
+        return self._note if error.code == "bad_request" else ""
 
 
 def _read_back(answer: Mapping[str, JsonValue]) -> tuple[dict[str, str], list[str]]:

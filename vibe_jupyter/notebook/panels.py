@@ -47,14 +47,18 @@ class Panel(Value):
         return Address(client=self.client, panel=self.panel)
 
     def version_advice(self, ours: str) -> str:
-        """What to upgrade where the two halves differ in more than the last number; empty where they fit."""
+        """What to install where, if the two halves differ in more than the last number; empty where they fit."""
         page, kernel = _release(self.version), _release(ours)
         if page == kernel:
             return ""
-        where = "where JupyterLab runs" if page < kernel else "in the kernel's environment"
+        remedy = (
+            f"run `pip install 'vibe-jupyter=={ours}'` where JupyterLab runs, and reload the page"
+            if page < kernel
+            else f"run `%pip install vibe-jupyter=={self.version}` in a cell, and restart the kernel"
+        )
         return (
             f"The notebook extension is version {self.version or 'unknown'}, this kernel's package {ours}. "
-            f"If something misbehaves, run `pip install -U vibe-jupyter` {where}, and reload the page."
+            f"If something misbehaves, {remedy}."
         )
 
 
