@@ -1,4 +1,4 @@
-"""`vibe-jupyter`: run a notebook without a page, or find out what is missing."""
+"""`vibe-jupyter`: run a notebook without a page, ask what would be allowed, or find out what is missing."""
 
 import argparse
 import sys
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vibe_jupyter
-from vibe_jupyter.cli.doctor import doctor
-from vibe_jupyter.cli.run import RunOptions, run
 from vibe_jupyter.errors import ConfigError, VibeError
 
 __all__ = ["main"]
@@ -20,7 +18,8 @@ USAGE_EXIT = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    chosen = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = _parser(words).parse_args(words)
     try:
         return chosen.command(chosen)
     except ConfigError as error:
@@ -31,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The whole command line; each command's own modules are imported only when it is the one that was given."""
     parser = argparse.ArgumentParser(
         prog="vibe-jupyter",
         description="An AI agent that lives in your notebook.",
@@ -45,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     examine = commands.add_parser("doctor", help="check what JupyterLab and the kernel need, and say what to do")
     examine.add_argument("--kernel", default="python3", metavar="NAME", help="kernel to look at (default: python3)")
     examine.set_defaults(command=_examine)
+    permit = commands.add_parser("permission", help="say whether a command or path would be asked about, and why")
+    if arguments[:1] == ["permission"]:
+        from vibe_jupyter.cli.permission import add_permission
+
+        add_permission(permit)
     return parser
 
 
@@ -70,10 +75,14 @@ def _seconds(text: str) -> float:
 
 
 def _examine(chosen: argparse.Namespace) -> int:
+    from vibe_jupyter.cli.doctor import doctor
+
     return doctor(chosen.kernel)
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    from vibe_jupyter.cli.run import RunOptions, run
+
     return run(
         RunOptions(
             notebook=chosen.notebook,

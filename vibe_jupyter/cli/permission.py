@@ -1,0 +1,129 @@
+"""`vibe-jupyter permission`: what would be asked, and why, for people who audit it. Runs none of the commands."""
+
+import argparse
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.policy.places import OPERATIONS, judge_place
+from vibe_jupyter.policy.shell.judge import Shell, judge
+from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.tools.workspace import Workspace
+
+LINE_LIMIT: Final = 4 * 1024 * 1024
+"""Characters of one line of ``--jsonl``."""
+Answer = dict[str, str]
+
+
+def add_permission(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter permission``."""
+    kinds = parser.add_subparsers(required=True, metavar="KIND")
+    bash = kinds.add_parser("bash", help="a shell command", usage=_usage("bash", "COMMAND"))
+    bash.add_argument(
+        "words", nargs="*", metavar="COMMAND", help="the command, in one word; after -- if it begins with -"
+    )
+    bash.set_defaults(command=_bash)
+    path = kinds.add_parser("path", help="a place", usage=_usage("path", "read|write|list PATH"))
+    path.add_argument("words", nargs="*", metavar="read|write|list PATH", help="what is done there, and the path")
+    path.set_defaults(command=_path)
+    for kind in (bash, path):
+        kind.add_argument(
+            "--project", type=Path, default=Path(), metavar="DIR", help="the project (default: this folder)"
+        )
+        kind.add_argument("--jsonl", action="store_true", help="read one JSON object a line, write one verdict a line")
+
+
+def _usage(kind: str, words: str) -> str:
+    return f"vibe-jupyter permission {kind} [--project DIR] ({words} | --jsonl)"
+
+
+def _bash(chosen: argparse.Namespace) -> int:
+    workspace = _workspace(chosen.project)
+    shell = Shell.of(os.environ, _lists().for_shell())
+
+    def answer(command: str) -> Answer:
+        verdict = judge(command, workspace, shell)
+        return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
+
+    if chosen.jsonl:
+        return _lines(sys.stdin, lambda value: answer(_text(value, "command")))
+    if len(chosen.words) != 1:
+        raise ConfigError("Give the command in one word: vibe-jupyter permission bash 'git log -1', or --jsonl.")
+    return _say(answer(chosen.words[0]))
+
+
+def _path(chosen: argparse.Namespace) -> int:
+    workspace = _workspace(chosen.project)
+
+    def answer(operation: str, path: str) -> Answer:
+        known = next((name for name in OPERATIONS if name == operation), None)
+        if known is None:
+            raise ValueError(f"{operation!r} is none of {', '.join(OPERATIONS)}")
+        verdict = judge_place(workspace, path, known)
+        return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
+
+    if chosen.jsonl:
+        return _lines(sys.stdin, lambda value: answer(_text(value, "op"), _text(value, "path")))
+    if len(chosen.words) != 2:
+        raise ConfigError("Give what is done and one path: vibe-jupyter permission path read data.csv, or --jsonl.")
+    try:
+        return _say(answer(*chosen.words))
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
+def _workspace(project: Path) -> Workspace:
+    if not project.is_dir():
+        raise ConfigError(f"{project} is no folder. Name the project with --project DIR.")
+    return Workspace(project)
+
+
+def _lists() -> ToolLists:
+    """The person's lists for `bash`. Read without the rest of the settings, which take long to load."""
+    home = os.environ.get("VIBE_HOME") or "~/.vibe"
+    path = Path(os.path.expanduser(home)) / "config.toml"
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8")).get("tools", {}).get("bash", {})
+        return ToolLists(
+            *(tuple(map(str, table.get(key, ()))) for key in ("allowlist", "denylist", "denylist_standalone"))
+        )
+    except FileNotFoundError:
+        return ToolLists()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
+        raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Mend the file.") from error
+
+
+def _lines(source: TextIO, answer: Callable[[dict[str, Any]], Answer]) -> int:
+    failed = 0
+    for line in source:
+        if not line.strip():
+            continue
+        try:
+            if len(line) > LINE_LIMIT:
+                raise ValueError(f"the line has more than {LINE_LIMIT:,} characters")
+            value = json.loads(line)
+            if not isinstance(value, dict):
+                raise ValueError("the line holds no JSON object")
+            said = answer(value)
+        except (ValueError, RecursionError) as error:
+            failed = 1
+            said = {"error": str(error)}
+        _say(said)
+    return failed
+
+
+def _text(value: dict[str, Any], key: str) -> str:
+    text = value.get(key)
+    if not isinstance(text, str):
+        raise ValueError(f"{key!r} is missing or no text")
+    return text
+
+
+def _say(answer: Answer) -> int:
+    print(json.dumps(answer), flush=True)
+    return 0
