@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_jupyter.ui.outbox import Outbox
+from vibe_jupyter.ui.outbox import FEW, Outbox
 from vibe_jupyter.ui.parts import Patch
 
 IDS = st.sampled_from(["t1", "s1", "s2", "c1"])
@@ -53,3 +53,16 @@ def test_text_added_to_one_tail_is_one_patch_and_a_part_put_twice_is_put_once() 
     outbox.add([{"id": "foot", "kind": "foot", "html": "1"}, {"id": "t1", "append": "Gen"}])
     outbox.add([{"id": "foot", "kind": "foot", "html": "2"}, {"id": "t1", "append": "too"}])
     assert outbox.take() == [{"id": "foot", "kind": "foot", "html": "2"}, {"id": "t1", "append": "Gentoo"}]
+
+
+def test_a_few_words_may_wait_longer_than_a_step() -> None:
+    outbox = Outbox()
+    outbox.add([{"id": "t1", "kind": "tail", "html": ""}, {"id": "t1", "append": "a few words"}])
+    assert outbox.is_little
+    outbox.add([{"id": "s1", "kind": "step", "html": ""}])
+    assert not outbox.is_little
+    outbox.take()
+    outbox.add([{"id": "t1", "append": "x" * FEW}])
+    assert outbox.is_little
+    outbox.add([{"id": "t1", "append": "x"}])
+    assert not outbox.is_little

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 
 from vibe_jupyter.ui.parts import Patch
 
+FEW = 400
+"""Characters of added text up to which a message would be mostly envelope."""
+
 
 class Outbox:
     """Keeps the order of changes; text added to one tail becomes one patch, a part put twice is put once."""
@@ -16,9 +19,16 @@ class Outbox:
         """Place of the last waiting patch of a part."""
         self._unseen: set[int] = set()
         """Places of waiting patches that need not be sent."""
+        self._added = 0
+        """Characters of the waiting text; more than `FEW` when a step, a card or the like waits too."""
 
     def __bool__(self) -> bool:
         return bool(self._patches)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether all that waits is a little more of an answer."""
+        return self._added <= FEW
 
     def add(self, patches: Iterable[Patch]) -> None:
         """Let these wait behind the others."""
@@ -31,10 +41,12 @@ class Outbox:
             self._patches[place]["append"] = "".join(pieces)
         taken = [patch for place, patch in enumerate(self._patches) if place not in self._unseen]
         self._patches, self._pieces, self._last, self._unseen = [], {}, {}, set()
+        self._added = 0
         return taken
 
     def _add(self, patch: Patch) -> None:
         place = self._last.get(patch["id"])
+        self._added += len(patch.get("append", "")) if _is_of_answer(patch) else FEW + 1
         if "append" in patch:
             if place is None or place not in self._pieces:
                 place = self._push({"id": patch["id"]})
@@ -51,6 +63,10 @@ class Outbox:
         self._patches.append(patch)
         self._last[patch["id"]] = len(self._patches) - 1
         return self._last[patch["id"]]
+
+
+def _is_of_answer(patch: Patch) -> bool:
+    return "append" in patch or patch.get("kind") in ("prose", "tail")
 
 
 def _is_put(patch: Patch) -> bool:

@@ -23,6 +23,8 @@ from vibe_jupyter.ui.parts import Patch, ViewPart
 PATCH_GAP = 0.1
 """Seconds between two messages of patches: each costs 640 bytes of envelope, and a page that is a tenth of a second
 behind is not noticed."""
+LITTLE_GAP = 0.2
+"""The same while a slow model adds a few words at a time."""
 PLACEHOLDER = "A run of the agent is shown here live."
 """What a front end shows that draws no widgets."""
 
@@ -95,17 +97,22 @@ class Page:
     def patch(self, patches: Iterable[Patch]) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
         self._outbox.add(patches)
-        if self._timer is None and self._outbox:
-            loop = asyncio.get_running_loop()
-            wait = self._sent_at + PATCH_GAP - loop.time()
-            if wait <= 0:
-                self._flush()
-            else:
-                self._timer = loop.call_later(wait, self._flush)
+        if not self._outbox:
+            return
+        loop = asyncio.get_running_loop()
+        due = self._sent_at + (LITTLE_GAP if self._outbox.is_little else PATCH_GAP)
+        if due <= loop.time():
+            self._flush()
+        elif self._timer is None or due < self._timer.when():
+            self._stop_timer()
+            self._timer = loop.call_at(due, self._flush)
 
     def drop(self) -> None:
         """Forget what waits. On the loop."""
         self._outbox.take()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
