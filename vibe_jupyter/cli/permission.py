@@ -5,9 +5,9 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, cast
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.policy.places import OPERATIONS, judge_place
@@ -16,7 +16,7 @@ from vibe_jupyter.policy.tool_lists import ToolLists
 from vibe_jupyter.tools.workspace import Workspace
 
 LINE_LIMIT: Final = 4 * 1024 * 1024
-"""Characters of one line of ``--jsonl``."""
+"""Bytes of one line of ``--jsonl``."""
 Answer = dict[str, str]
 
 
@@ -51,7 +51,7 @@ def _bash(chosen: argparse.Namespace) -> int:
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
     if chosen.jsonl:
-        return _lines(sys.stdin, lambda value: answer(_text(value, "command")))
+        return _lines(sys.stdin.buffer, lambda value: answer(_text(value, "command")))
     if len(chosen.words) != 1:
         raise ConfigError("Give the command in one word: vibe-jupyter permission bash 'git log -1', or --jsonl.")
     return _say(answer(chosen.words[0]))
@@ -68,7 +68,7 @@ def _path(chosen: argparse.Namespace) -> int:
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
     if chosen.jsonl:
-        return _lines(sys.stdin, lambda value: answer(_text(value, "op"), _text(value, "path")))
+        return _lines(sys.stdin.buffer, lambda value: answer(_text(value, "op"), _text(value, "path")))
     if len(chosen.words) != 2:
         raise ConfigError("Give what is done and one path: vibe-jupyter permission path read data.csv, or --jsonl.")
     try:
@@ -98,18 +98,21 @@ def _lists() -> ToolLists:
         raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Mend the file.") from error
 
 
-def _lines(source: TextIO, answer: Callable[[dict[str, Any]], Answer]) -> int:
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("the line holds no JSON object")
+    return cast(dict[str, Any], value)
+
+
+def _lines(source: Iterable[bytes], answer: Callable[[dict[str, Any]], Answer]) -> int:
     failed = 0
     for line in source:
         if not line.strip():
             continue
         try:
             if len(line) > LINE_LIMIT:
-                raise ValueError(f"the line has more than {LINE_LIMIT:,} characters")
-            value = json.loads(line)
-            if not isinstance(value, dict):
-                raise ValueError("the line holds no JSON object")
-            said = answer(value)
+                raise ValueError(f"the line has more than {LINE_LIMIT:,} bytes")
+            said = answer(_object(json.loads(line)))
         except (ValueError, RecursionError) as error:
             failed = 1
             said = {"error": str(error)}
