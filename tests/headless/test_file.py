@@ -76,7 +76,7 @@ def test_old_notebooks_get_ids(path: Path) -> None:
 
 
 def test_a_folder_is_no_place_to_write(path: Path) -> None:
-    with pytest.raises(ConfigError, match="Cannot write"):
+    with pytest.raises(ConfigError, match="is a folder"):
         NotebookFile(path).check_writable(path.parent)
 
 

@@ -1,6 +1,7 @@
 """A notebook file: read whole, and written whole or not at all."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 import uuid
@@ -30,12 +31,14 @@ class NotebookFile:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         try:
-            self._held = self.path.read_bytes()
-            self.notebook = _sound(parse(self._held))
+            raw = self.path.read_bytes()
+            self.notebook = _sound(parse(raw))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
         except NotNotebook as error:
             raise ConfigError(f"{path} {error}") from error
+        self._seen: dict[Path, bytes | None] = {self.path: _digest(raw)}
+        """What stood in the places the notebook may go to; None for nothing."""
 
     def check_writable(self, target: Path) -> None:
         """Find out before the work, not after it.
@@ -43,29 +46,52 @@ class NotebookFile:
         Raises:
             ConfigError: the result could not be written there.
         """
-        folder = target.parent
-        writable = os.access(target, os.W_OK) if target.exists() else folder.is_dir() and os.access(folder, os.W_OK)
-        if not writable or target.is_dir() or not os.access(folder, os.W_OK):
-            raise ConfigError(f"Cannot write {target}. Choose another place with --save-as, or make it writable.")
+        place, folder = target.resolve(), target.resolve().parent
+        why = ""
+        if not folder.is_dir():
+            why = f"There is no folder {folder}"
+        elif place.is_dir():
+            why = f"{target} is a folder"
+        elif place.exists() and not os.access(place, os.W_OK):
+            why = f"{target} is read-only"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            why = f"You may not write in {folder}"
+        if why:
+            raise ConfigError(f"{why}, so the result could not be saved. Choose another place with --save-as.")
+        self._seen.setdefault(place, _held(place))
 
     def save(self, target: Path) -> None:
         """Write the notebook in one step; the place keeps its mode.
 
         Raises:
-            NotebookError: the file was changed by someone else meanwhile, or it cannot be written. Says where the
+            NotebookError: the place was changed by someone else meanwhile, or it cannot be written. Says where the
                 notebook was put instead.
         """
-        text: str = nbformat.writes(self.notebook)  # pyright: ignore
+        place = target.resolve()  # what a link points to is replaced, not the link
+        text = _written(self.notebook)
         try:
-            if target.resolve() == self.path and self.path.read_bytes() != self._held:
-                raise NotebookError(f"{target} was changed by someone else meanwhile and was not overwritten")
-            _replace(target, text)
+            if place in self._seen and _held(place) != self._seen[place]:
+                why = "was changed by someone else meanwhile and was not overwritten"
+                raise NotebookError(f"{target} {why}.{self._rescue(target, text)}")
+            _replace(place, text)
         except OSError as error:
-            raise NotebookError(f"Cannot write {target}: {error.strerror or error}.{_rescue(target, text)}") from error
-        except NotebookError as error:
-            raise NotebookError(f"{error}.{_rescue(target, text)}") from None
-        if target.resolve() == self.path:
-            self._held = text.encode("utf-8")
+            why = error.strerror or error
+            raise NotebookError(f"Cannot write {target}: {why}.{self._rescue(target, text)}") from error
+        self._seen[place] = _digest(text.encode("utf-8"))
+
+    def _rescue(self, target: Path, text: str) -> str:
+        """Put the work somewhere else rather than lose it, if need be without its outputs; the words to say so."""
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="vibe-jupyter-"))
+            place = folder / target.name
+            try:
+                _replace(place, text)
+            except OSError:
+                _replace(place, _written(_without_outputs(self.notebook)))
+                return f" The result, for want of room without its outputs, is in {place}."
+        except OSError as error:
+            return f" It could not be kept in {tempfile.gettempdir()} either: {error.strerror or error}."
+        return f" The result is in {place}."
 
 
 def _sound(notebook: NotebookJson) -> Notebook:
@@ -83,8 +109,29 @@ def _sound(notebook: NotebookJson) -> Notebook:
     return sound
 
 
+def _written(notebook: Notebook) -> str:
+    return nbformat.writes(notebook)  # pyright: ignore
+
+
+def _without_outputs(notebook: Notebook) -> Notebook:
+    cells: list[dict[str, Any]] = notebook["cells"]
+    bare: list[dict[str, Any]] = [{**cell, "outputs": []} if "outputs" in cell else cell for cell in cells]
+    return cast(Notebook, to_notebook({**notebook, "cells": bare}))
+
+
+def _digest(raw: bytes) -> bytes:
+    return hashlib.sha256(raw).digest()
+
+
+def _held(place: Path) -> bytes | None:
+    """What stands there, as a digest; None for nothing that can be read."""
+    try:
+        return _digest(place.read_bytes())
+    except (FileNotFoundError, PermissionError):
+        return None
+
+
 def _replace(target: Path, text: str) -> None:
-    target = target.resolve()  # what a link points to is replaced, not the link
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
     try:
@@ -115,16 +162,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _rescue(target: Path, text: str) -> str:
-    """Put the work somewhere else rather than lose it; the words to say so."""
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="vibe-jupyter-"))
-        _replace(folder / target.name, text)
-    except OSError as error:
-        return f" It could not be kept in {tempfile.gettempdir()} either: {error.strerror or error}."
-    return f" The result is in {folder / target.name}."
 
 
 def _first_line(error: Exception) -> str:
