@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from vibe_jupyter.magics import ask
     from vibe_jupyter.reply import Reply
+    from vibe_jupyter.tools.custom import tool
 
-__all__ = ["Reply", "__version__", "ask", "load_ipython_extension", "unload_ipython_extension"]
+__all__ = ["Reply", "__version__", "ask", "load_ipython_extension", "tool", "unload_ipython_extension"]
 __version__ = "0.1.0"
 
 
@@ -39,4 +40,8 @@ def __getattr__(name: str) -> Any:
         from vibe_jupyter.reply import Reply
 
         return Reply
+    if name == "tool":
+        from vibe_jupyter.tools.custom import tool
+
+        return tool
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,9 @@ from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.agent.trust_run import TrustRun
 from vibe_jupyter.app.beginning import check_free, working_folder
+from vibe_jupyter.app.custom_tools import CustomTools
 from vibe_jupyter.app.host import ShellHost
+from vibe_jupyter.app.main_lane import MainLane
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.quiet import keep_quiet
 from vibe_jupyter.app.setup import Setup
@@ -40,6 +42,7 @@ from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.tools.builtin.todo import Todo
 from vibe_jupyter.tools.facts import FactFile
+from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.keep import EVERYTHING
 
@@ -64,7 +67,8 @@ class App:
         self._mentions = Mentions(self._host.namespace, self._workspace)
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
         self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder))
-        self._tools = all_tools(
+        self._own_tools = CustomTools(self.setup, MainLane(shell, pump, self._foreground))
+        built_in = all_tools(
             CodeRunner(shell, pump),
             host=self._host,
             foreground=self._foreground,
@@ -72,6 +76,7 @@ class App:
             notebook=self._notebook,
             desk=self._desk,
         )
+        self._tools = JoinedToolsets(built_in, self._own_tools)
         self._instructions = instructions()
         self._session = ""
         self._conversation: Conversation | None = None
@@ -94,6 +99,7 @@ class App:
         if question is not None:
             self.ask_trust(question)
         reading = self.setup.read()
+        problems = self._own_tools.load(reading)
         agent = self._agent(options, reading.settings)
         terms = RunTerms(
             attended=self._host.attended,
@@ -103,7 +109,7 @@ class App:
         conversation = self._open_conversation()
         told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
         run = start(agent, conversation, text, terms=terms, context="\n".join(told))
-        for news in self.setup.news(reading):
+        for news in self.setup.news([*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
         self._cell_said_stop = False
         try:
@@ -199,7 +205,7 @@ class App:
             name=options.agent,
             model=model,
             client=self._open_client(),
-            tools=self._tools,
+            tools=FilteredToolset(self._tools, settings.offers_tool),
             permissions=self._permissions,
             middleware=[TurnLimit(turns)],
             instructions=self._instructions,

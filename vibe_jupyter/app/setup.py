@@ -1,7 +1,7 @@
 """The settings of one kernel, with those of its folder as far as the person trusts it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -102,10 +102,10 @@ class Setup:
         look = self._look()
         return look.brought.files if look.trusted else {}
 
-    def news(self, reading: config.Reading) -> list[str]:
-        """What to tell the person of the settings and the folder, each thing once."""
+    def news(self, warnings: Sequence[str]) -> list[str]:
+        """What to tell the person of the settings, the tools and the folder, each thing once."""
         look = self._look()
-        told = [*look.brought.problems, *reading.warnings]
+        told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and _CONFIG not in look.brought.files:
             told.append(f"{self.folder} is not trusted; its tools are not used. %vibe trust shows them and asks.")
         new = [text for text in told if text not in self._told]

@@ -26,6 +26,7 @@ REASONS = {
     ("variable", "read"): "looks at a variable",
     _SHOWN: "loads an address",
     ("mcp", "execute"): "calls an outside tool",
+    ("tool", "execute"): "runs a tool that is not part of vibe-jupyter",
     ("memory", "write"): "changes what is remembered of this project",
 }
 """Why a call asks, in the words of the card."""

@@ -11,7 +11,7 @@ Level = Literal["always", "ask", "never"]
 class Resource(Value):
     """One thing a call touches."""
 
-    kind: Literal["path", "command", "code", "variable", "cell", "url", "mcp", "memory"]
+    kind: Literal["path", "command", "code", "variable", "cell", "url", "mcp", "memory", "tool"]
     value: str
     access: Literal["read", "write", "execute"]
 

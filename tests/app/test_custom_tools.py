@@ -1,0 +1,308 @@
+"""The person's own tools: defined in a cell or a file, offered at the next prompt, asked for like all others."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import Cell
+from vibe_jupyter.testing import call, say
+
+pytestmark = pytest.mark.xdist_group("app")
+
+
+@pytest.fixture(scope="module")
+def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("tools")) as session:
+        yield session
+
+
+@pytest.fixture
+def kernel(own_kernel: Session) -> Session:
+    own_kernel.run("%vibe reset")
+    own_kernel.model.requests.clear()
+    return own_kernel
+
+
+def offered(session: Session, request: int = 0) -> dict[str, dict[str, Any]]:
+    return {tool["function"]["name"]: tool["function"] for tool in session.model.requests[request].body["tools"]}
+
+
+def use(session: Session, name: str, **arguments: Any) -> str:
+    """Have the model call a tool that may run; what it was told."""
+    session.model.will_reply(call(name, **arguments), say("Done."))
+    session.run(f"%vibe --yes={name} use it")
+    return session.model.requests[-1].messages[-1]["content"]
+
+
+def test_a_function_in_a_cell_is_offered_at_the_next_prompt_with_its_docstring_and_annotations(kernel: Session) -> None:
+    kernel.run(
+        "import vibe_jupyter\n"
+        "@vibe_jupyter.tool\n"
+        "def area(width: float, height: float = 2.0, unit: str = 'm') -> float:\n"
+        '    """Area of a rectangle.\n\n'
+        "    Args:\n"
+        "        width: Length of one side,\n"
+        "            in metres.\n"
+        "        height: Of the other.\n"
+        '    """\n'
+        "    return width * height\n"
+    )
+    assert use(kernel, "area", width=3) == "6.0"
+    function = offered(kernel)["area"]
+    assert function["description"] == "Area of a rectangle."
+    assert function["parameters"] == {
+        "type": "object",
+        "properties": {
+            "width": {"type": "number", "description": "Length of one side, in metres."},
+            "height": {"type": "number", "description": "Of the other.", "default": 2.0},
+            "unit": {"type": "string", "default": "m"},
+        },
+        "required": ["width"],
+        "additionalProperties": False,
+    }
+
+
+def test_it_runs_where_cells_run_and_sees_what_they_see(kernel: Session) -> None:
+    kernel.run(
+        "import threading, vibe_jupyter\n"
+        "seen = []\n"
+        "@vibe_jupyter.tool\n"
+        "def look() -> str:\n"
+        '    "Looks."\n'
+        "    seen.append(threading.current_thread() is threading.main_thread())\n"
+        "    print('on the way')\n"
+        "    return get_ipython().__class__.__name__\n"
+    )
+    assert use(kernel, "look") == "ZMQInteractiveShell\nprinted:\non the way"
+    assert kernel.run("print(seen)").text == "[True]\n"
+
+
+def test_an_asynchronous_function_is_awaited_on_the_kernels_own_loop(kernel: Session) -> None:
+    kernel.run(
+        "import asyncio, vibe_jupyter\n"
+        "loop = asyncio.get_running_loop()\n"
+        "@vibe_jupyter.tool\n"
+        "async def wait() -> bool:\n"
+        '    "Waits."\n'
+        "    await asyncio.sleep(0.01)\n"
+        "    return asyncio.get_running_loop() is loop\n"
+    )
+    assert use(kernel, "wait") == "true"
+
+
+def test_a_redefined_function_takes_the_place_of_the_first(kernel: Session) -> None:
+    for value in ("first", "second"):
+        kernel.run(f"import vibe_jupyter\n@vibe_jupyter.tool\ndef again() -> str:\n    'Says.'\n    return '{value}'")
+        assert use(kernel, "again") == value
+
+
+def test_results_are_told_by_their_kind(kernel: Session) -> None:
+    kernel.run(
+        "import pandas, pydantic, vibe_jupyter\n"
+        "class Point(pydantic.BaseModel):\n"
+        "    x: int = 1\n"
+        "results = {'frame': pandas.DataFrame({'a': [1, 2]}), 'point': Point(), 'none': None, 'dict': {'p': Point()}}\n"
+        "@vibe_jupyter.tool\n"
+        "def give(kind: str):\n"
+        "    'Gives.'\n"
+        "    return results[kind]\n"
+    )
+    assert use(kernel, "give", kind="point") == '{"x":1}'
+    assert use(kernel, "give", kind="dict") == '{"p": {"x": 1}}'
+    assert use(kernel, "give", kind="none") == "It returned nothing."
+    assert use(kernel, "give", kind="frame").startswith("pandas DataFrame 2 × 1")
+
+
+def test_an_exception_is_the_models_to_read_with_its_place(kernel: Session) -> None:
+    kernel.run("import vibe_jupyter\n@vibe_jupyter.tool\ndef fail():\n    'Fails.'\n    return 1 / 0")
+    told = use(kernel, "fail")
+    assert told.startswith("fail raised ZeroDivisionError: division by zero")
+    assert "return 1 / 0" in told
+
+
+def test_it_asks_on_a_card_that_shows_the_whole_call(kernel: Session) -> None:
+    kernel.run(
+        "import vibe_jupyter\n@vibe_jupyter.tool\ndef greet(who: str):\n    'Greets.'\n    return 'hello ' + who"
+    )
+    kernel.model.will_reply(call("greet", who="you"), say("Done."))
+    request = kernel.wire.send("%vibe greet")
+    view = kernel.view(request)
+    card = view.card()
+    view.command(type="approve", approval_id=card)
+    assert not kernel.wire.cell(request).error
+    assert kernel.model.requests[-1].messages[-1]["content"] == "hello you"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("@vibe_jupyter.tool\ndef grep():\n    'Mine.'", "There is a tool grep already"),
+        ("@vibe_jupyter.tool\ndef silent(): pass", "does not say what it does"),
+        ("@vibe_jupyter.tool\ndef many(*all): 'Takes all.'", "cannot be given by name"),
+        ("import socket\n@vibe_jupyter.tool\ndef odd(s: socket.socket): 'Odd.'", "cannot be described to a model"),
+        ("@vibe_jupyter.tool(name='a b')\ndef f(): 'F.'", "is no name for a tool"),
+        ("@vibe_jupyter.tool\nclass C: pass", "A class goes on vibe_jupyter.tools.BaseTool"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_refused_where_it_stands(kernel: Session, code: str, words: str) -> None:
+    cell: Cell = kernel.wire.cell(kernel.wire.send(f"import vibe_jupyter\n{code}"))
+    assert words in cell.error
+
+
+MANUAL_CLASS = '''
+from pathlib import Path
+from vibe.core.tools.base import BaseTool, BaseToolConfig
+
+
+class ProjectStatsConfig(BaseToolConfig):
+    include_hidden: bool = False
+    max_depth: int = 3
+
+
+class ProjectStats(BaseTool[ProjectStatsConfig]):
+    @classmethod
+    def get_name(cls) -> str:
+        return "project_stats"
+
+    @classmethod
+    def get_description(cls) -> str:
+        return "Generate statistics about the project structure"
+
+    @classmethod
+    def get_tool_prompt(cls) -> str:
+        return "Always count twice."
+
+    async def run(self, include_hidden: bool = False, max_depth: int = 3) -> str:
+        """Generate project statistics."""
+        return f"hidden {include_hidden}, depth {max_depth}, configured {self.config.max_depth}"
+'''
+RELEASE_CLASS = """
+import threading
+from collections.abc import AsyncGenerator
+from typing import ClassVar
+
+from pydantic import BaseModel
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolPermission
+from vibe.core.types import ToolStreamEvent
+
+
+class CountArgs(BaseModel):
+    words: list[str]
+
+
+class CountResult(BaseModel):
+    count: int
+    calls: int
+    thread: str
+
+
+class CountState(BaseToolState):
+    calls: int = 0
+
+
+class CountWords(BaseTool[CountArgs, CountResult, BaseToolConfig, CountState]):
+    description: ClassVar[str] = "Counts words."
+
+    async def run(
+        self, args: CountArgs, ctx: InvokeContext | None = None
+    ) -> AsyncGenerator[ToolStreamEvent | CountResult, None]:
+        self.state.calls += 1
+        yield ToolStreamEvent(tool_name="count_words", message="counting", tool_call_id=ctx.tool_call_id)
+        yield CountResult(count=len(args.words), calls=self.state.calls, thread=threading.current_thread().name)
+"""
+FUNCTION_FILE = '''
+import threading
+import vibe_jupyter
+
+
+@vibe_jupyter.tool
+def where(place: str) -> str:
+    """Says where it runs.
+
+    :param place: anywhere
+    """
+    return place + " " + str(threading.current_thread() is threading.main_thread())
+'''
+
+
+@pytest.fixture
+def folder_of_tools(kernel: Session) -> Iterator[Path]:
+    folder = kernel.folder / "vibe" / "tools"
+    folder.mkdir()
+    yield folder
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    folder.rmdir()
+
+
+def test_a_class_as_the_manual_writes_it_is_a_tool_with_its_settings_and_its_prompt(
+    kernel: Session, folder_of_tools: Path
+) -> None:
+    (folder_of_tools / "project_stats.py").write_text(MANUAL_CLASS, encoding="utf-8")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    config.write_text(before + "\n[tools.project_stats]\nmax_depth = 7\n", encoding="utf-8")
+    try:
+        assert use(kernel, "project_stats", max_depth=5) == "hidden False, depth 5, configured 7"
+    finally:
+        config.write_text(before, encoding="utf-8")
+    function = offered(kernel)["project_stats"]
+    assert function["description"] == "Generate statistics about the project structure\n\nAlways count twice."
+    assert set(function["parameters"]["properties"]) == {"include_hidden", "max_depth"}
+
+
+def test_a_class_as_the_releases_write_it_keeps_its_state_and_runs_beside_the_main_thread(
+    kernel: Session, folder_of_tools: Path
+) -> None:
+    (folder_of_tools / "deeper").mkdir()
+    (folder_of_tools / "deeper" / "count.py").write_text(RELEASE_CLASS, encoding="utf-8")
+    for calls in (1, 2):
+        told = json.loads(use(kernel, "count_words", words=["a", "b"]))
+        assert told == {"count": 2, "calls": calls, "thread": "vibe-engine"}
+    assert offered(kernel)["count_words"]["parameters"]["required"] == ["words"]
+
+
+def test_a_function_in_a_file_runs_beside_the_main_thread(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "where.py").write_text(FUNCTION_FILE, encoding="utf-8")
+    assert use(kernel, "where", place="here") == "here False"
+    assert offered(kernel)["where"]["parameters"]["properties"]["place"]["description"] == "anywhere"
+
+
+def test_a_file_that_fails_is_told_with_its_line_and_stops_nothing(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "broken.py").write_text("import os\nraise SystemExit('no')\n", encoding="utf-8")
+    (folder_of_tools / "syntax.py").write_text("def (:\n", encoding="utf-8")
+    (folder_of_tools / "_private.py").write_text("1 / 0\n", encoding="utf-8")
+    (folder_of_tools / "where.py").write_text(FUNCTION_FILE, encoding="utf-8")
+    kernel.model.will_reply(say("Hello."))
+    shown = kernel.html(kernel.run("%vibe hello"))
+    assert "broken.py, line 2: SystemExit: no." in shown
+    assert "syntax.py, line 1: SyntaxError: invalid syntax" in shown
+    assert "_private" not in shown
+    assert "where" in offered(kernel)
+
+
+def test_a_changed_file_counts_at_the_next_prompt(kernel: Session, folder_of_tools: Path) -> None:
+    path = folder_of_tools / "where.py"
+    path.write_text(FUNCTION_FILE, encoding="utf-8")
+    assert use(kernel, "where", place="here") == "here False"
+    path.write_text(FUNCTION_FILE.replace('place + " "', '"new "'), encoding="utf-8")
+    assert use(kernel, "where", place="here") == "new False"
+
+
+def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "where.py").write_text(FUNCTION_FILE, encoding="utf-8")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    lists = 'enabled_tools = ["read_*", "re:wh.+", "grep"]\ndisabled_tools = ["read_cell"]\n'
+    config.write_text(lists + before, encoding="utf-8")
+    try:
+        kernel.model.will_reply(say("Hello."))
+        kernel.run("%vibe hello")
+    finally:
+        config.write_text(before, encoding="utf-8")
+    assert set(offered(kernel)) == {"read_file", "read_notebook", "read_output", "where", "grep"}

@@ -1,0 +1,81 @@
+"""The person's own tools: from files, and from functions in cells."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.discovery import ToolFile, ToolFiles, files_below, is_tool_file
+from vibe_jupyter.app.main_lane import MainLane
+from vibe_jupyter.app.setup import Setup
+from vibe_jupyter.notebook.variables import describe
+from vibe_jupyter.protocol import ToolSpec
+from vibe_jupyter.tools.base import StaticToolset, Tool
+from vibe_jupyter.tools.custom_tool import CustomTool, on_engine
+from vibe_jupyter.tools.definition import Definition
+from vibe_jupyter.tools.registered import registered
+
+_TOOLS: Final = "tools"
+"""The folder below the person's own."""
+
+
+class CustomTools:
+    """A set that looks anew at each request: a function defined during a run is a tool at once."""
+
+    def __init__(self, setup: Setup, main: MainLane) -> None:
+        self._setup = setup
+        self._main = main
+        self._files = ToolFiles()
+        self._from_files: tuple[Definition, ...] = ()
+        self._offered: tuple[Definition, ...] = ()
+        """What `_set` was built of."""
+        self._set = StaticToolset([])
+
+    def load(self, reading: config.Reading) -> list[str]:
+        """Run the files that are new or changed; gives what is to be told of them. Main thread."""
+        options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
+        files: list[ToolFile] = []
+        problems: list[str] = []
+        for path in self._paths(reading):
+            try:
+                files += files_below(path)
+            except OSError as error:
+                problems.append(f"{path} cannot be read ({error.strerror}); its tools are left out.")
+        files += self._project_files()
+        definitions, more = self._files.definitions(files, options)
+        self._from_files = tuple(definitions)
+        return [*problems, *more]
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._present().specs()
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._present().find(name)
+
+    def _present(self) -> StaticToolset:
+        here = registered()
+        if (offered := (*self._from_files, *here)) != self._offered:
+            tools = {one.name: CustomTool(one, on_engine, _described) for one in self._from_files}
+            tools |= {one.name: CustomTool(one, self._main, _described) for one in here}
+            self._set, self._offered = StaticToolset(list(tools.values())), offered
+        return self._set
+
+    def _paths(self, reading: config.Reading) -> Iterator[Path]:
+        """Where the person keeps tools; what a project names comes with its other files."""
+        home = config.vibe_home(self._setup.environ)
+        if (home / _TOOLS).is_dir():
+            yield home / _TOOLS
+        named = reading.tree.table.get("tool_paths")
+        for item in named.items if named is not None else ():
+            if item.origin.layer != "project":
+                yield home / Path(str(item.value)).expanduser()
+
+    def _project_files(self) -> list[ToolFile]:
+        files = self._setup.trusted_files()
+        folder = self._setup.folder
+        return [ToolFile(folder / path, content) for path, content in files.items() if is_tool_file(Path(path))]
+
+
+def _described(value: object) -> str:
+    said = describe(value)
+    return "\n".join(filter(None, (said.headline, said.body)))
