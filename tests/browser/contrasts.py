@@ -8,6 +8,8 @@ root => {
         return { rgb: text.startsWith("color(") ? [r * 255, g * 255, b * 255] : [r, g, b], alpha };
     };
     const over = (top, ground) => top.rgb.map((x, i) => x * top.alpha + ground[i] * (1 - top.alpha));
+    // A paler element lets its ground through.
+    const opacity = node => node === null ? 1 : Number(getComputedStyle(node).opacity) * opacity(node.parentElement);
     const ground = node => {
         if (node === null) return [255, 255, 255];
         const colour = parse(getComputedStyle(node).backgroundColor);
@@ -19,9 +21,12 @@ root => {
     const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
         const node = walk.currentNode.parentElement;
-        if (!walk.currentNode.data.trim() || !node.checkVisibility()) continue;
+        // A sign without letters only repeats what words beside it say.
+        if (!/[\p{L}\p{N}]/u.test(walk.currentNode.data) || !node.checkVisibility()) continue;
         const behind = ground(node);
-        const pair = [light(over(parse(getComputedStyle(node).color), behind)), light(behind)];
+        const ink = parse(getComputedStyle(node).color);
+        const words = over({ rgb: ink.rgb, alpha: ink.alpha * opacity(node) }, behind);
+        const pair = [light(words), light(behind)];
         const place = `${node.nodeName}.${node.className}`;
         ratios[place] = Math.min(ratios[place] ?? 21, Math.max(...pair) / Math.min(...pair));
     }

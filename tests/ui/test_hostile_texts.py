@@ -15,7 +15,7 @@ tr ul
 TEXT_ELEMENTS = set(TEXT_NAMES.split())
 CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
 ATTRIBUTES = {
-    "a": {"href", "rel", "target"},
+    "a": {"href", "rel", "target", "style"},
     "pre": {"style", "data-kind", "data-digits"},
     "table": {"cellpadding", "dir"},
     "img": {"src", "alt"},

@@ -24,6 +24,8 @@ Look = Mapping[Kind, str]
 LIVE: Look = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
 KEPT: Look = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;opacity:0.75"'}
 """No colour reads well on white and on dark; weight and slant do."""
+KEPT_LINK = "text-decoration:underline"
+"""Its colour is the viewer's; alone it would not tell a link from the words around it."""
 KEPT_LEFT = "text-align:left"
 """For cells of a table: JupyterLab would have them to the right."""
 KEPT_RIGHT = "text-align:right"

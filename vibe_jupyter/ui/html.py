@@ -18,7 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_PRE, KEPT_RIGHT, LIVE, Look, code_html
+from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_LINK, KEPT_PRE, KEPT_RIGHT, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
 from vibe_jupyter.ui.links import is_link, is_picture, with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
@@ -32,7 +32,7 @@ _TAGS = {
 }
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": set(),  # or nh3 lets titles and languages through
-    "a": {"href"},
+    "a": {"href", "style"},
     "pre": {"style"},
     "img": {"src", "alt"},
     "th": {"align", "style"},
@@ -47,6 +47,7 @@ _OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-addres
 _ALIGNED = {KEPT_LEFT, KEPT_RIGHT, "text-align:center"}
 _STYLES = {
     "span": {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()},
+    "a": {KEPT_LINK},
     "pre": {KEPT_PRE},
     "p": {KEPT_RIGHT},
     "th": _ALIGNED,
@@ -178,7 +179,8 @@ class _Renderer(RendererHTML):
         return _pre(code_html(tokens[idx].content.rstrip("\n"), language, env["look"]), env)
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
-        return f'<a href="{escape(str(tokens[idx].attrs["href"]))}">'
+        line = "" if env["look"] is LIVE else f' style="{KEPT_LINK}"'
+        return f'<a href="{escape(str(tokens[idx].attrs["href"]))}"{line}>'
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         words = self.renderInlineAsText(tokens[idx].children, options, env)

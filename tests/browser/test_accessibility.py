@@ -1,0 +1,321 @@
+"""Everybody can use it: by the rules of axe, with the keyboard alone, and with a screen reader."""
+
+import json
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.contrasts import CONTRASTS
+from tests.browser.lab import Lab
+from tests.browser.stage import Stage, everything, messages
+from tests.ui.runs import asked, finished, kept, resolved, said, transcript
+from tests.ui.scenes import ANSWER, ENDS, SCENES, begin
+from vibe_jupyter.protocol import Event, Notice, TextDelta
+
+pytestmark = pytest.mark.browser
+
+THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
+MIN_CONTRAST = 4.5
+"""To one, as WCAG AA wants it for words of usual size."""
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+WAIT = 60.0
+"""Seconds an export may take."""
+
+OPEN_ALL = "root => root.querySelectorAll('details').forEach(one => { one.open = true; })"
+NEXT_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.fixture
+def stage(lab: Lab) -> Stage:
+    return Stage(lab)
+
+
+def violations(page: Page, selector: str) -> dict[str, list[str]]:
+    """What axe finds there: rule to elements."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+        # JupyterLab's body has no height and hides what goes beyond it; axe would take the whole page for hidden.
+        page.evaluate("() => { document.body.style.minHeight = '100vh'; }")
+    page.evaluate(NEXT_FRAMES)
+    found: dict[str, Any] = page.evaluate(
+        "([selector, rules]) => axe.run(selector, { ...rules, resultTypes: ['violations'] })", [selector, RULES]
+    )
+    assert len(found["passes"]) > 8, "axe looked at nothing"
+    return {
+        one["id"]: [f"{node['html'][:160]} {node['failureSummary'][:300]}" for node in one["nodes"][:3]]
+        for one in found["violations"]
+    }
+
+
+def use_theme(lab: Lab, name: str) -> None:
+    lab.page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+    lab.page.wait_for_function(
+        "name => document.body.dataset.jpThemeName === name && !document.getElementById('jupyterlab-splash')", arg=name
+    )
+
+
+@pytest.fixture
+def back_to_light(lab: Lab) -> Iterator[None]:
+    yield
+    use_theme(lab, THEMES[0])
+
+
+@pytest.fixture
+def tall(lab: Lab) -> Iterator[None]:
+    """A window in which everything is in sight: axe sees no colours of what is scrolled away."""
+    before = lab.page.viewport_size
+    assert before is not None
+    lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
+    yield
+    lab.page.set_viewport_size(before)
+
+
+@pytest.mark.timeout(180)
+def test_axe_finds_nothing_in_any_state_of_the_view_and_of_what_is_kept(
+    stage: Stage, tall: None, back_to_light: None
+) -> None:
+    stage.show_parts(everything({name: events for name, events in SCENES.items() if name != "steps-200"}))
+    stage.keep(*(events for name, events in ENDS.items() if name != "steps-200"))
+    for theme in THEMES:
+        use_theme(stage.lab, theme)
+        for name, place in (("live", stage.view), ("kept", stage.kept)):
+            place.evaluate(OPEN_ALL)
+            place.evaluate("(root, name) => { root.dataset.looked = name; }", name)
+            assert violations(stage.lab.page, f"[data-looked={name}]") == {}, f"{name}, {theme}"
+            # What axe leaves open: words on a shade, and paler ones.
+            ratios: dict[str, float] = place.evaluate(CONTRASTS)
+            pale = {where: ratio for where, ratio in ratios.items() if ratio < MIN_CONTRAST}
+            assert pale == {}, f"{name}, {theme}"
+
+
+def test_axe_would_notice_a_pale_word_and_a_button_without_a_name(stage: Stage) -> None:
+    stage.show(SCENES["card-code"])
+    stage.view.evaluate(
+        """root => {
+            root.dataset.looked = "broken";
+            root.querySelector(".vibe-why").style.color = "#ddd";
+            root.querySelector("button").textContent = "";
+        }"""
+    )
+    assert {"color-contrast", "button-name"} <= set(violations(stage.lab.page, "[data-looked=broken]"))
+
+
+def test_axe_finds_nothing_in_a_notebook_that_nobody_trusts(lab: Lab) -> None:
+    lab.show(kept_notebook(lab.server.folder))
+    place = lab.output(0).locator(".jp-RenderedHTML")
+    place.evaluate(OPEN_ALL)
+    place.evaluate("root => { root.dataset.looked = 'untrusted'; }")
+    assert violations(lab.page, "[data-looked=untrusted]") == {}
+
+
+def test_axe_finds_nothing_in_the_page_that_nbconvert_makes(browser: Browser, tmp_path: Path) -> None:
+    path = kept_notebook(tmp_path)
+    command = [sys.executable, "-W", "ignore", "-m", "jupyter", "nbconvert", "--to", "html", str(path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=WAIT)
+    page = browser.new_page()
+    try:
+        page.route("http*://**", lambda route: route.abort())
+        page.goto(path.with_suffix(".html").as_uri(), wait_until="domcontentloaded")
+        page.evaluate(f"() => ({OPEN_ALL})(document)")
+        assert violations(page, ".jp-RenderedHTML") == {}
+    finally:
+        page.close()
+
+
+def kept_notebook(folder: Path) -> Path:
+    """A notebook with what is left of all runs, signed by nobody."""
+    html = "".join(kept(events)["text/html"] for events in ENDS.values())
+    output = nbformat.v4.new_output("display_data", data={"text/html": html, "text/plain": "runs"})
+    cell = nbformat.v4.new_code_cell("%%vibe\nlook", outputs=[output], execution_count=1)
+    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = folder / f"{secrets.token_hex(4)}.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": spec}), path)
+    return path
+
+
+FOCUSED = """root => {
+    const one = document.activeElement;
+    if (!root.contains(one)) return null;
+    const style = getComputedStyle(one), box = one.getBoundingClientRect();
+    const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+    const all = [...root.querySelectorAll("*")];
+    return {
+        name: one.getAttribute("aria-label") ?? one.innerText.split("\\n")[0],
+        place: all.indexOf(one), ring, seen: box.height > 0 && box.bottom <= innerHeight && box.top >= 0,
+    };
+}"""
+
+
+def walk(view: Locator, page: Page) -> list[dict[str, Any]]:
+    """Where Tab stops, from the beginning of the view to its end."""
+    view.evaluate("root => { root.tabIndex = -1; root.focus(); }")
+    stops: list[dict[str, Any]] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        stop = view.evaluate(FOCUSED)
+        if stop is None:
+            return stops
+        stops.append(stop)
+    raise AssertionError(f"Tab does not leave the view: {stops}")
+
+
+def test_tab_stops_at_every_control_in_reading_order_and_shows_where_it_is(stage: Stage) -> None:
+    stage.show(SCENES["card-long"])
+    stops = walk(stage.view, stage.lab.page)
+    assert [stop["name"] for stop in stops] == [
+        "▦",
+        "Approval: Run code",
+        "Code",
+        "Allow once⏎",
+        "Allow for this session",
+        "EditE",
+        "Deny…Esc",
+        "Stop",
+    ]
+    assert [stop["place"] for stop in stops] == sorted(stop["place"] for stop in stops)
+    assert [stop["name"] for stop in stops if not stop["ring"]] == []
+    assert [stop["name"] for stop in stops if not stop["seen"]] == []
+
+
+def test_what_does_not_scroll_is_no_stop(stage: Stage) -> None:
+    stage.show(SCENES["card-code"])
+    assert "Code" not in [stop["name"] for stop in walk(stage.view, stage.lab.page)]
+
+
+def test_enter_on_folded_lines_of_a_diff_opens_them_and_approves_nothing(stage: Stage) -> None:
+    stage.show(SCENES["card-diff"])
+    fold = stage.view.locator(".vibe-same > summary").first
+    fold.focus()
+    stage.lab.page.keyboard.press("Enter")
+    expect(stage.view.get_by_text("line_1 = load(1)")).to_be_visible()
+    assert stage.heard() == []
+
+
+def test_the_focus_is_never_lost_when_what_had_it_goes_away(stage: Stage) -> None:
+    foot = stage.view.get_by_role("group", name="State of the run")
+    stage.show(SCENES["card-code"])
+    stage.view.get_by_role("button", name="Allow once").focus()
+    # Denied elsewhere, as by ■ in the toolbar: the card is gone.
+    card_id = next(part.id for part in transcript(SCENES["card-code"]).parts() if part.kind == "card")
+    after = transcript([*SCENES["card-code"], resolved(allowed=False, by="interrupt")])
+    html = next(part.html for part in after.parts() if part.id == card_id)
+    source = json.dumps({"type": "patches", "seq": 1, "patches": [{"id": card_id, "kind": "step", "html": html}]})
+    # Running a cell would take the focus; a timer of the kernel does not.
+    stage.lab.page.evaluate(
+        """source => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
+            .requestExecute({ code: `view.send(json.loads(${JSON.stringify(source)}))`, store_history: false }).done""",
+        source,
+    )
+    expect(foot).to_be_focused()
+    stage.view.get_by_role("button", name="Stop").focus()
+    stage.lab.page.keyboard.press("Enter")
+    expect(foot).to_be_focused()
+    assert stage.heard() == [{"type": "interrupt"}]
+
+
+def tree(stage: Stage) -> list[tuple[str, str]]:
+    """Role and name of what a screen reader finds in the view, in order."""
+    session = stage.lab.page.context.new_cdp_session(stage.lab.page)
+    nodes: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
+    session.detach()
+    by_id = {node["nodeId"]: node for node in nodes}
+    root = next(node for node in nodes if named(node) == ("group", "Agent run"))
+    found: list[tuple[str, str]] = []
+
+    def visit(node: dict[str, Any]) -> None:
+        if not node.get("ignored"):
+            found.append(named(node))
+        for child in node.get("childIds", ()):
+            visit(by_id[child])
+
+    visit(root)
+    return found
+
+
+def named(node: dict[str, Any]) -> tuple[str, str]:
+    name = str(node.get("name", {}).get("value", ""))
+    return str(node.get("role", {}).get("value", "")), re.sub(r"\s+", " ", name).strip()
+
+
+def test_a_screen_reader_finds_the_card_and_its_buttons_by_name(stage: Stage) -> None:
+    stage.show(SCENES["card-code"])
+    found = tree(stage)
+    assert ("group", "Approval: Run code") in found
+    assert [name for role, name in found if role == "button"] == [
+        "Allow once",
+        "Allow for this session",
+        "Edit",
+        "Deny…",
+        "Stop",
+    ]
+
+
+def test_a_screen_reader_hears_what_a_step_was_and_how_it_ended(stage: Stage) -> None:
+    stage.show(SCENES["failed-step"])
+    steps = [name for role, name in tree(stage) if role == "DisclosureTriangle"]
+    assert steps == [
+        "Inspected penguins 344 × 8, nulls in 5 columns 0.1 s",
+        "Ran code fit a line per species KeyError: 'bill_len' 0.2 s",
+    ]
+
+
+def test_a_screen_reader_hears_which_lines_of_a_diff_are_new_and_which_are_gone(stage: Stage) -> None:
+    stage.show(SCENES["card-cell-diff"])
+    words = " ".join(name for role, name in tree(stage) if role == "StaticText")
+    assert re.search(r'removed: +\["bill_len"\]\.mean\(\)', words)
+    assert re.search(r'added: +\["bill_length_mm"\]', words)
+
+
+SPOKEN = """() => {
+    window.spoken = [];
+    const note = records => {
+        const places = new Set(records.map(record => {
+            const at = record.target instanceof Element ? record.target : record.target.parentElement;
+            return at?.closest("[aria-live], [role=status], [role=alert], [role=log]");
+        }));
+        places.delete(null); places.delete(undefined);
+        for (const place of places) {
+            const isOurs = !place.closest(".jp-Toolbar, .jp-StatusBar");
+            if (isOurs && place.textContent) window.spoken.push(place.textContent);
+        }
+    };
+    window.listener = new MutationObserver(note);
+    window.listener.observe(document.body, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None:
+    page = stage.lab.page
+    pieces: list[Event] = [TextDelta(word + " ") for word in (ANSWER * 3).split(" ")]
+    assert len(pieces) > 200
+    card = asked("spoken", approval_id="spoken")
+    run: list[Event] = [
+        *begin(*pieces),
+        said(""),
+        card,
+        resolved("spoken", approval_id="spoken"),
+        Notice(level="warning", text="The server is busy. Trying again in 8 s."),
+        *pieces,
+        said(""),
+        finished(),
+    ]
+    stage.send({"type": "snapshot", "parts": []})
+    page.evaluate(SPOKEN)
+    stage.send(*messages(run, each=5))
+    stage.send({"type": "over", "words": "Done"})
+    page.wait_for_function("() => window.spoken.some(words => words.includes('Done'))")
+    spoken: list[str] = page.evaluate("() => { window.listener.disconnect(); return window.spoken; }")
+    assert spoken == [
+        "Approval: Run code. runs code in this kernel. Waiting for you",
+        "The server is busy. Trying again in 8 s.",
+        "Agent run: Done",
+    ]
