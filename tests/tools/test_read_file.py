@@ -1,15 +1,20 @@
 """read_file: pages of text, whatever the encoding, and errors that say what to do."""
 
+import base64
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.protocol import Resource, TextPart, ToolResult
+from vibe_jupyter.protocol import ImagePart, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext, spec_of
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs, ReadFileOptions
 from vibe_jupyter.tools.workspace import Workspace
 
 LATIN = "d\xe9j\xe0 vu\n"
@@ -232,3 +237,95 @@ async def test_the_policy_is_told_the_path_as_the_model_gave_it(workspace: Works
     assert tool.level == "always"
     assert tool.touches(ReadFileArgs(path="~/x")) == (Resource(kind="path", value="~/x", access="read"),)
     assert set(spec_of(tool).parameters["properties"]) == {"path", "offset", "limit"}
+
+
+@pytest.mark.requirement("tools.read_file.result.truncated")
+async def test_the_settings_bound_a_result(project: Path, workspace: Workspace, context: ToolContext):
+    (project / "a.txt").write_text("one\ntwo\nthree\n" + "é" * 50 + "\nlast\n", encoding="utf-8")
+    tool = ReadFile(workspace, options=ReadFileOptions(max_read_bytes=14))
+
+    first = text_of(await tool.run(ReadFileArgs(path="a.txt"), context))
+    long = text_of(await tool.run(ReadFileArgs(path="a.txt", offset=3), context))
+
+    assert first.endswith("content:\none\ntwo\nthree")
+    assert "was_truncated: true\nnote: more lines follow; a result holds 14 bytes; go on with offset=3" in first
+    assert "was_truncated: true\nnote: more lines follow; a result holds 14 bytes; go on with offset=4" in long
+    assert long.endswith("content:\néééééé")
+    assert ReadFileOptions().max_read_bytes == 64_000
+
+
+def png(width: int, height: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (width, height), "red").save(out, format="PNG")
+    return out.getvalue()
+
+
+async def test_an_image_is_sent_to_a_model_that_sees(project: Path, workspace: Workspace, context: ToolContext):
+    (project / "small.png").write_bytes(png(20, 10))
+    (project / "large.png").write_bytes(png(3_000, 10))
+    tool = ReadFile(workspace, sees_images=lambda: True)
+
+    small = await tool.run(ReadFileArgs(path="small.png"), context)
+    large = await tool.run(ReadFileArgs(path="large.png"), context)
+
+    said, image = small.parts
+    size = (project / "small.png").stat().st_size
+    assert said == TextPart(text=f"path: small.png\nimage/png, {size} bytes; it follows")
+    assert image == ImagePart(media_type="image/png", data=base64.b64encode(png(20, 10)).decode())
+    assert "made smaller" in large.parts[0].text
+    with Image.open(io.BytesIO(base64.b64decode(large.parts[1].data))) as opened:
+        assert opened.size == (1_024, 3)
+
+
+async def test_an_image_is_named_to_a_model_that_does_not_see(project: Path, read):
+    (project / "a.png").write_bytes(png(20, 10))
+
+    with pytest.raises(ToolError, match="is a PNG image, not text"):
+        await read(path="a.png")
+
+
+async def test_a_broken_image_is_refused_in_words(project: Path, workspace: Workspace, context: ToolContext):
+    (project / "a.jpg").write_bytes(b"\xff\xd8\xff" + b"no image" * 10)
+
+    with pytest.raises(ToolError, match=r"'a\.jpg' is an image that cannot be sent.*Make a smaller copy"):
+        await ReadFile(workspace, sees_images=lambda: True).run(ReadFileArgs(path="a.jpg"), context)
+
+
+MEMORY = """
+import asyncio, resource, sys
+from pathlib import Path
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
+from vibe_jupyter.tools.workspace import Workspace
+context = ToolContext(call_id="1", progress=print, cancelled=lambda: False)
+tool = ReadFile(Workspace(Path(sys.argv[1])))
+asyncio.run(tool.run(ReadFileArgs(path="small.txt"), context))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path, offset in (("huge.txt", 0), ("huge.txt", 20_100), ("huge.ipynb", 0), ("huge.bin", 0)):
+    try:
+        result = asyncio.run(tool.run(ReadFileArgs(path=path, offset=offset), context))
+        print(len(result.parts[0].text))
+    except ToolError as error:
+        print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+async def test_a_file_of_a_gibibyte_costs_no_memory(project: Path):
+    (project / "small.txt").write_text("x", encoding="utf-8")
+    for name in ("huge.txt", "huge.ipynb", "huge.bin"):
+        with (project / name).open("wb") as file:
+            file.write(b"text\n" * 20_000 if name != "huge.bin" else b"")
+            file.truncate(2**30)
+
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, project], capture_output=True, text=True, timeout=110, check=True
+    )
+
+    *said, grown = done.stdout.splitlines()
+    assert int(said[0]) > 60_000
+    assert int(said[1]) < 200
+    assert int(said[2]) > 60_000
+    assert said[3] == "'huge.bin' is a binary file, not text. Load it with run_code."
+    assert int(grown) < 8_000, f"{grown} KiB more"

@@ -1,6 +1,7 @@
 """A notebook file as its cells' sources: the raw JSON is mostly outputs."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, cast
 
@@ -16,9 +17,10 @@ def notebook_lines(file: BinaryIO) -> Iterator[str] | None:
 
     The file is then at its start again.
     """
-    raw = file.read(NOTEBOOK_LIMIT + 1)
+    if os.fstat(file.fileno()).st_size > NOTEBOOK_LIMIT:
+        return None
+    cells = _cells(file.read())
     file.seek(0)
-    cells = _cells(raw) if len(raw) <= NOTEBOOK_LIMIT else None
     return None if cells is None else _lines(cells)
 
 

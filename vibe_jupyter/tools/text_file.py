@@ -30,6 +30,7 @@ _KINDS: Final = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
+    (b"RIFF", "a WebP image, a sound or a film"),
     (b"%PDF-", "a PDF document"),
     (b"PAR1", "a Parquet table"),
     (b"ARROW1", "an Arrow table"),
@@ -99,6 +100,8 @@ class TextLines:
         length, last = len(piece), piece
         while not last.endswith("\n") and (last := self._text.readline(_CHUNK)):
             length += len(last)
+            if self._cancelled():
+                break
         line = self._decoded(piece.removesuffix("\n").removesuffix("\r"))
         if length == len(piece):
             return cut_line(line, LONG_LINE)
@@ -133,17 +136,24 @@ def kind_of(file: BinaryIO) -> str:
     return next((kind for magic, kind in _KINDS if head.startswith(magic)), "a binary file")
 
 
-def page(lines: Iterator[str], offset: int, limit: int | None) -> Page:
-    """Up to `limit` lines from number `offset`, at most `PAGE_LIMIT` bytes."""
+def page(lines: Iterator[str], offset: int, limit: int | None, *, room: int = PAGE_LIMIT) -> Page:
+    """Up to `limit` lines from number `offset`, at most `room` bytes; one line at least, cut to the room."""
     shown: list[str] = []
-    room, seen, is_cut = PAGE_LIMIT, 0, False
+    seen, is_cut = 0, False
     for line in lines:
         seen += 1
         if seen <= offset:
             continue
-        room -= len(line.encode("utf-8", "replace")) + 1
+        size = len(line.encode("utf-8", "replace")) + 1
+        if size > room and not shown:
+            line, size, is_cut = _cut_to(line, room), room, True
+        room -= size
         if room < 0 or len(shown) == limit:
             return Page(tuple(shown), offset, end=False, is_cut=is_cut or room < 0, total=seen)
         is_cut = is_cut or len(line) > LONG_LINE
         shown.append(line)
     return Page(tuple(shown), offset, end=True, is_cut=is_cut, total=seen)
+
+
+def _cut_to(line: str, room: int) -> str:
+    return line.encode("utf-8", "replace")[: room - 1].decode("utf-8", "ignore")

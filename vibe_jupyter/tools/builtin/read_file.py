@@ -1,8 +1,9 @@
-"""The tool `read_file`: lines of a text file, or the cells of a notebook file."""
+"""The tool `read_file`: lines of a text file, the cells of a notebook file, or an image."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -11,7 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.image_file import image_of
 from vibe_jupyter.tools.notebook_text import notebook_lines
+from vibe_jupyter.tools.options import ToolOptions
+from vibe_jupyter.tools.spill import is_handle, kept
 from vibe_jupyter.tools.text_file import LONG_LINE, PAGE_LIMIT, Page, TextLines, encoding_of, kind_of, page
 from vibe_jupyter.tools.truncate import head_and_tail
 from vibe_jupyter.tools.workspace import Located, Workspace
@@ -19,6 +23,13 @@ from vibe_jupyter.tools.workspace import Located, Workspace
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
 """Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
+
+
+class ReadFileOptions(ToolOptions):
+    """``[tools.read_file]``."""
+
+    max_read_bytes: int = Field(default=PAGE_LIMIT, ge=1)
+    """Of one result."""
 
 
 class ReadFileArgs(BaseModel):
@@ -42,10 +53,23 @@ class ReadFile:
     level: Level = "always"
     arguments = ReadFileArgs
 
-    def __init__(self, workspace: Workspace, own_notebook: OwnNotebook | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        own_notebook: OwnNotebook | None = None,
+        *,
+        options: ReadFileOptions | None = None,
+        sees_images: Callable[[], bool] = lambda: False,
+        session_folder: Callable[[], Path | None] = lambda: None,
+    ) -> None:
         self._workspace = workspace
         self._own_notebook = own_notebook
         """None where no kernel has a notebook."""
+        self._options = options or ReadFileOptions()
+        self._sees_images = sees_images
+        """Whether the model in use does."""
+        self._session_folder = session_folder
+        """Where long results of this conversation are kept."""
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""
@@ -55,10 +79,11 @@ class ReadFile:
         return Preview(kind="text", text=f"Read {args.path}, {_lines_wanted(args)}, and send it to the model.")
 
     def touches(self, args: ReadFileArgs) -> Sequence[Resource]:
-        return (Resource(kind="path", value=args.path, access="read"),)
+        # A result that was cut is the conversation's own.
+        return () if is_handle(args.path) else (Resource(kind="path", value=args.path, access="read"),)
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
-        if self._own_notebook is not None:
+        if self._own_notebook is not None and not is_handle(args.path):
             # What the person sees is newer than what was saved.
             shown = await self._own_notebook(self._workspace.resolve(args.path).path, context)
             if shown is not None:
@@ -66,29 +91,41 @@ class ReadFile:
         return await asyncio.to_thread(self._read, args, context)
 
     def _read(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
-        located = self._workspace.resolve(args.path)
+        located = self._locate(args.path)
+        shown = args.path if is_handle(args.path) else located.shown
         with self._workspace.open_read(located) as file:
-            found = _page_of(file, located, args, context)
-        return _result(located, found)
+            if self._sees_images() and (image := image_of(file, args.path)) is not None:
+                text = f"path: {shown}\n{image.said}"
+                return ToolResult(parts=(TextPart(text=text), image.part), summary="image", details={"path": shown})
+            found = self._page_of(file, located, args, context)
+        return _result(shown, found)
+
+    def _locate(self, path: str) -> Located:
+        if not is_handle(path):
+            return self._workspace.resolve(path)
+        place = kept(path, self._session_folder())
+        if place is None:
+            raise ToolError(f"{path!r}: no result is kept under that name in this conversation. Make the call again.")
+        return Located(path, place.resolve(), self._workspace.root, "regular")
+
+    def _page_of(self, file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> Page:
+        room = self._options.max_read_bytes
+        cells = notebook_lines(file) if located.path.suffix == ".ipynb" else None
+        if cells is not None:
+            return _with_notes(page(cells, args.offset, args.limit, room=room), (_NOTEBOOK_NOTE,), room)
+        encoding = encoding_of(file)
+        if encoding is None:
+            raise ToolError(f"{args.path!r} is {kind_of(file)}, not text. Load it with run_code.")
+        with closing(TextLines(file, encoding, context.cancelled)) as lines:
+            found = page(iter(lines), args.offset, args.limit, room=room)
+        return _with_notes(found, lines.notes, room)
 
 
-def _page_of(file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> Page:
-    cells = notebook_lines(file) if located.path.suffix == ".ipynb" else None
-    if cells is not None:
-        return _with_notes(page(cells, args.offset, args.limit), (_NOTEBOOK_NOTE,))
-    encoding = encoding_of(file)
-    if encoding is None:
-        raise ToolError(f"{args.path!r} is {kind_of(file)}, not text. Load it with run_code.")
-    with closing(TextLines(file, encoding, context.cancelled)) as lines:
-        found = page(iter(lines), args.offset, args.limit)
-    return _with_notes(found, lines.notes)
+def _with_notes(found: Page, notes: tuple[str, ...], room: int) -> Page:
+    return replace(found, notes=notes + tuple(_advice(found, room)))
 
 
-def _with_notes(found: Page, notes: tuple[str, ...]) -> Page:
-    return Page(found.lines, found.offset, found.end, found.is_cut, found.total, notes + tuple(_advice(found)))
-
-
-def _advice(found: Page) -> Iterator[str]:
+def _advice(found: Page, room: int) -> Iterator[str]:
     read = len(found.lines)
     if found.end and not found.total:
         yield "the file is empty"
@@ -96,16 +133,16 @@ def _advice(found: Page) -> Iterator[str]:
         lines = "1 line" if found.total == 1 else f"{found.total:,} lines"
         yield f"offset {found.offset:,} is behind the last line; the file has {lines}"
     if not found.end:
-        size = f" a result holds {PAGE_LIMIT:,} bytes;" if found.is_cut else ""
+        size = f" a result holds {room:,} bytes;" if found.is_cut else ""
         yield f"more lines follow;{size} go on with offset={found.offset + read}"
     if any(len(line) > LONG_LINE for line in found.lines):
         yield f"lines longer than {LONG_LINE:,} characters were cut"
 
 
-def _result(located: Located, found: Page) -> ToolResult:
+def _result(shown: str, found: Page) -> ToolResult:
     read = len(found.lines)
     fields = [
-        f"path: {located.shown}",
+        f"path: {shown}",
         f"lines_read: {read}",
         f"was_truncated: {'true' if found.is_cut else 'false'}",
         *(f"note: {note}" for note in found.notes),
@@ -116,7 +153,7 @@ def _result(located: Located, found: Page) -> ToolResult:
         parts=(TextPart(text=text),),
         summary=_summary(found),
         display={"text/plain": head_and_tail(content)} if read else {},
-        details={"path": located.shown, "lines_read": read, "was_truncated": found.is_cut},
+        details={"path": shown, "lines_read": read, "was_truncated": found.is_cut},
     )
 
 

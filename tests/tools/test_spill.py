@@ -1,0 +1,120 @@
+"""Long results are kept whole where the model can page through them."""
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
+from vibe_jupyter.tools.spill import KEPT_LIMIT, is_handle, kept, spill, spilled
+from vibe_jupyter.tools.truncate import RESULT_LIMIT
+from vibe_jupyter.tools.workspace import Workspace
+
+LONG = "".join(f"line {number}\n" for number in range(20_000))
+
+
+def handle_in(text: str) -> str:
+    return text.rpartition("read_file path=")[2].removesuffix("]")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    return tmp_path / "session"
+
+
+@pytest.mark.parametrize("limit", [RESULT_LIMIT, 1_000])
+def test_a_long_text_gives_its_ends_and_the_handle_of_the_whole(session: Path, limit: int):
+    shown = spill(LONG, session, limit)
+
+    assert len(shown) <= limit
+    assert shown.startswith("line 0\nline 1\n")
+    assert "line 19999\n\n[All 208,890 characters in 20,001 lines: read_file path=result:" in shown
+    place = kept(handle_in(shown), session)
+    assert place is not None
+    assert place.read_text(encoding="utf-8") == LONG
+    assert (place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert spill(LONG, session, limit) == shown
+    assert len(os.listdir(place.parent)) == 1
+
+
+def test_a_text_within_the_limit_is_left_alone(session: Path):
+    assert spill("x" * RESULT_LIMIT, session) == "x" * RESULT_LIMIT
+    assert not session.exists()
+
+
+def test_without_a_session_only_the_ends_are_left():
+    shown = spill(LONG, None)
+
+    assert len(shown) <= RESULT_LIMIT
+    assert "read_file" not in shown
+    assert "left out" in shown
+
+
+def test_what_cannot_be_kept_is_said_and_leaves_nothing(session: Path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        shown = spill(LONG, session)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert shown.endswith("[The whole could not be kept: File too large.]")
+    assert len(shown) <= RESULT_LIMIT
+    assert os.listdir(session / "results") == []
+
+
+def test_what_is_kept_of_one_result_is_bounded(session: Path):
+    shown = spill("é" * KEPT_LIMIT, session)
+
+    place = kept(handle_in(shown), session)
+    assert place is not None
+    assert place.stat().st_size == KEPT_LIMIT
+    assert f"(its first {KEPT_LIMIT:,} bytes)" in shown
+
+
+def test_images_of_a_result_stay_and_each_text_is_bounded(session: Path):
+    image = ImagePart(media_type="image/png", data="AAAA")
+    result = ToolResult(parts=(TextPart(text=LONG), image), summary="said")
+
+    cut = spilled(result, session)
+
+    assert cut.parts[1] is image
+    assert (cut.summary, cut.parts[0].text) == ("said", spill(LONG, session))
+    assert spilled(ToolResult.text("short"), session) == ToolResult.text("short")
+
+
+@pytest.mark.parametrize("path", ["result:", "result:../../x", "result:0123456789AB", "./result:0123456789ab", "x"])
+def test_only_handles_name_kept_results(session: Path, path: str):
+    assert not is_handle(path)
+    assert kept(path, session) is None
+
+
+async def test_read_file_pages_through_a_kept_result_without_asking(
+    session: Path, workspace: Workspace, context: ToolContext
+):
+    handle = handle_in(spill(LONG, session))
+    tool = ReadFile(workspace, session_folder=lambda: session)
+    args = ReadFileArgs(path=handle, offset=19_000, limit=2)
+
+    result = await tool.run(args, context)
+
+    assert list(tool.touches(args)) == []
+    assert result.parts[0].text.partition("content:\n")[2] == "line 19000\nline 19001"
+    assert f"path: {handle}\n" in result.parts[0].text
+
+
+async def test_a_handle_of_another_conversation_reads_nothing(
+    tmp_path: Path, session: Path, workspace: Workspace, context: ToolContext
+):
+    handle = handle_in(spill(LONG, session))
+    (session / "results" / "0123456789ab.txt").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("secret", encoding="utf-8")
+
+    for folder, path in ((tmp_path / "other", handle), (None, handle), (session, "result:0123456789ab")):
+        tool = ReadFile(workspace, session_folder=lambda folder=folder: folder)
+        with pytest.raises(ToolError, match="no result is kept under that name"):
+            await tool.run(ReadFileArgs(path=path), context)
