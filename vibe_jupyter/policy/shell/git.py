@@ -135,7 +135,7 @@ def _check_pathspec(text: str, operands: Operands) -> None:
         raise Refused("operand", f"it cannot be told what git takes {text!r} for")
     if _PATHSPEC_GLOB.search(text):
         extension = _EXTENSION_GLOB.fullmatch(text)
-        if extension is None or protection((f"x{extension[1]}",), "read"):
+        if extension is None or any(protection((f"{name}{extension[1]}",), "read") for name in ("", "x")):
             raise Refused("operand", f"it cannot be told what git takes {text!r} for")
         text = text.partition("*")[0]
     operands.path(text or ".")

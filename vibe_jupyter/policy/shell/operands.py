@@ -58,8 +58,6 @@ class Operands:
         return out
 
     def _glob(self, word: Word) -> list[str]:
-        if word.text.startswith("-"):
-            raise Refused("expansion", f"the shell may find files for {word.text!r}, which begins like an option")
         names = [""]
         position = 0
         for part in word.text.split("/"):
@@ -92,7 +90,10 @@ class Operands:
             return []
         if len(names) == ENTRIES_LIMIT:
             raise Refused("expansion", f"the shell would look through more than {ENTRIES_LIMIT:,} names")
-        return [".", "..", *names] if part.startswith(".") else [name for name in names if not name.startswith(".")]
+        if part.startswith("."):
+            return [".", "..", *names]
+        # A leading * never stands for a dot. A leading ? or [ does in no shell we know, but nobody misses it here.
+        return [name for name in names if not (part.startswith("*") and name.startswith("."))]
 
 
 def tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[os.DirEntry[str]]:

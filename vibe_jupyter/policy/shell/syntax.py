@@ -23,6 +23,7 @@ _FORM: Final = frozenset(
     }
 )
 """Kinds of nodes a line of simple commands is made of."""
+_WORDS: Final = frozenset({"command_name", "word", "number", "string", "raw_string", "concatenation"})
 
 
 def same_commands(command: str, commands: tuple[Simple, ...]) -> bool:
@@ -33,8 +34,9 @@ def same_commands(command: str, commands: tuple[Simple, ...]) -> bool:
     nodes = list(_walk(root))
     if any(node.type not in _FORM for node in nodes):
         return False
-    seen = [_words(node) for node in nodes if node.type == "command"]
-    return seen == [[word.raw for word in simple.words] for simple in commands]
+    found = sorted((word for node in nodes for word in _words_in(node)), key=lambda word: word[0])
+    expected = [(at == 0, word.raw) for simple in commands for at, word in enumerate(simple.words)]
+    return [word[1:] for word in found] == expected
 
 
 def nested_commands(command: str) -> list[list[str]]:
@@ -57,6 +59,18 @@ def _walk(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         yield node
         waiting.extend(reversed(node.children))
+
+
+def _words_in(node: Node) -> Iterator[tuple[int, bool, str]]:
+    """Where each word of a command begins, whether it is the command's name, and the word.
+
+    What follows a redirection stands in the tree below the redirection.
+    """
+    if node.type not in ("command", "file_redirect", "heredoc_redirect"):
+        return
+    words = [child for child in node.children if child.type in _WORDS]
+    for child in words[1:] if node.type == "file_redirect" else words:
+        yield child.start_byte, child.type == "command_name", (child.text or b"").decode(errors="replace")
 
 
 def _words(node: Node) -> list[str]:
