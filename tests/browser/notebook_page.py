@@ -112,6 +112,10 @@ class NotebookPage:
         """A command of JupyterLab, for the notebook in front."""
         self.page.evaluate("name => window.jupyterapp.commands.execute(name)", name)
 
+    def command_later(self, name: str) -> None:
+        """The same for one that asks something first; returns at once."""
+        self.page.evaluate("name => { void window.jupyterapp.commands.execute(name); }", name)
+
     def call(self, function: str) -> Any:
         """A JavaScript function of the panel."""
         return self.page.evaluate(f"path => ({function})({_PANEL})", self.path)

@@ -1,0 +1,264 @@
+"""What happens to a run when its notebook, its cell or its kernel goes through something."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.browser.lab import Lab
+from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
+
+pytestmark = pytest.mark.browser
+
+EDIT = "--yes=edit_cell,insert_cell"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """A model that says what a test tells it to."""
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def test_a_notebook_renamed_meanwhile_is_read_and_written_under_its_new_name(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "here = 1")
+    model.will_reply(
+        call("read_notebook"),
+        call("edit_cell", cell_id=book.ids[2], source="here = 2", run=True),
+        call("read_notebook"),
+        call("read_file", path=f"renamed-{book.path}"),
+        say("Done."),
+    )
+    book.run(0, PROMPT)
+    expect(book.card("Edit and run cell #3")).to_be_visible()
+    old = book.path
+    book.call(f"panel => panel.context.rename('renamed-{old}')")
+    book.path = f"renamed-{old}"
+    book.allow("Edit and run cell #3")
+    book.over()
+    results = model.requests[-1].tool_results
+    assert results[0].startswith(f"{old}: 3 cells")
+    assert "; ok in " in results[1]
+    assert results[2].startswith(f"renamed-{old}: 3 cells")
+    assert "here = 2" in results[3]
+    assert book.sources()[2] == "here = 2"
+    saved = lab.save()
+    assert "here = 2" in saved.read_text(encoding="utf-8")
+    assert not (lab.server.folder / old).exists()
+
+
+def close_tab(book: NotebookPage, *, save: bool) -> None:
+    """As with the cross on the tab."""
+    if save:
+        book.call("panel => panel.context.save()")
+    book.call("panel => { panel.context.model.dirty = false; panel.close(); }")
+    expect(book.page.locator(f'[id="{book.panel}"]')).to_have_count(0)
+
+
+def reopen(lab: Lab, book: NotebookPage) -> NotebookPage:
+    lab.page.evaluate("path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", book.path)
+    again = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.context?.path === path)"
+    lab.page.wait_for_function(
+        f"path => {again}?.content.widgets.length > 0 && {again}.sessionContext.session?.kernel", arg=book.path
+    )
+    return NotebookPage(lab, book.path)
+
+
+def test_a_card_waits_for_the_tab_to_be_opened_again(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "here = 1")
+    model.will_reply(
+        call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2", run=True), say("All well.")
+    )
+    book.run(0, PROMPT)
+    expect(book.card("Edit and run cell #3")).to_be_visible()
+    close_tab(book, save=True)
+    book = reopen(lab, book)
+    book.allow("Edit and run cell #3")
+    expect(book.output(PROMPT)).to_contain_text("All well.")
+    expect(book.output(PROMPT).locator(".vibe-run")).to_have_count(0)
+    book.over(2)
+    assert book.sources()[2] == "here = 2"
+    assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
+
+
+def test_a_run_whose_tab_is_closed_ends_clearly_and_writes_nowhere_else(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, "here = 1", options=EDIT)
+    model.will_reply(
+        call("read_notebook"),
+        answer("Thinking", [call("edit_cell", cell_id=book.ids[2], source="here = 2")], hold=go_on),
+        call("insert_cell", source="new = 1"),
+        call("run_cell", ids=[book.ids[2]]),
+        say("I cannot."),
+    )
+    book.run(0, PROMPT)
+    expect(book.view).to_contain_text("Thinking")
+    close_tab(book, save=True)
+    path = lab.server.folder / book.path
+    before = path.read_bytes()
+    go_on.set()
+    model.wait_for_request(5, timeout=30)
+    assert all("the notebook was closed" in result for result in model.requests[-1].tool_results[1:])
+    assert path.read_bytes() == before
+    book = reopen(lab, book)
+    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+    assert book.sources()[2] == "here = 1"
+    model.will_reply(call("edit_cell", cell_id=book.ids[2], source="here = 3"), say("Now."))
+    book.run(PROMPT)
+    book.over()
+    assert book.sources()[2] == "here = 3"
+
+
+def test_a_cell_deleted_while_the_agent_runs_it_runs_to_its_end_and_nothing_else_suffers(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    gate = lab.server.folder / "delete-gate"
+    gate.unlink(missing_ok=True)
+    waits = "import os, time\nprint('begun')\nwhile not os.path.exists('delete-gate'):\n    time.sleep(0.02)\nx = 42\nx"
+    book = open_prompt(lab, model, waits, "x", options="--yes=run_cell,edit_cell")
+    model.will_reply(
+        call("read_notebook"),
+        call("run_cell", ids=[book.ids[2]]),
+        call("edit_cell", cell_id=book.ids[2], source="gone"),
+        say("It is gone."),
+    )
+    book.run(0, PROMPT)
+    expect(book.output(2)).to_contain_text("begun")
+    book.front(2)
+    lab.page.keyboard.press("d")
+    lab.page.keyboard.press("d")
+    assert len(book.cells()) == 3
+    book.run(2)
+    gate.touch()
+    book.over(PROMPT)
+    assert book.cells()[2]["outputs"][0]["data"]["text/plain"] == "42"
+    _, ran, edited = model.requests[-1].tool_results
+    assert "ok in" in ran
+    assert "begun\n42" in ran
+    assert "There is no cell" in edited
+    assert book.outputs(PROMPT)[0]["output_type"] == "display_data"
+
+
+def test_the_prompts_own_cell_deleted_and_taken_back_still_takes_the_click(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "print('ran')")
+    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("All well."))
+    book.run(0, PROMPT)
+    expect(book.card("Run cell #3")).to_be_visible()
+    book.front(PROMPT)
+    lab.page.keyboard.press("d")
+    lab.page.keyboard.press("d")
+    expect(book.view).to_have_count(0)
+    lab.page.keyboard.press("z")
+    book.allow("Run cell #3")
+    book.over(2)
+    assert book.text(2) == "ran\n"
+    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+
+
+@pytest.mark.parametrize("how", ["restarted", "killed"])
+def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, model: ScriptedModel, how: str) -> None:
+    book = open_prompt(lab, model, "import os; os.getpid()")
+    model.will_reply(call("read_notebook"), call("run_cell", ids=[book.ids[2]]))
+    book.run(2)
+    book.over(2)
+    pid = int(book.outputs(2)[0]["data"]["text/plain"])
+    book.run(0, PROMPT)
+    expect(book.card(r"Run cell \[")).to_be_visible()
+    if how == "restarted":
+        book.command_later("kernelmenu:restart")
+        lab.page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
+    else:
+        os.kill(pid, signal.SIGKILL)
+    expect(book.view).to_contain_text("Ended: the kernel is gone")
+    expect(book.view.locator("button:enabled")).to_have_count(0)
+    dialog = lab.page.get_by_role("dialog")
+    if how == "killed":
+        expect(dialog).to_contain_text("restart")
+        dialog.get_by_role("button").last.click()
+    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+    expect(book.cell(PROMPT).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Again."))
+    book.run(0, PROMPT)
+    book.allow(r"Run cell \[")
+    book.over()
+    assert int(book.outputs(2)[0]["data"]["text/plain"]) != pid
+    expect(book.output(PROMPT)).to_contain_text("Again.")
+    lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+TOO_LARGE = 400_000
+"""Characters of a notebook that does not fit on the disk."""
+
+
+@contextlib.contextmanager
+def disk_full(lab: Lab) -> Generator[None]:
+    """No file of the server may grow beyond 300 kB, as on a disk without room."""
+    port = str(urlsplit(lab.server.url).port)
+    (server,) = [one for one in psutil.Process().children() if any(port in word for word in one.cmdline())]
+    before = server.rlimit(psutil.RLIMIT_FSIZE)
+    server.rlimit(psutil.RLIMIT_FSIZE, (300_000, before[1]))
+    try:
+        yield
+    finally:
+        server.rlimit(psutil.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(not hasattr(psutil, "RLIMIT_FSIZE"), reason="limits of a process are set as on Linux")
+def test_where_the_disk_is_full_jupyterlab_says_so_and_the_tools_say_nothing_of_saving(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    book = open_prompt(lab, model, "here = 1", f"print('x' * {TOO_LARGE})", options=EDIT)
+    path = lab.server.folder / book.path
+    model.will_reply(call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2"), say("Written."))
+    book.run(3, 0, PROMPT)
+    book.over()
+    before = path.read_bytes()
+    with disk_full(lab):
+        book.command_later("docmanager:save")
+        dialog = lab.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("File Save Error")
+        dialog.get_by_role("button").last.click()
+    assert path.read_bytes() == before
+    assert book.call("panel => panel.context.model.dirty")
+    assert not any("saved" in result.lower() for result in model.requests[-1].tool_results)
+    saved = lab.save().read_text(encoding="utf-8")
+    assert len(saved) > TOO_LARGE
+    assert "here = 2" in saved
+    lab.complaints[:] = [words for words in lab.complaints if "File too large" not in words and "500" not in words]
+
+
+def test_a_notebook_that_cannot_be_written_is_edited_as_by_hand_and_jupyterlab_says_it_is_not_saved(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    lab.page.route("**/api/contents/*.ipynb*", read_only)
+    try:
+        book = open_prompt(lab, model, "here = 1", options=EDIT)
+        path = lab.server.folder / book.path
+        before = path.read_bytes()
+        model.will_reply(
+            call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2"), say("Edited.")
+        )
+        book.run(0, PROMPT)
+        book.over()
+        assert book.sources()[2] == "here = 2"
+        book.command_later("docmanager:save")
+        dialog = lab.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("read-only")
+        dialog.get_by_role("button").first.click()
+        assert path.read_bytes() == before
+        assert not any("saved" in result.lower() for result in model.requests[-1].tool_results)
+    finally:
+        lab.page.unroute("**/api/contents/*.ipynb*")
+
+
+def read_only(route: Route) -> None:
+    """The server's answer as for a file without leave to write, which the user of this test always has."""
+    answer = route.fetch()
+    route.fulfill(response=answer, json={**answer.json(), "writable": False})
