@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy.places import OPERATIONS, judge_place
+from vibe_jupyter.policy.places import OPERATIONS, Operation, judge_place
 from vibe_jupyter.policy.shell.judge import Shell, judge
 from vibe_jupyter.policy.tool_lists import ToolLists
 from vibe_jupyter.tools.workspace import Workspace
 
 LINE_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of one line of ``--jsonl``."""
+_OPERATIONS: Final[dict[str, Operation]] = {name: name for name in OPERATIONS}
 Answer = dict[str, str]
 
 
@@ -61,7 +62,7 @@ def _path(chosen: argparse.Namespace) -> int:
     workspace = _workspace(chosen.project)
 
     def answer(operation: str, path: str) -> Answer:
-        known = next((name for name in OPERATIONS if name == operation), None)
+        known = _OPERATIONS.get(operation)
         if known is None:
             raise ValueError(f"{operation!r} is none of {', '.join(OPERATIONS)}")
         verdict = judge_place(workspace, path, known)
