@@ -1,12 +1,13 @@
 """What an agent is: a model, tools, rules and instructions. What it does is a `Run`; how, `loop` says."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vibe_jupyter.agent.middleware import Middleware
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.policy.permissions import Permissions
+from vibe_jupyter.policy.secrets import Redactor
 from vibe_jupyter.tools.base import Toolset
 
 
@@ -24,3 +25,5 @@ class Agent:
     instructions: str
     """The system prompt."""
     stream: bool = True
+    redactor: Redactor = field(default_factory=Redactor)
+    """Strikes keys out of everything that is recorded, shown or sent."""

@@ -82,7 +82,7 @@ class Loop:
             approvals=run.approvals,
             questions=run.questions,
             emit=self._emit,
-            show=run.show,
+            show=lambda progress: run.show(agent.redactor.value(progress)),
             cancelled=lambda: run.interrupted,
         )
         self._began = time.monotonic()
@@ -242,5 +242,6 @@ class Loop:
         if isinstance(event, ToolStarted | ToolFinished):
             self._stage[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
         if isinstance(event, DURABLE_EVENTS):
+            event = self._agent.redactor.value(event)
             await self._conversation.record(event)
         self._run.emit(event)

@@ -111,7 +111,9 @@ class App:
         run = start(agent, conversation, text, terms=terms, context="\n".join(told))
         for news in self.setup.news([*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
-        self._cell_said_stop = False
+        self._cell_said_stop = self._stop_is_queued()
+        if self._cell_said_stop:
+            run.send(Interrupt())
         try:
             kept_in = f"the conversation is kept in {conversation.journal.path}"
             return self._stage.show(run, reading.settings.keep(), kept_in=kept_in).reply()
@@ -209,6 +211,7 @@ class App:
             permissions=self._permissions,
             middleware=[TurnLimit(turns)],
             instructions=self._instructions,
+            redactor=self.setup.redactor(settings),
         )
 
     def _open_client(self) -> LLMClient:
@@ -244,6 +247,13 @@ class App:
             if says_stop or (self._notebook is not None and self._notebook.runs_in(cell)):
                 self._stage.run.send(Interrupt())
         return False
+
+    def _stop_is_queued(self) -> bool:
+        """Whether ``%vibe stop`` came in the moment before this cell began: it is meant for the run that begins."""
+        if self._pump is None:
+            return False
+        cell: str = self._shell.kernel.get_parent("shell")["header"]["msg_id"]  # pyright: ignore
+        return any(STOP_CELL.fullmatch(code) for code in self._pump.arrivals.behind(cell))
 
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was loaded anew."""

@@ -4,12 +4,16 @@ Struck out wherever they stand, also in what approved code printed: the model ne
 apart by who wrote it would leak by the one path nobody thought of.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar, cast
 
-from pydantic import JsonValue
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+
+V = TypeVar("V", bound=BaseModel)
 
 SHORTEST: Final = 8
 """Characters; a shorter value is no key, and striking it out would garble texts."""
@@ -53,19 +57,34 @@ class Redactor:
                 text = text.replace(value, f"[redacted: {name}]")
         return text
 
-    def deep(self, value: JsonValue) -> JsonValue:
-        """The same in every text of a structure."""
-        return _mapped(value, self) if self.secrets else value
+    def value(self, value: V) -> V:
+        """The same in every text of a message or an event; the very value where there is nothing to strike out."""
+        if not self.secrets or not self._is_in(value):
+            return value
+        return type(value).model_validate(_mapped(value.model_dump(), self))
+
+    def _is_in(self, value: BaseModel) -> bool:
+        try:
+            text = value.model_dump_json()
+        except PydanticSerializationError:  # half a surrogate pair: no JSON, but it may be there all the same
+            return True
+        return any(_as_json(secret) in text for secret in self.secrets)
 
 
-def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
-    if isinstance(value, dict):
-        return {change(key): _mapped(item, change) for key, item in value.items()}
-    return value
+def _mapped(value: object, change: Callable[[str], str]) -> object:
+    match value:
+        case str():
+            return change(value)
+        case list() | tuple():
+            return [_mapped(item, change) for item in cast("Iterable[object]", value)]
+        case dict():
+            return {key: _mapped(item, change) for key, item in cast("dict[object, object]", value).items()}
+        case _:
+            return value
+
+
+def _as_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _harmless(name: str, value: str) -> bool:
