@@ -19,6 +19,7 @@ from typing import Any, Final, TypeGuard, cast
 
 import zmq
 
+from vibe_jupyter.notebook.arrivals import Arrivals
 from vibe_jupyter.notebook.shell import Frames, Message, Receive
 from vibe_jupyter.notebook.shell_stream import find, order_of, receiver
 
@@ -59,6 +60,8 @@ class Pump:
         """Set from any thread when the control channel handled something: the kernel then called itself idle."""
         self._busy_due: float | None = None
         """When to call it busy again; None while it is."""
+        self.arrivals = Arrivals()
+        """Of cells, whether or not one serves."""
         self.on_execute: Callable[[QueuedCell], bool] | None = None
         """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
 
@@ -166,11 +169,13 @@ class Pump:
                 expected = session.sign([header, parent, metadata, content])
                 if not hmac.compare_digest(expected, signature):
                     return "", None
-            kind = str(session.unpack(header)["msg_type"])
-            if kind != "execute_request" or not self._serving:
+            head = session.unpack(header)
+            kind = str(head["msg_type"])
+            if kind != "execute_request":
                 return kind, None
-            cell_id = session.unpack(metadata).get("cellId")
-            return kind, QueuedCell(str(session.unpack(content).get("code", "")), cell_id, frames)
+            code = str(session.unpack(content).get("code", ""))
+            self.arrivals.note(str(head["msg_id"]), code)
+            return kind, QueuedCell(code, session.unpack(metadata).get("cellId"), frames)
         except (ValueError, KeyError, TypeError, AttributeError):
             return "", None
 
