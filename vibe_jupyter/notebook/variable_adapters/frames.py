@@ -64,10 +64,16 @@ class Frame:
 
 @functools.lru_cache(maxsize=16)
 def spread(rows: int) -> tuple[int, ...] | None:
-    """Positions of rows to look at, evenly spread, first and last among them; None for all."""
+    """Positions of rows to look at, in evenly spread pairs, first and last among them; None for all.
+
+    Of a long column each row comes from its own place in memory, and waiting for that is half the time of a look:
+    the second row of a pair is there already.
+    """
     if rows <= SAMPLE_ROWS:
         return None
-    return tuple(number * (rows - 1) // (SAMPLE_ROWS - 1) for number in range(SAMPLE_ROWS))
+    pairs = SAMPLE_ROWS // 2
+    starts = (number * (rows - 2) // (pairs - 1) for number in range(pairs))
+    return tuple(place for start in starts for place in (start, start + 1))
 
 
 def extent(rows: int, width: int) -> str:
