@@ -47,8 +47,9 @@ class Redactor:
         for name, value in environ.items():
             if is_secret_name(name) and len(value.strip()) >= SHORTEST and not _harmless(name, value.strip()):
                 found.setdefault(value.strip(), name)
+        spelled = {spelling: name for value, name in found.items() for spelling in _spellings(value)}
         # The longest first: one may be the beginning of another.
-        return cls({value: found[value] for value in sorted(found, key=len, reverse=True)})
+        return cls({value: spelled[value] for value in sorted(spelled, key=len, reverse=True)})
 
     def __call__(self, text: str) -> str:
         """The text without them."""
@@ -81,6 +82,11 @@ def _mapped(value: object, change: Callable[[str], str]) -> object:
             return {key: _mapped(item, change) for key, item in cast("dict[object, object]", value).items()}
         case _:
             return value
+
+
+def _spellings(value: str) -> set[str]:
+    """As it is, and as Python and JSON write it."""
+    return {value, repr(value)[1:-1], json.dumps(value)[1:-1], _as_json(value)}
 
 
 def _as_json(text: str) -> str:
