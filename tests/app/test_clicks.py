@@ -104,6 +104,21 @@ def test_a_run_ends_at_once_and_the_next_cell_works(clicked: Session, how: str, 
     assert "Here again." in clicked.html(clicked.run("%vibe again"))
 
 
+@pytest.mark.parametrize("between", [(), ("print('between')",)])
+def test_a_stop_sent_with_the_prompt_ends_the_run_that_begins(clicked: Session, between: tuple[str, ...]) -> None:
+    clicked.wire.run("%vibe reset")
+    asked = len(clicked.model.requests)
+    codes = ("import time; time.sleep(0.3)", "%vibe go", *between, "%vibe stop", "print('next')")
+    _, prompt, *rest, stop, after = [clicked.wire.send(code) for code in codes]
+    cell = clicked.wire.cell(prompt)
+    assert not cell.error
+    assert "<b>Stopped</b>" in clicked.html(cell)
+    assert [clicked.wire.cell(one).text for one in (*rest, stop, after)][-2:] == ["Stopped.\n", "next\n"]
+    assert len(clicked.model.requests) == asked
+    clicked.model.will_reply(say("Here again."))
+    assert "Here again." in clicked.html(clicked.run("%vibe again"))
+
+
 @pytest.mark.requirement("magics.interrupt.prompt-back", "notebook.run_code.scratch")
 @pytest.mark.parametrize(
     "code", ["while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "!sleep 60"]

@@ -252,10 +252,11 @@ class App:
         """Whether ``%vibe stop`` came in the moment before this cell began: it is meant for the run that begins."""
         if self._pump is None:
             return False
-        cell: str = self._shell.kernel.get_parent("shell")["header"]["msg_id"]  # pyright: ignore
-        return any(STOP_CELL.fullmatch(code) for code in self._pump.arrivals.behind(cell))
+        return any(STOP_CELL.fullmatch(code) for code in self._pump.behind_running())
 
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was loaded anew."""
-        if self._notebook is not None and self._stage.view is not None:
-            self._engine.submit(self._notebook.show(self._stage.view))
+        if self._notebook is not None:
+            if self._stage.view is not None:
+                self._engine.submit(self._notebook.show(self._stage.view))
+            self._engine.submit(self._notebook.ends.deliver())

@@ -60,8 +60,7 @@ class Pump:
         """Set from any thread when the control channel handled something: the kernel then called itself idle."""
         self._busy_due: float | None = None
         """When to call it busy again; None while it is."""
-        self.arrivals = Arrivals()
-        """Of cells, whether or not one serves."""
+        self._arrivals = Arrivals()
         self.on_execute: Callable[[QueuedCell], bool] | None = None
         """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
 
@@ -69,6 +68,10 @@ class Pump:
     def in_handler(self) -> bool:
         """Whether the handler of a click runs now; elsewhere a KeyboardInterrupt could lose a message."""
         return self._in_handler
+
+    def behind_running(self) -> list[str]:
+        """Code of the cells that came after the running one, as far as they were seen."""
+        return self._arrivals.behind(self._kernel.get_parent("shell")["header"]["msg_id"])
 
     def install(self) -> None:
         """Sit on the shell stream, in the place of an earlier pump if there is one."""
@@ -174,7 +177,7 @@ class Pump:
             if kind != "execute_request":
                 return kind, None
             code = str(session.unpack(content).get("code", ""))
-            self.arrivals.note(str(head["msg_id"]), code)
+            self._arrivals.note(str(head["msg_id"]), code)
             return kind, QueuedCell(code, session.unpack(metadata).get("cellId"), frames)
         except (ValueError, KeyError, TypeError, AttributeError):
             return "", None
