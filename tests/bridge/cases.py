@@ -84,6 +84,8 @@ STALE = bad("stale_cell", "The cell plain-01 has changed.", cell="plain-01", sou
 
 FIRST: list[tuple[str, Json, Json]] = [
     ("dance", {}, bad("bad_request", "This front end knows no request dance.")),
+    ("keep", {"cell": "nowhere-1", "model_id": "none"}, NO_CELL),
+    ("keep", {"cell": "loaded-1", "model_id": "none", "data": None}, good(stands=False)),
     ("outputs", outputs("nowhere-1", 10), NO_CELL),
     ("outputs", outputs("plain-01", 10), good(outputs=[])),
     ("outputs", outputs("plain-01", 10, 0), bad("bad_request", "This cell has 0 outputs, and none at 0.")),

@@ -206,6 +206,14 @@ class Page:
             "front_end": "test",
         }
 
+    def _answer_keep(self, _message: Message, cell: str, model_id: str, data: Message | None = None) -> Message:
+        view = "application/vnd.jupyter.widget-view+json"
+        for output in self._cell(cell).outputs:
+            if output.get("data", {}).get(view, {}).get("model_id") == model_id:
+                output["data"] = data or output["data"]
+                return {"stands": data is None}
+        return {"stands": False}
+
     def _answer_cells(self, _message: Message) -> Message:
         return {"path": self.path, "dirty": True, "cells": [self._brief(cell) for cell in self.cells]}
 

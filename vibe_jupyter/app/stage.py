@@ -10,6 +10,7 @@ from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.tools import NotebookSide
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import Interrupt
 from vibe_jupyter.ui.choose import choose
 from vibe_jupyter.ui.front_end import FrontEnd
@@ -47,8 +48,9 @@ class Stage:
         Raises:
             NotebookError: it did not end in time after an interrupt.
         """
-        front_end = choose(self._host, keep)
-        front_end.open(run.send)
+        with without_working_folder():
+            front_end = choose(self._host, keep)
+            front_end.open(run.send)
         self.view = front_end.shown if isinstance(front_end, HandOver) else None
         if self._notebook is not None:
             self._notebook.cells.begin()
@@ -61,10 +63,13 @@ class Stage:
             run.send(Interrupt())
             concurrent.futures.wait([future], timeout=CLOSE_WAIT)
         finally:
-            self.run, self.view = None, None
+            view, self.run, self.view = self.view, None, None
             if self._notebook is not None:
                 self._notebook.cells.end()
-            front_end.close()
+            left = front_end.close()
+            if self._notebook is not None and view is not None:
+                self._notebook.ends.add(view.model_id, left)
+                self._engine.submit(self._notebook.ends.deliver_last())
         if not future.done():
             self.left = future
             raise NotebookError(

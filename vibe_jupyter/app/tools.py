@@ -18,6 +18,7 @@ from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.execution import CodeRunner
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.in_place import InPlace
+from vibe_jupyter.notebook.kept_runs import KeptRuns
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.tools.delete_cells import DeleteCellsTool
@@ -66,6 +67,7 @@ class NotebookSide:
         self._bridge = Bridge(getattr(shell, "kernel", None), version=vibe_jupyter.__version__, on_page=on_page)
         self._bridge.on_heard = pump.idle_said.set
         self._bridge.install()
+        self.ends = KeptRuns(self._bridge)
         self._in_place = InPlace(shell, pump)
         self.cells = CellAccess(
             OpenNotebook(

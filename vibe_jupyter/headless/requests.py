@@ -71,6 +71,7 @@ class Requests:
             "run": self._run,
             "interrupt": self._interrupt,
             "show": self._show,
+            "keep": self._keep,
         }
 
     def answer(self, content: dict[str, Any], parent: dict[str, Any]) -> Result | None:
@@ -151,3 +152,8 @@ class Requests:
     def _show(self, _args: object, _asked_by: object) -> Result:
         """No page was loaded anew, so nothing was lost."""
         return {}
+
+    def _keep(self, args: dict[str, Any], _asked_by: object) -> Result:
+        """Nothing is missed here; but the cell must be there, as in a page."""
+        self._document.cell(str(args.get("cell")))
+        return {"stands": False}

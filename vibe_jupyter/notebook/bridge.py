@@ -22,7 +22,7 @@ REQUEST: Final = "vibe_bridge"
 REPLY: Final = "vibe_bridge_reply"
 EVENT: Final = "vibe_bridge_event"
 
-Method = Literal["hello", "cells", "outputs", "edit", "run", "interrupt", "show"]
+Method = Literal["hello", "cells", "outputs", "edit", "run", "interrupt", "show", "keep"]
 METHODS: Final[dict[Method, tuple[str, ...]]] = {
     "hello": ("version",),
     "cells": (),
@@ -31,6 +31,7 @@ METHODS: Final[dict[Method, tuple[str, ...]]] = {
     "run": ("cell", "code_hash"),
     "interrupt": (),
     "show": ("cell", "model_id", "display_id"),
+    "keep": ("cell", "model_id", "data"),
 }
 """What may be asked, and the names of its arguments."""
 
@@ -141,12 +142,19 @@ class Bridge:
         cell_id = self._cell.get("metadata", {}).get("cellId")
         return cell_id if isinstance(cell_id, str) else None
 
+    @property
+    def has_page(self) -> bool:
+        """Whether a page answered in this run."""
+        return self._panel is not None
+
     async def panel(self, *, again: bool = False) -> Panel | None:
         """The page that answers in this run; None when there is none. Asked once, or `again`."""
         async with self._asking:
             if again or not self._asked:
-                self._panel = best_panel(await self._hello())
-                self._asked = True
+                cell, found = self._cell, best_panel(await self._hello())
+                if self._cell is not cell:
+                    return found  # another run began, and asks for itself
+                self._panel, self._asked = found, True
             return self._panel
 
     async def request(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:

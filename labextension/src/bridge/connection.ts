@@ -9,6 +9,7 @@ import type { Handler } from "./handler";
 import { handlers } from "./handlers";
 import type { Method, Request } from "./methods";
 import { cellModels } from "./notebook";
+import { viewsOf } from "./views";
 
 const REQUEST = "vibe_bridge";
 const REPLY = "vibe_bridge_reply";
@@ -95,14 +96,15 @@ export class Connection {
     }
   }
 
-  /** Say that this page is here, if a cell runs: its view was lost with the page before. */
+  /** Say that this page is here, if a cell runs or a run ended unseen: its view was lost with the page before. */
   #greet(): void {
     const kernel = this.#kernel;
     if (kernel !== null) {
       void this.#panel.context.ready.then(async () => {
         // Other kernels complain of messages they do not know.
-        const ours = cellModels(this.#panel).some((cell) => cell.sharedModel.getSource().includes("vibe"));
-        if (ours && (await isBusy(kernel)) && !kernel.isDisposed) {
+        const ours = cellModels(this.#panel).filter((cell) => cell.sharedModel.getSource().includes("vibe"));
+        const missed = ours.some((cell) => viewsOf(cell).length > 0);
+        if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed) {
           send(kernel, EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" });
         }
       });

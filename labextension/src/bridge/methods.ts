@@ -2,7 +2,7 @@
  * What the kernel may ask of a notebook, and what it is told. The Python half is `vibe_jupyter/notebook/bridge.py`;
  * `vibe_jupyter/headless/` answers the same.
  */
-import type { CellType, IOutput } from "@jupyterlab/nbformat";
+import type { CellType, IMimeBundle, IOutput } from "@jupyterlab/nbformat";
 
 /** An output without its weight. */
 export interface OutputBrief {
@@ -61,6 +61,7 @@ export interface Methods {
   run: { args: { cell: string; code_hash: string }; result: { started: true } };
   interrupt: { args: object; result: object };
   show: { args: { model_id: string; cell: string; display_id?: string | null }; result: object };
+  keep: { args: { model_id: string; cell: string; data?: IMimeBundle | null }; result: { stands: boolean } };
 }
 
 export type Method = keyof Methods;

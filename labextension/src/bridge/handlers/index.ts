@@ -4,9 +4,19 @@ import { cells } from "./cells";
 import { edit } from "./edit";
 import { hello } from "./hello";
 import { interrupt } from "./interrupt";
+import { keep } from "./keep";
 import { outputs } from "./outputs";
 import { run } from "./run";
 import { show } from "./show";
 
 /** One function a method; a missing one is a type error. */
-export const handlers: { [M in Method]: Handler<M> } = { hello, cells, outputs, edit, run, interrupt, show };
+export const handlers: { [M in Method]: Handler<M> } = {
+  hello,
+  cells,
+  outputs,
+  edit,
+  run,
+  interrupt,
+  show,
+  keep,
+};

@@ -2,8 +2,7 @@ import { Failure } from "../failure";
 import type { Handler } from "../handler";
 import { cellModel, isCode, isRunning } from "../notebook";
 import { Orphan } from "../orphan";
-
-const VIEW = "application/vnd.jupyter.widget-view+json";
+import { VIEW } from "../views";
 
 /**
  * Show a widget again in the running cell, whose outputs were lost when the page was loaded anew, and follow the cell
