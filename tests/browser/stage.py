@@ -26,18 +26,32 @@ display(bundle, metadata=metadata, raw=True, display_id="view")
 KEPT = """
 display({"text/html": "<p></p>"}, raw=True, display_id="kept")
 """
-LIVE, KEPT_AT, PROMPT = 0, 1, 2
-"""Cells."""
+KEPT_AT, LIVE = 0, 1
+"""Cells. Nothing stands below the view that it could push away."""
+
+ASK = """async code => {
+    const panel = [...window.jupyterapp.shell.widgets("main")].find(one => one.sessionContext);
+    const { kernel } = panel.sessionContext.session;
+    const future = kernel.requestExecute({ code, store_history: false });
+    let said = "";
+    future.onIOPub = ({ header, content }) => {
+        if (header.msg_type === "stream") said += content.text;
+        if (header.msg_type === "error") said += content.traceback.join(" ");
+    };
+    const reply = await future.done;
+    if (reply.content.status !== "ok") throw new Error(said);
+    return said;
+}"""
 
 
 class Stage:
-    """The view in the first cell, the kept form in the second; the third talks to the kernel."""
+    """The view in the last cell, the kept form in the first; the kernel is spoken to without any cell."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.path = lab.open(VIEW, KEPT, "")
-        lab.run(LIVE, KEPT_AT)
-        lab.wait_for_count_above(KEPT_AT, None)
+        self.path = lab.open(f"from IPython.display import display\n{KEPT}", VIEW)
+        lab.run(KEPT_AT, LIVE)
+        lab.wait_for_count_above(LIVE, None)
         self.view.wait_for(state="attached")
 
     @property
@@ -48,12 +62,9 @@ class Stage:
     def kept(self) -> Locator:
         return self.lab.output(KEPT_AT).locator(".jp-RenderedHTML")
 
-    def do(self, source: str) -> None:
-        """Let the kernel run something."""
-        before = self.lab.count(PROMPT)
-        self.lab.write(PROMPT, source)
-        self.lab.run(PROMPT)
-        self.lab.wait_for_count_above(PROMPT, before)
+    def do(self, source: str) -> str:
+        """Let the kernel run something, without a cell that would take focus and scroll; gives what it printed."""
+        return self.lab.page.evaluate(ASK, source)
 
     def send(self, *messages: object) -> None:
         """Say these to the page, one after the other."""
@@ -74,11 +85,21 @@ class Stage:
         self.do(f'display({{"text/html": {html!r}}}, raw=True, display_id="kept", update=True)')
         self.kept.locator("div").first.wait_for(state="attached")
 
+    def end(self, events: Iterable[Event]) -> None:
+        """Let the kept form take the place of the view, as at the end of a run."""
+        bundle = transcript(events).bundle()
+        self.do(
+            "from IPython.display import update_display\n"
+            'view.send({"type": "over", "words": "Done"})\n'
+            f'update_display({bundle!r}, raw=True, display_id="view")\n'
+            "run_view.discard(view)"
+        )
+        self.view.wait_for(state="detached")
+
     def heard(self) -> list[dict[str, object]]:
         """What the person decided so far."""
-        self.do("print(json.dumps(heard))")
-        (output,) = self.lab.outputs(PROMPT)
-        return [message["command"] for message in json.loads("".join(output["text"])) if message["type"] == "command"]
+        told = json.loads(self.do("print(json.dumps(heard))"))
+        return [message["command"] for message in told if message["type"] == "command"]
 
 
 def messages(events: Iterable[Event], *, each: int) -> list[dict[str, object]]:

@@ -20,7 +20,7 @@ from markdown_it.token import Token
 
 from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_LINK, KEPT_PRE, KEPT_RIGHT, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
-from vibe_jupyter.ui.links import is_link, is_picture, with_addresses
+from vibe_jupyter.ui.links import is_link, is_picture, picture_size, with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
 from vibe_jupyter.ui.text import readable, shorten
 
@@ -34,7 +34,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "*": set(),  # or nh3 lets titles and languages through
     "a": {"href", "style"},
     "pre": {"style"},
-    "img": {"src", "alt"},
+    "img": {"src", "alt", "width", "height"},
     "th": {"align", "style"},
     "td": {"align", "style"},
     **{name: {"dir"} for name in ("h3", "h4", "h5", "h6", "blockquote", "ul", "table")},
@@ -184,7 +184,10 @@ class _Renderer(RendererHTML):
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         words = self.renderInlineAsText(tokens[idx].children, options, env)
-        return f'<img src="{escape(str(tokens[idx].attrs["src"]))}" alt="{escape(words)}">'
+        address = str(tokens[idx].attrs["src"])
+        size = picture_size(address)
+        room = f' width="{size[0]}" height="{size[1]}"' if size and env["look"] is LIVE else ""
+        return f'<img src="{escape(address)}" alt="{escape(words)}"{room}>'
 
     def formula(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         """The kept form is typeset by notebooks that can; the live view, which is not, shows the source."""

@@ -1,0 +1,241 @@
+"""How it looks and moves: nothing jumps, nothing is cut off, nothing moves by itself, and long runs stay light."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.lab import Lab
+from tests.browser.stage import LIVE, Stage, everything, messages
+from tests.ui.runs import resolved, said
+from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, steps
+from vibe_jupyter.protocol import Event, TextDelta, TurnStarted
+
+pytestmark = pytest.mark.browser
+
+MAX_NODES = 40
+"""Elements that one step may cost the page."""
+
+NEXT_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+SCROLLER = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
+
+
+@pytest.fixture
+def stage(lab: Lab) -> Stage:
+    return Stage(lab)
+
+
+@pytest.fixture
+def window(lab: Lab) -> Iterator[Page]:
+    """The page, which gets its size and its media back."""
+    before = lab.page.viewport_size
+    assert before is not None
+    yield lab.page
+    lab.page.set_viewport_size(before)
+    lab.page.emulate_media(reduced_motion="no-preference", forced_colors="none", media="screen")
+
+
+def a_run() -> list[Event]:
+    """Steps, a card that is answered, a long answer with a picture in pieces."""
+    words: list[Event] = [TextDelta(piece) for piece in re.findall(r"\S+\s*", ANSWER)]
+    card = [*SCENES["card-diff"][-1:], resolved(), *ENDS["edited"][-5:-3]]
+    return [*begin(), *steps(12), *card, TurnStarted(turn=2), *words, said(ANSWER)]
+
+
+def scroller(page: Page) -> dict[str, float]:
+    return page.locator(SCROLLER).evaluate("one => ({ top: one.scrollTop, height: one.clientHeight })")
+
+
+# What Chromium calls a shift, and stands in the view: everything but what is below a place that grows.
+SHIFTS = """() => {
+    window.shifts = 0;
+    window.moved = [];
+    const shifted = ({ previousRect: from, currentRect: to }) => Math.hypot(from.x - to.x, from.y - to.y) > 1;
+    window.shiftObserver = new PerformanceObserver(list => {
+        for (const { sources } of list.getEntries()) {
+            window.shifts += 1;
+            for (const source of sources.filter(shifted)) {
+                const one = source.node instanceof Element ? source.node : source.node?.parentElement;
+                if (one?.closest(".vibe-run") && !one.closest("[data-part=foot]")) {
+                    const { previousRect: from, currentRect: to } = source;
+                    window.moved.push(`${from.x},${from.y} to ${to.x},${to.y}: ${one.outerHTML.slice(0, 100)}`);
+                }
+            }
+        }
+    });
+    window.shiftObserver.observe({ type: "layout-shift" });
+}"""
+
+
+def test_in_a_whole_run_nothing_moves_that_was_shown_but_the_foot(stage: Stage) -> None:
+    page = stage.lab.page
+    stage.send({"type": "snapshot", "parts": []})
+    page.evaluate(SHIFTS)
+    for message in messages(a_run(), each=3):
+        stage.send(message)
+    page.evaluate(NEXT_FRAMES)
+    count: int = page.evaluate("() => { shiftObserver.disconnect(); return shifts; }")
+    assert count, "the foot moves down as the run grows: the page did not look"
+    assert page.evaluate("() => moved") == []
+
+
+def test_the_check_would_notice_a_part_that_moves(stage: Stage) -> None:
+    stage.show(SCENES["card-code"])
+    stage.lab.page.evaluate(SHIFTS)
+    stage.view.evaluate("root => { root.querySelector('[data-kind=step]').style.marginTop = '40px'; }")
+    stage.lab.page.wait_for_function("() => moved.length > 0")
+
+
+def test_who_watches_the_end_keeps_seeing_it(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.send({"type": "snapshot", "parts": []})
+    for message in messages(begin(*steps(40)), each=8):
+        stage.send(message)
+    window.evaluate(NEXT_FRAMES)
+    assert scroller(window)["top"] > 300
+    expect(stage.view.locator(".vibe-foot")).to_be_in_viewport(ratio=1)
+
+
+def test_who_has_scrolled_away_is_left_alone_when_a_card_comes(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.show(begin(*steps(40)))
+    window.locator(SCROLLER).evaluate("one => { one.scrollTop = 0; }")
+    window.evaluate(NEXT_FRAMES)
+    stage.send(*messages(begin(*steps(40), *SCENES["card-code"][-1:]), each=1_000))
+    expect(stage.view.get_by_role("button", name="Allow once")).to_be_attached()
+    window.evaluate(NEXT_FRAMES)
+    assert scroller(window)["top"] == 0
+    assert not stage.view.evaluate("root => root.contains(document.activeElement)")
+
+
+def test_a_card_that_comes_is_brought_into_sight_for_who_watches(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.show(begin(*steps(40)))
+    window.locator(SCROLLER).evaluate("one => { one.scrollTop = one.scrollHeight; }")
+    stage.view.locator(".vibe-foot").scroll_into_view_if_needed()
+    stage.send(*messages(begin(*steps(40), *SCENES["card-code"][-1:]), each=1_000))
+    expect(stage.view.get_by_role("button", name="Allow once")).to_be_attached()
+    window.evaluate(NEXT_FRAMES)
+    expect(stage.view.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
+    expect(stage.view.locator(".vibe-card > header")).to_be_in_viewport(ratio=1)
+    assert not stage.view.evaluate("root => root.contains(document.activeElement)")
+
+
+def bottom(place: Locator) -> float:
+    box = place.bounding_box()
+    assert box is not None
+    return box["y"] + box["height"]
+
+
+def test_when_a_run_ends_its_last_line_stays_where_it_was(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.keep(ENDS["long-answer"])
+    stage.show(SCENES["steps-200"])
+    stage.view.locator(".vibe-foot").scroll_into_view_if_needed()
+    before = bottom(stage.lab.output(LIVE))
+    stage.end(ENDS["steps-200"])
+    expect(stage.lab.output(LIVE).get_by_text("All done.")).to_be_in_viewport(ratio=1)
+    window.evaluate(NEXT_FRAMES)
+    assert abs(bottom(stage.lab.output(LIVE)) - before) < 3
+
+
+def test_who_reads_elsewhere_when_a_run_ends_is_left_there(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.show(SCENES["steps-200"])
+    window.locator(SCROLLER).evaluate("one => { one.scrollTop = 100; }")
+    stage.end(ENDS["finished"])
+    window.evaluate(NEXT_FRAMES)
+    assert scroller(window)["top"] == 100
+
+
+def test_two_hundred_steps_stay_light(stage: Stage) -> None:
+    told = messages(SCENES["steps-200"], each=20)
+    assert len(told) <= 40
+    assert sum(len(str(one)) for one in told) < 250_000
+    stage.show(SCENES["steps-200"])
+    assert stage.view.locator("[data-kind=step]").count() >= 50
+    assert stage.view.evaluate("root => root.querySelectorAll('*').length") <= 200 * MAX_NODES
+    expect(stage.view.get_by_role("button", name="Allow once")).to_be_attached()
+
+
+CUT = """root => {
+    const cut = [];
+    const inside = root.getBoundingClientRect();
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    while (walk.nextNode()) {
+        const node = walk.currentNode, parent = node.parentElement;
+        if (!node.data.trim() || !parent.checkVisibility({ contentVisibilityAuto: true })) continue;
+        // What scrolls inside the view is reached there; what ends in dots says the rest when opened.
+        if (parent.closest("[data-vibe-scrolls], .vibe-came, textarea")) continue;
+        range.selectNodeContents(node);
+        const box = range.getBoundingClientRect();
+        if (box.right > inside.right + 1 || box.left < inside.left - 1) cut.push(node.data.slice(0, 60));
+    }
+    return cut;
+}"""
+
+
+@pytest.mark.parametrize("width", [360, 700, 1600])
+def test_nothing_is_cut_off_at_any_width(stage: Stage, width: int) -> None:
+    stage.show_parts(everything({name: events for name, events in SCENES.items() if name != "steps-200"}))
+    stage.view.evaluate("(root, width) => { root.parentElement.style.width = `${width}px`; }", width)
+    stage.lab.page.evaluate(NEXT_FRAMES)
+    assert stage.view.evaluate(CUT) == []
+    assert stage.view.evaluate("root => root.scrollWidth <= root.clientWidth")
+
+
+@pytest.mark.parametrize("width", [360, 700, 1600])
+def test_what_is_kept_is_not_cut_off_either(stage: Stage, width: int) -> None:
+    stage.keep(*(events for name, events in ENDS.items() if name != "steps-200"))
+    stage.kept.evaluate(
+        """(root, width) => {
+            root.parentElement.style.width = `${width}px`;
+            root.querySelectorAll("details").forEach(one => { one.open = true; });
+        }""",
+        width,
+    )
+    stage.lab.page.evaluate(NEXT_FRAMES)
+    assert stage.kept.evaluate(CUT) == []
+
+
+def test_at_twice_the_size_the_card_can_be_read_and_answered(stage: Stage, window: Page) -> None:
+    # Zoom of 200 % is a window of half the size in twice the pixels.
+    window.set_viewport_size({"width": 640, "height": 500})
+    stage.show(SCENES["card-long"])
+    assert stage.view.evaluate(CUT) == []
+    for name in ("Allow once", "Allow for this session", "Edit", "Deny…", "Stop"):
+        button = stage.view.get_by_role("button", name=name)
+        button.scroll_into_view_if_needed()
+        expect(button).to_be_in_viewport(ratio=1)
+
+
+MOVING = """root => document.getAnimations().filter(one => root.contains(one.effect?.target)).length"""
+
+
+@pytest.mark.parametrize("wish", ["reduce", "no-preference"])
+def test_nothing_moves_by_itself(stage: Stage, window: Page, wish: Any) -> None:
+    window.emulate_media(reduced_motion=wish)
+    for scene in ("running", "reasoning", "card-code", "steps-200"):
+        stage.show(SCENES[scene])
+        window.evaluate(NEXT_FRAMES)
+        assert stage.view.evaluate(MOVING) == 0, scene
+
+
+def test_with_the_colours_of_the_system_edges_and_signs_carry_everything(stage: Stage, window: Page) -> None:
+    window.emulate_media(forced_colors="active")
+    stage.show(SCENES["card-diff"])
+    for change, sign in (("add", "+"), ("del", "−")):
+        line = stage.view.locator(f".vibe-line[data-change={change}]").first
+        assert sign in line.evaluate("one => getComputedStyle(one, '::before').content")
+        assert line.evaluate("one => getComputedStyle(one).borderLeftStyle") != "none"
+    for button in stage.view.get_by_role("button").all():
+        assert button.evaluate("one => parseFloat(getComputedStyle(one).borderTopWidth)") >= 1
+
+
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_a_picture_of_every_scene_is_taken_for_people(stage: Stage, name: str) -> None:
+    stage.show(SCENES[name])
+    stage.lab.picture(stage.view, f"scene-{name}")
