@@ -4,6 +4,7 @@ prepare (find, parse, validate) -> decide -> approve -> run. Each step either ha
 call is always answered exactly once (security C42).
 """
 
+import asyncio
 import logging
 import time
 
@@ -22,7 +23,9 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
 )
-from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.base import Roomy, ToolContext
+from vibe_jupyter.tools.spill import spilled
+from vibe_jupyter.tools.truncate import RESULT_LIMIT
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
@@ -95,7 +98,8 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
                 details=result.details,
             )
         )
-    parts: tuple[TextPart | ImagePart, ...] = result.parts
+    limit = tool.result_limit if isinstance(tool, Roomy) else RESULT_LIMIT
+    parts: tuple[TextPart | ImagePart, ...] = (await asyncio.to_thread(spilled, result, desk.results, limit)).parts
     if prepared.edited:
         note = f"The person edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)

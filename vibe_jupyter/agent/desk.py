@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.waiting import WaitingRoom
@@ -24,4 +25,6 @@ class Desk:
     """Record an event if it is durable, then show it."""
     show: Callable[[ToolProgress], None]
     """Show progress; callable from any thread."""
+    results: Path
+    """Folder where results are kept that are too long for the model."""
     cancelled: Callable[[], bool]

@@ -83,6 +83,7 @@ class Loop:
             questions=run.questions,
             emit=self._emit,
             show=lambda progress: run.show(agent.redactor.value(progress)),
+            results=conversation.journal.path.parent,
             cancelled=lambda: run.interrupted,
         )
         self._began = time.monotonic()

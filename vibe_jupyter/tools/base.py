@@ -104,6 +104,16 @@ class Graded(Protocol):
         ...
 
 
+@runtime_checkable
+class Roomy(Protocol):
+    """A tool that keeps its results within a limit of its own."""
+
+    @property
+    def result_limit(self) -> int:
+        """Characters of a result that the model is given whole."""
+        ...
+
+
 class Toolset(Protocol):
     """Some tools, from wherever they come."""
 

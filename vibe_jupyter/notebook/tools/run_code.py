@@ -81,7 +81,7 @@ class RunCode:
         if output:
             display["text/plain"] = head_and_tail(output, _SHOWN_TEXT)
         return ToolResult(
-            parts=(TextPart(text=head_and_tail(report)), *seen),
+            parts=(TextPart(text=report), *seen),
             summary=summary(result, output, args.timeout),
             display=display,
             details={

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.options import ToolOptions
 from vibe_jupyter.tools.shell.command import Command, Finished, run
 from vibe_jupyter.tools.shell.environment import child_environment
 from vibe_jupyter.tools.truncate import head_and_tail
@@ -20,14 +21,14 @@ SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/home
 """Where the one shell is looked for: what was judged as bash is run by bash, whatever ``$SHELL`` says (security C3)."""
 LONGEST_TIMEOUT: Final = 3_600
 """Seconds."""
+_SAID: Final = 2_000
+"""Characters for the status and the notes of a result."""
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the person in the step."""
 
 
-class BashOptions(BaseModel):
+class BashOptions(ToolOptions):
     """``[tools.bash]``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     default_timeout: int = Field(default=300, ge=1, le=LONGEST_TIMEOUT)
     """Seconds."""
@@ -72,6 +73,11 @@ class Bash:
     def __init__(self, surroundings: Surroundings, options: BashOptions | None = None) -> None:
         self._around = surroundings
         self._options = options or BashOptions()
+
+    @property
+    def result_limit(self) -> int:
+        """Both streams at their limit, and what is said of them."""
+        return 2 * self._options.max_output_bytes + _SAID
 
     def headline(self, args: BashArgs) -> Headline:
         return Headline(verb="Ran", doing="Running", asking="Run a command", target=args.command.split("\n", 1)[0])

@@ -10,7 +10,6 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.facts import MAX_LENGTH, Fact, FactFile, FactKind, matching
-from vibe_jupyter.tools.truncate import head_and_tail
 
 SHOWN: Final = 20
 """Facts a search gives back."""
@@ -99,7 +98,7 @@ class Memory:
                 head = f"success: true\nfound: {len(found)}" + (f", first {SHOWN}" if len(found) > SHOWN else "")
                 text = "\n".join(filter(None, (head, _listed(found[:SHOWN]))))
                 summary = f"{len(found)} fact{'s' * (len(found) != 1)}"
-        return ToolResult.text(head_and_tail(text), summary=summary, display={"text/plain": text})
+        return ToolResult.text(text, summary=summary, display={"text/plain": text})
 
     def _facts(self) -> list[Fact]:
         try:

@@ -22,6 +22,8 @@ from vibe_jupyter.tools.workspace import Located, Workspace
 
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
 """Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
+_SAID: Final = 4_000
+"""Characters for the notes of a result."""
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
 
 
@@ -70,6 +72,11 @@ class ReadFile:
         """Whether the model in use does."""
         self._session_folder = session_folder
         """Where long results of this conversation are kept."""
+
+    @property
+    def result_limit(self) -> int:
+        """A page, and what is said of it."""
+        return self._options.max_read_bytes + _SAID
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""

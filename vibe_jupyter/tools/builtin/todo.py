@@ -9,15 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, Preview, Resource, Table, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.options import ToolOptions
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 Priority = Literal["high", "medium", "low"]
 
 
-class TodoOptions(BaseModel):
+class TodoOptions(ToolOptions):
     """``[tools.todo]``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_todos: int = Field(default=100, ge=1)
     """Items of one list."""
