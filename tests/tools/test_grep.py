@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
-from vibe_jupyter.tools.search import engine
+from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs, GrepOptions
+from vibe_jupyter.tools.search.engine import SORTED_HERE
 from vibe_jupyter.tools.workspace import Workspace
 
 
@@ -236,6 +236,28 @@ async def test_one_match_more_than_allowed_says_truncated(
     assert ("narrow the pattern or the path" in result.parts[0].text) is truncated
 
 
+@pytest.mark.requirement("tools.grep.limit.matches")
+@pytest.mark.parametrize("lines", [1, 3, SORTED_HERE // 200 + 1])
+async def test_the_first_matches_in_path_order_are_kept_however_many_there_are(project: Path, grep, lines: int):
+    names = [f"{folder}{sub}/f{number}.txt" for folder in "ba" for sub in ("", ".d", "/c") for number in range(34)]
+    fill(project, dict.fromkeys(names, "hit\n" * lines))
+
+    found = matches(await grep(pattern="hit"))
+
+    places = sorted((name.split("/"), line) for name in names for line in range(1, lines + 1))
+    assert found == [f"{'/'.join(path)}:{line}:hit" for path, line in places[:100]]
+
+
+async def test_the_settings_bound_a_search(project: Path, workspace: Workspace, context: ToolContext):
+    fill(project, {"a.txt": "hit\n" * 10})
+    few = Grep(workspace, GrepOptions(default_max_matches=3))
+    short = Grep(workspace, GrepOptions(max_output_bytes=30))
+
+    assert matches(await few.run(GrepArgs(pattern="hit"), context)) == [f"a.txt:{n}:hit" for n in (1, 2, 3)]
+    assert matches(await short.run(GrepArgs(pattern="hit"), context)) == ["a.txt:1:hit", "a.txt:2:hit"]
+    assert GrepOptions() == GrepOptions(default_max_matches=100, max_output_bytes=64_000, default_timeout=60)
+
+
 @pytest.mark.requirement("tools.grep.limit.bytes")
 async def test_output_is_bounded_in_bytes(project: Path, grep):
     fill(project, {"a.txt": ("hit" + "\xe9" * 200 + "\n") * 1_000})
@@ -344,11 +366,12 @@ async def test_a_search_that_takes_too_long_is_ended_with_an_error(
     project: Path, workspace: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(engine, "TIME_LIMIT", 1.0)
     fill(project, {"a.txt": "a" * 40 + "!"})
 
+    tool = Grep(workspace, GrepOptions(default_timeout=1))
+
     with pytest.raises(ToolError, match="took longer than 1 seconds"):
-        await asyncio.wait_for(Grep(workspace).run(GrepArgs(pattern="(a+)+$"), context), 20)
+        await asyncio.wait_for(tool.run(GrepArgs(pattern="(a+)+$"), context), 20)
 
     assert await children_running() == []
 

@@ -7,13 +7,25 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.options import ToolOptions
 from vibe_jupyter.tools.search.engine import search
-from vibe_jupyter.tools.search.query import Found, Query
+from vibe_jupyter.tools.search.query import Found, Limits, Query
 from vibe_jupyter.tools.truncate import head_and_tail
 from vibe_jupyter.tools.workspace import Workspace
 
+_SAID: Final = 1_000
+"""Characters for the notes of a result."""
 DEFAULT_MATCHES: Final = 100
 """Matching lines given back where the model names no number."""
+
+
+class GrepOptions(ToolOptions):
+    """``[tools.grep]``."""
+
+    max_output_bytes: int = Field(default=64_000, ge=1)
+    default_max_matches: int = Field(default=DEFAULT_MATCHES, ge=1)
+    default_timeout: float = Field(default=60, gt=0)
+    """Seconds for one search."""
 
 
 class GrepArgs(BaseModel):
@@ -38,8 +50,14 @@ class Grep:
     level: Level = "always"
     arguments = GrepArgs
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, options: GrepOptions | None = None) -> None:
         self._workspace = workspace
+        self._options = options or GrepOptions()
+
+    @property
+    def result_limit(self) -> int:
+        """All matches, and what is said of them."""
+        return self._options.max_output_bytes + _SAID
 
     def headline(self, args: GrepArgs) -> Headline:
         note = "" if args.path == "." else f"in {args.path}"
@@ -55,7 +73,13 @@ class Grep:
         located = self._workspace.resolve(args.path)
         self._workspace.require(located, "regular", "directory")
         query = Query(args.pattern, str(located.path), args.use_default_ignore)
-        return _result(await search(query, self._workspace.root, args.max_matches or DEFAULT_MATCHES))
+        options = self._options
+        limits = Limits(
+            matches=args.max_matches or options.default_max_matches,
+            bytes=options.max_output_bytes,
+            seconds=options.default_timeout,
+        )
+        return _result(await search(query, self._workspace.root, limits))
 
 
 def _result(found: Found) -> ToolResult:

@@ -16,13 +16,13 @@ from typing import Final
 import vibe_jupyter
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.tools.search.own_ignores import OwnIgnores
-from vibe_jupyter.tools.search.query import Found, Match, Query
+from vibe_jupyter.tools.search.query import Found, Limits, Match, Query
 from vibe_jupyter.tools.search.ripgrep import ripgrep_command
 
-OUTPUT_LIMIT: Final = 64_000
-"""Bytes of all matching lines together."""
-TIME_LIMIT: Final = 60.0
-"""Seconds for one search."""
+SORTED_HERE: Final = 1_000
+"""Matches up to which the fast, unordered search of ripgrep is used and sorted here."""
+_SORTED_BYTES: Final = 1_000_000
+"""The same in bytes."""
 TEXT_LIMIT: Final = 500
 """Bytes of a matching line that are shown, around the match."""
 _BEFORE_MATCH: Final = 100
@@ -42,21 +42,21 @@ class _Bounds:
     """What is kept of an engine's matches."""
 
     folder: Path
-    max_matches: int
+    limits: Limits
     own: OwnIgnores | None
     """None where ignore files are not heeded."""
 
 
-async def search(query: Query, folder: Path, max_matches: int) -> Found:
-    """Up to `max_matches` matching lines, by ripgrep where it is installed and understands the pattern.
+async def search(query: Query, folder: Path, limits: Limits) -> Found:
+    """The first matching lines in path order, by ripgrep where it is installed and understands the pattern.
 
     Raises:
         ToolError: the pattern is wrong, or the search took too long.
     """
-    bounds = _Bounds(folder, max_matches, OwnIgnores(folder, query) if query.use_default_ignore else None)
+    bounds = _Bounds(folder, limits, OwnIgnores(folder, query) if query.use_default_ignore else None)
     program = shutil.which("rg")
     if program is not None:
-        found = await _run(ripgrep_command(program, query), b"", bounds)
+        found = await _by_ripgrep(program, query, bounds)
         if isinstance(found, Found):
             return found
         # Look-around and back-references are known to Python alone.
@@ -67,6 +67,31 @@ async def search(query: Query, folder: Path, max_matches: int) -> Found:
     if isinstance(found, Found):
         return found
     raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+
+
+async def _by_ripgrep(program: str, query: Query, bounds: _Bounds) -> Found | str:
+    """In path order ripgrep works on one processor: only where there are many matches, and it ends early."""
+    wide = dataclasses.replace(bounds.limits, matches=SORTED_HERE, bytes=_SORTED_BYTES)
+    if bounds.limits.matches < SORTED_HERE:
+        found = await _run(
+            ripgrep_command(program, query, ordered=False), b"", dataclasses.replace(bounds, limits=wide)
+        )
+        if isinstance(found, str):
+            return found
+        if not found.was_truncated:
+            in_order = sorted(found.matches, key=lambda match: (match.path.split(os.sep), match.line))
+            return _cut(in_order, bounds.limits)
+    return await _run(ripgrep_command(program, query, ordered=True), b"", bounds)
+
+
+def _cut(matches: Sequence[Match], limits: Limits) -> Found:
+    """As many as fit."""
+    room = limits.bytes
+    for count, match in enumerate(matches):
+        room -= match.size
+        if count == limits.matches or room < 0:
+            return Found(tuple(matches[:count]), was_truncated=True)
+    return Found(tuple(matches), was_truncated=False)
 
 
 def _is_python_pattern(pattern: str) -> bool:
@@ -96,11 +121,12 @@ async def _run(command: Sequence[str], given: bytes, bounds: _Bounds) -> Found |
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=bounds.folder, env=_environment()
     )
     try:
-        async with asyncio.timeout(TIME_LIMIT):
+        async with asyncio.timeout(bounds.limits.seconds):
             return await _converse(process, given, bounds)
     except TimeoutError:
+        limit = f"{bounds.limits.seconds:g} seconds"
         raise ToolError(
-            f"The search took longer than {TIME_LIMIT:.0f} seconds and was ended. Narrow path or simplify pattern."
+            f"The search took longer than {limit} and was ended. Narrow path or simplify pattern."
         ) from None
     finally:
         await asyncio.shield(_end(process))
@@ -121,13 +147,13 @@ async def _converse(process: Process, given: bytes, bounds: _Bounds) -> Found | 
 
 async def _collect(process: Process, bounds: _Bounds) -> Found:
     matches: list[Match] = []
-    room = OUTPUT_LIMIT
+    room = bounds.limits.bytes
     async for line in _lines(process):
         match = _match(line, f"{bounds.folder}{os.sep}")
         if match is None or (bounds.own is not None and bounds.own.leaves_out(match.path)):
             continue
-        room -= len(f"{match.path}:{match.line}:{match.text}\n".encode("utf-8", "replace"))
-        if len(matches) == bounds.max_matches or room < 0:
+        room -= match.size
+        if len(matches) == bounds.limits.matches or room < 0:
             return Found(tuple(matches), was_truncated=True)
         matches.append(match)
     return Found(tuple(matches), was_truncated=False)

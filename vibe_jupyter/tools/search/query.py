@@ -42,6 +42,16 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What one search may give and take."""
+
+    matches: int
+    bytes: int
+    """Of all matching lines together."""
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Match:
     """One matching line."""
 
@@ -49,6 +59,11 @@ class Match:
     line: int
     """From 1."""
     text: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the line it is shown on."""
+        return len(f"{self.path}:{self.line}:{self.text}\n".encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,23 @@ from vibe_jupyter.tools.protected import SECRET_FILES, SECRET_FOLDERS
 from vibe_jupyter.tools.search.query import DEFAULT_FILES, DEFAULT_FOLDERS, Query
 
 _FORM = ("--color=never", "--no-heading", "--with-filename", "--line-number", "--column", "--null")
-# In path order, without memory maps: the same search gives the same lines in the same order.
-_ORDER = ("--sort=path", "--no-mmap")
+# Memory maps of files that shrink meanwhile end the program.
+_SAFETY = ("--no-mmap",)
+_ORDER = ("--sort=path",)
 _MATCHING = ("--smart-case", "--crlf")
 _IGNORE_FILES = ("--no-require-git", "--no-ignore-global", "--no-ignore-exclude")
 
 
-def ripgrep_command(program: str, query: Query) -> list[str]:
-    """The argument vector for `query`."""
+def ripgrep_command(program: str, query: Query, *, ordered: bool) -> list[str]:
+    """The argument vector for `query`; `ordered` by path, or else as fast as can be."""
     secrets = [f"--iglob=!{pattern}" for pattern in (*SECRET_FILES, *SECRET_FOLDERS)]
     return [
         program,
         "--no-config",
         "--no-messages",
         *_FORM,
-        *_ORDER,
+        *_SAFETY,
+        *(_ORDER if ordered else ()),
         *_MATCHING,
         *secrets,
         *(_heeding_ignores() if query.use_default_ignore else ("--no-ignore", "--hidden")),
