@@ -16,6 +16,7 @@ from vibe_jupyter.errors import VibeError
 from vibe_jupyter.notebook.mention_syntax import Written, unfinished
 from vibe_jupyter.notebook.names import of_the_person
 from vibe_jupyter.options import AGENTS, OPTION_NAMES, TOUR
+from vibe_jupyter.own_imports import without_working_folder
 
 Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
@@ -126,8 +127,9 @@ class Completion:
 
     def _paths(self, mention: Written) -> Iterator[str]:
         """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
-        from vibe_jupyter.notebook.mention_places import visible_names
-        from vibe_jupyter.tools.workspace import Workspace
+        with without_working_folder():
+            from vibe_jupyter.notebook.mention_places import visible_names
+            from vibe_jupyter.tools.workspace import Workspace
 
         folder, slash, _ = mention.text.rpartition("/")
         try:
@@ -179,7 +181,8 @@ def _open_option(words: list[str]) -> str | None:
 
 
 def _models() -> list[str]:
-    from vibe_jupyter import config
+    with without_working_folder():
+        from vibe_jupyter import config
 
     try:
         return [*config.load().model_names(), TOUR]

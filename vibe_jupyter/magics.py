@@ -14,6 +14,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from vibe_jupyter.completion import Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.options import OPTION_NAMES, Options
+from vibe_jupyter.own_imports import without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
@@ -57,9 +58,10 @@ class VibeMagics(Magics):
     def app(self) -> "App":
         """The app, built at first use."""
         if self._app is None:
-            from vibe_jupyter.app import App
+            with without_working_folder():
+                from vibe_jupyter.app import App
 
-            self._app = App(self._ipython, self.pump)
+                self._app = App(self._ipython, self.pump)
         return self._app
 
     @property
@@ -77,7 +79,8 @@ class VibeMagics(Magics):
             options, rest = parse(line)
             prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
             if rest == "fix":
-                from vibe_jupyter.notebook.last_error import fix_prompt
+                with without_working_folder():
+                    from vibe_jupyter.notebook.last_error import fix_prompt
 
                 prompt = fix_prompt(self._ipython, (cell or "").strip())
             if not prompt.strip():
@@ -117,9 +120,10 @@ class VibeMagics(Magics):
         return True
 
     def _settings(self, words: list[str]) -> bool:
+        app = self.app
         from vibe_jupyter.app.commands import settings_command
 
-        said = settings_command(words, self.app)
+        said = settings_command(words, app)
         if said:
             print(said)
         return said is not None
@@ -227,7 +231,8 @@ def _installed_pump(shell: InteractiveShell) -> "Pump | None":
     """The pump of a kernel; None in a terminal, and where the kernel lacks what it needs."""
     if not hasattr(shell, "kernel"):
         return None
-    from vibe_jupyter.notebook.pump import Pump
+    with without_working_folder():
+        from vibe_jupyter.notebook.pump import Pump
 
     try:
         pump = Pump(shell)

@@ -4,10 +4,11 @@ The only module that imports httpx, and only when the first request goes out: un
 """
 
 import asyncio
+import importlib
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 from vibe_jupyter.llm import failures
@@ -21,6 +22,7 @@ from vibe_jupyter.llm.network import is_final, reason_of
 from vibe_jupyter.llm.reader import Reader, reader_for
 from vibe_jupyter.llm.request import Request, RetryScheduled
 from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
+from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import AssistantMessage, Delta
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ Item = Delta | RetryScheduled | AssistantMessage
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept for the next turn."""
 
+_NETWORK = ("httpx", "httpcore", "h11", "anyio._backends._asyncio", "certifi")
+"""What httpx imports by itself when it is first used is among them."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
 
@@ -104,6 +108,7 @@ class LLMClient:
 
     async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | Setback":
         """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
+        _load()
         import httpx  # noqa: PLC0415
 
         plain = endpoint.url in self._plain
@@ -212,6 +217,14 @@ class LLMClient:
             if isinstance(problem, httpx.ReadTimeout):
                 raise Broken("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
             raise Broken("truncated", reason_of(problem)) from problem
+
+
+@cache
+def _load() -> None:
+    """Import what speaks HTTP, with what it imports when first used."""
+    with without_working_folder():
+        for name in _NETWORK:
+            importlib.import_module(name)
 
 
 def _trust(*, tls: bool) -> ssl.SSLContext:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.policy.grants import Grants, Scope
 from vibe_jupyter.policy.places import place_reason
 from vibe_jupyter.policy.shell.verdict import ONCE, ShellVerdict
@@ -138,7 +139,9 @@ class Permissions:
         commands = [resource.value for resource in resources if resource.kind == "command"]
         if not commands:
             return None
-        from vibe_jupyter.policy.shell.judge import judge_all  # noqa: PLC0415 - its grammars only where they are needed
+        with without_working_folder():
+            # Its grammars only where they are needed.
+            from vibe_jupyter.policy.shell.judge import judge_all  # noqa: PLC0415
 
         return judge_all(commands, self.workspace, self.lists.get(tool, ToolLists()).for_shell())
 
