@@ -1,5 +1,7 @@
 """An answer of 60 KB in 4,000 pieces, from a model server through a real kernel to where the page would read it.
 
+Beside it the floor: a cell that prints the same pieces at the same pace, as ipykernel sends them.
+
 The page is played by a client that says it is alive, as the view does, and reads raw frames from the kernel's iopub
 socket. All frames are those of the cell's whole life: headers, the view's script, and what the notebook keeps.
 """
@@ -24,7 +26,7 @@ from timed_server import TimedServer
 ROOT = Path(__file__).resolve().parent.parent
 PIECES = 4_000
 PIECES_A_PARAGRAPH = 40
-SECONDS = 10.0  # of the whole answer
+PACES = (10.0, 40.0)  # seconds of the whole answer
 KERNEL_WAIT = 60  # seconds
 LIMITS = {
     "view's messages / text": 3.0,
@@ -32,6 +34,14 @@ LIMITS = {
     "messages a second": 20.5,
     "most behind, ms": 300.0,
 }
+PRINTED = """
+import time
+pieces, seconds = {pieces!r}, {seconds!r}
+start = time.monotonic()
+for number, piece in enumerate(pieces):
+    time.sleep(max(0.0, start + seconds * number / len(pieces) - time.monotonic()))
+    print(piece, end="")
+"""
 WIDGET = "application/vnd.jupyter.widget-view+json"
 CONTENT_FRAME = 5  # after delimiter, signature, header, parent header, metadata
 
@@ -46,6 +56,7 @@ class Page:
     """Bytes of content by type of message."""
     wire: int = 0  # bytes
     patches: int = 0
+    streams: int = 0
     first: float = 0.0
     last: float = 0.0
     shown: list[float] = field(default_factory=list[float])
@@ -68,22 +79,34 @@ class Page:
 
 
 def main() -> int:
-    """Print the table; fail when a limit is passed."""
+    """Print a table for each pace; fail when a limit is passed."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=SECONDS, help="that the model takes for its answer")
-    given = options.parse_args()
+    options.add_argument("--seconds", type=float, nargs="+", default=PACES, help="that the model takes for its answer")
+    return max([_measure(seconds) for seconds in options.parse_args().seconds])
+
+
+def _measure(seconds: float) -> int:
     pieces = [_piece(number) for number in range(PIECES)]
-    with tempfile.TemporaryDirectory() as home, TimedServer(pieces, seconds=given.seconds) as server:
+    with tempfile.TemporaryDirectory() as home, TimedServer(pieces, seconds=seconds) as server:
         os.environ |= {"VIBE_HOME": home, "IPYTHONDIR": home, "NO_PROXY": "127.0.0.1"}
         manager, client = start_new_kernel(startup_timeout=KERNEL_WAIT, cwd=str(ROOT))
         try:
+            floor = Page()
+            _wait_idle(client, client.execute(PRINTED.format(pieces=pieces, seconds=seconds)), floor)
             _wait_idle(client, client.execute("%load_ext vibe_jupyter"), Page())
             page = Page()
             _wait_idle(client, client.execute(f"%%vibe --model bench@{server.url}\nTell me"), page)
         finally:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
-        return _report(page, sum(len(piece) for piece in pieces), list(server.sent))
+        text = sum(map(len, pieces))
+        code = _report(page, text, list(server.sent))
+        # The request comes back as it was sent, and here it holds the whole text.
+        print(
+            f"{'floor: all frames of printing / text':<36}{(floor.wire - floor.payload['execute_input']) / text:>10.1f}"
+        )
+        print(f"{'floor: messages a second':<36}{floor.streams / seconds:>10.1f}")
+        return code
 
 
 def _piece(number: int) -> str:
@@ -110,6 +133,8 @@ def _wait_idle(client: BlockingKernelClient, request: str, page: Page) -> None:
                 page.see(content)
             case "update_display_data":  # what the notebook keeps takes the place of the view
                 page.show(content)
+            case "stream" if content["name"] == "stdout":
+                page.streams += 1
             case "stream" | "error":
                 print(content.get("text") or content.get("evalue"), file=sys.stderr)
             case "status" if content["execution_state"] == "idle" and parent.get("msg_id") == request:

@@ -23,7 +23,7 @@ from vibe_jupyter.ui.parts import Patch, ViewPart
 PATCH_GAP = 0.1
 """Seconds between two messages of patches: each costs 640 bytes of envelope, and a page that is a tenth of a second
 behind is not noticed."""
-LITTLE_GAP = 0.2
+LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
 PLACEHOLDER = "A run of the agent is shown here live."
 """What a front end shows that draws no widgets."""

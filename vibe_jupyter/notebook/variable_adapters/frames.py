@@ -11,6 +11,8 @@ from vibe_jupyter.notebook.plain import plain_text, present
 from vibe_jupyter.notebook.type_facts import class_name, is_one_of
 from vibe_jupyter.notebook.variable_adapters.adapter import Description, Rows
 
+GROUP_ROWS = 4
+"""Neighbours that are looked at together, in a frame of more rows than are looked at."""
 SAMPLE_ROWS = 1_000
 """Rows looked at, spread evenly over the frame; a frame with no more is looked at whole."""
 COLUMNS_LIMIT = 40
@@ -64,16 +66,16 @@ class Frame:
 
 @functools.lru_cache(maxsize=16)
 def spread(rows: int) -> tuple[int, ...] | None:
-    """Positions of rows to look at, in evenly spread pairs, first and last among them; None for all.
+    """Positions of rows to look at, in evenly spread groups, first and last among them; None for all.
 
-    Of a long column each row comes from its own place in memory, and waiting for that is half the time of a look:
-    the second row of a pair is there already.
+    Of a long column each group comes from its own place in memory, and waiting for that is most of the time of a look:
+    the further rows of a group are there already.
     """
     if rows <= SAMPLE_ROWS:
         return None
-    pairs = SAMPLE_ROWS // 2
-    starts = (number * (rows - 2) // (pairs - 1) for number in range(pairs))
-    return tuple(place for start in starts for place in (start, start + 1))
+    groups = SAMPLE_ROWS // GROUP_ROWS
+    starts = (number * (rows - GROUP_ROWS) // (groups - 1) for number in range(groups))
+    return tuple(start + at for start in starts for at in range(GROUP_ROWS))
 
 
 def extent(rows: int, width: int) -> str:
