@@ -204,7 +204,7 @@ async def test_an_array_is_told_by_its_range_and_first_elements(namespace, inspe
 
     assert text_of(await inspect("a")) == (
         "a: numpy array 1,000 × 500 float64\n"
-        "values: 0 … 999998, mean 499999 (of 1,000 sampled elements)\n"
+        "values: 0 … 999998, mean 499998 (of 1,000 sampled elements)\n"
         "first: 0.0, 2.0, 4.0, 6.0, 8.0, 10.0"
     )
     assert "values: 1 … 1, mean 1, 1 nan" in text_of(await inspect("b"))
