@@ -1,5 +1,6 @@
 """The reading commands of git, and the environment that keeps every git from running what a repository names."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.policy.shell.operands import Operands
-from vibe_jupyter.policy.shell.options import OptionTable, table
+from vibe_jupyter.policy.shell.options import Given, OptionTable, table
 from vibe_jupyter.policy.shell.readers import Call
-from vibe_jupyter.policy.shell.repository import has_repository
+from vibe_jupyter.policy.shell.repository import harmless_repository
 from vibe_jupyter.policy.shell.verdict import Refused
 from vibe_jupyter.tools.protected import protection
 
@@ -34,6 +35,14 @@ _LOG: Final = _DIFF + (
     "--simplify-by-decoration --full-history --ancestry-path --children --parents --no-notes --no-walk -g "
     "--walk-reflogs --mailmap --use-mailmap -c --cc -m --diff-merges:word --log-size --no-merge-base --root "
     "--min-parents:number --max-parents:number --no-expand-tabs --clear-decorations "
+)
+_WITHOUT_PATCH: Final = (
+    *("-s", "--no-patch", "--stat", "--name-only", "--name-status", "--raw", "--numstat", "--shortstat", "--summary"),
+    *("--compact-summary", "--dirstat"),
+)
+_WITH_PATCH: Final = (
+    *("-p", "-u", "--patch", "-U", "--unified", "-c", "--cc", "-m", "-W", "--function-context", "--word-diff"),
+    *("--color-words", "--patch-with-stat", "--patch-with-raw", "--binary", "--diff-merges"),
 )
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
 _PATHSPEC_GLOB: Final = re.compile(r"[*?\[\\]")
@@ -104,8 +113,12 @@ def git(call: Call, root: Path) -> None:
     divide = texts.index("--") if "--" in texts else len(texts)
     given = sub.options.parse(arguments[1:divide], f"git {name}")
     paths = arguments[divide + 1 :]
-    if not has_repository(root) and name == "diff":
+    repository = harmless_repository(root)
+    if repository is None and name == "diff":
         raise Refused("repository", "compares files without a repository")
+    if repository is not None and _shows_patches(name, given):
+        named = [operand.text for operand in given.operands if os.path.lexists(root / operand.text)]
+        _check_history(name, given, [*named, *(path.text for path in paths)], _Look(root, repository.secrets))
     if sub.needs and (given.operands or paths) and not given.has(*sub.needs):
         raise Refused("operand", f"git {name} with a name is not known to only read")
     for operand in given.operands:
@@ -115,6 +128,39 @@ def git(call: Call, root: Path) -> None:
             _check_pathspec(operand.text, call.operands)
     for path in paths:
         _check_pathspec(path.text, call.operands)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a look into history may meet."""
+
+    root: Path
+    secrets: tuple[str, ...]
+
+
+def _shows_patches(name: str, given: Given) -> bool:
+    if name == "show":
+        return not given.has(*_WITHOUT_PATCH) or given.has(*_WITH_PATCH)
+    return name == "log" and given.has(*_WITH_PATCH)
+
+
+def _check_history(name: str, given: Given, specs: list[str], look: _Look) -> None:
+    """What older commits changed may be a file with secrets that is kept to this day; the newest one is let through."""
+    revisions = [operand.text for operand in given.operands if operand.text not in specs]
+    counts = given.values("-#", "-n", "--max-count")
+    single = counts == ["1"] or (name == "show" and not counts)
+    if revisions in ([], ["HEAD"]) and single and not given.has("--all", "-g", "--walk-reflogs", "--skip"):
+        return
+    if name == "show" and revisions and all(":" in revision for revision in revisions):
+        return  # files, and each was judged as one
+    for secret in look.secrets:
+        if not specs or any(_covers(spec, secret, look.root) for spec in specs):
+            raise Refused("place", f"may show {secret}, which usually holds passwords or keys")
+
+
+def _covers(spec: str, name: str, root: Path) -> bool:
+    inside = os.path.relpath(os.path.join(root, spec), root)
+    return inside == "." or name == inside or name.startswith(f"{inside}/")
 
 
 def _check_revision(text: str, operands: Operands) -> None:

@@ -5,17 +5,16 @@ Read by a parser of our own, stricter than git's: what it does not know for harm
 
 import os
 import re
-import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vibe_jupyter.policy.shell.git_index import has_submodule, read_index, tracked_secrets
 from vibe_jupyter.policy.shell.verdict import Refused
 
 FILE_LIMIT: Final = 256 * 1024
 """Bytes of a config or attributes file."""
-INDEX_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of an index."""
 _SECTION: Final = re.compile(r'\[([A-Za-z][\w-]*)(?: "[^"\\]*")?\]', re.ASCII)
 _ENTRY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*(.*))?")
 _HARMLESS: Final[dict[str, frozenset[str] | None]] = {
@@ -51,16 +50,6 @@ _BUILT_IN_DRIVERS: Final = frozenset(
 """Drivers that are a part of git."""
 _HEAD: Final = re.compile(r"(?:ref: refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})\n?")
 _ATTRIBUTE: Final = re.compile(r"(?:^|\s)(filter|diff|merge)=(\S+)")
-_GITLINK: Final = b"\x00\x00\xe0\x00"
-"""The mode of a submodule in an index, where each mode takes four bytes."""
-_HEADER: Final = 12
-"""Bytes before the first entry of an index."""
-_ENTRY_FIXED: Final = 62
-"""Bytes of an entry before its name: times, mode and the like, its object, flags. SHA-1 only."""
-_MODE_AT: Final = 24
-"""Bytes of an entry before its mode."""
-_EXTENDED: Final = 0x4000
-"""The flag of an entry that has two more bytes."""
 _FOREIGN_PARTS: Final = (
     "commondir",
     "modules",
@@ -71,8 +60,20 @@ _FOREIGN_PARTS: Final = (
 _REAL_PARTS: Final = ("config", "HEAD", "index", "objects", "objects/info", "objects/pack", "refs", "info", "hooks")
 
 
-def has_repository(root: Path) -> bool:
-    """Whether a repository begins in the project folder itself, and git would run nothing of its own choice in it.
+@dataclass(frozen=True)
+class Repository:
+    """A repository that names nothing to run."""
+
+    index: bytes
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Files it keeps that usually hold passwords or keys."""
+        return tracked_secrets(self.index)
+
+
+def harmless_repository(root: Path) -> Repository | None:
+    """The repository that begins in the project folder itself; None if git finds none here.
 
     Raises:
         Refused: one begins above it, or this one names programs, places outside, or cannot be judged.
@@ -82,17 +83,18 @@ def has_repository(root: Path) -> bool:
         raise Refused("repository", "reads a repository without a work tree")
     if not os.path.lexists(git):
         _check_above(root)
-        return False
+        return None
     if git.is_symlink() or not git.is_dir():
         raise Refused("repository", "reads a repository that lies elsewhere (.git is no folder)")
     _check_parts(git)
     if not _is_whole(git):
         raise Refused("repository", "reads no repository here: .git is not whole, so git looks above the project")
     _check_config(git / "config")
-    _check_index(git)
+    index = read_index(git)
+    _check_index(git, index)
     for attributes in (root / ".gitattributes", git / "info" / "attributes"):
         _check_attributes(attributes)
-    return True
+    return Repository(index)
 
 
 def _check_above(root: Path) -> None:
@@ -145,38 +147,13 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
         yield section, entry[1].lower()
 
 
-def _check_index(git: Path) -> None:
+def _check_index(git: Path, index: bytes) -> None:
     if any(name.startswith("sharedindex") for name in os.listdir(git)):
         raise Refused("repository", "the index of this repository is in several files")
-    try:
-        with open(git / "index", "rb") as file:
-            index = file.read(INDEX_LIMIT + 1)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Refused("repository", f"the index of this repository cannot be read: {error.strerror}") from error
-    if len(index) > INDEX_LIMIT:
-        raise Refused("repository", "the index of this repository is very large")
-    if _GITLINK in index and _has_submodule(index):
+    if has_submodule(index):
         raise Refused("repository", "looks into submodules, which have settings of their own")
     if b"/.gitattributes\0" in index:
         raise Refused("repository", "folders of this repository have attributes of their own, which may name filters")
-
-
-def _has_submodule(index: bytes) -> bool:
-    """Whether an entry has that mode; True also where the entries cannot be told apart."""
-    version, count = struct.unpack_from(">II", index, 4) if len(index) > _HEADER else (0, 0)
-    position = _HEADER
-    while version in (2, 3) and count and position + _ENTRY_FIXED < len(index):
-        if index[position + _MODE_AT : position + _MODE_AT + 4] == _GITLINK:
-            return True
-        (flags,) = struct.unpack_from(">H", index, position + _ENTRY_FIXED - 2)
-        end = index.find(b"\0", position + _ENTRY_FIXED + (2 if flags & _EXTENDED else 0))
-        if end < 0:
-            return True
-        position += (end - position) // 8 * 8 + 8
-        count -= 1
-    return count > 0
 
 
 def _check_attributes(path: Path) -> None:
