@@ -6,11 +6,13 @@ from itertools import pairwise
 import pytest
 
 from tests.agent.conftest import Bench, one
+from vibe_jupyter.agent.denials import MAX_UNATTENDED
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     MessageAdded,
     Notice,
+    Reject,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -209,6 +211,27 @@ async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> No
     assert len(bench.model.requests) == 3
     assert all(m.is_error for m in bench.conversation.history if isinstance(m, ToolMessage))
     check(bench.conversation.history)
+
+
+async def test_where_nobody_can_say_yes_varied_calls_that_are_denied_end_the_run(bench: Bench) -> None:
+    bench.model.will_reply(*(call("risky", text=str(number)) for number in range(9)))
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert one(events, RunFinished).reason == "refused"
+    assert len(bench.model.requests) == MAX_UNATTENDED
+    check(bench.conversation.history)
+
+
+async def test_a_call_that_runs_between_denials_lets_the_run_go_on(bench: Bench) -> None:
+    denied = [call("risky", text=str(number)) for number in range(8)]
+    bench.model.will_reply(*denied[:4], call("quiet", text="a"), *denied[4:], say("done"))
+    events = await bench.ask("go", terms=RunTerms(attended=False))
+    assert one(events, RunFinished).reason == "stop"
+
+
+async def test_a_person_may_deny_as_many_different_calls_as_they_like(bench: Bench) -> None:
+    bench.model.will_reply(*(call("risky", text=str(number)) for number in range(8)), say("done"))
+    events = await bench.ask("go", decide=lambda asked: Reject(approval_id=asked.approval_id))
+    assert one(events, RunFinished).reason == "stop"
 
 
 @pytest.mark.requirement("wire.finish.tool-calls")

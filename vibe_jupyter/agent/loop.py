@@ -10,6 +10,7 @@ from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.calls import answer, unanswered
+from vibe_jupyter.agent.denials import Denials
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.middleware import Progress
@@ -42,8 +43,6 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.history import open_calls
 
-MAX_EQUAL_DENIALS = 3
-"""Denials of one and the same call that end a run (security C18)."""
 RE_ASKS = 1
 """How often a turn whose answer was cut off is asked again (security C39)."""
 
@@ -93,7 +92,7 @@ class Loop:
         """Text of the answer that is coming in."""
         self._stage: dict[str, Literal["started", "finished"]] = {}
         """How far each call came, by its id."""
-        self._denials: dict[tuple[str, str], int] = {}
+        self._denials = Denials(attended=terms.attended)
 
     async def work(self, prompt: UserMessage) -> None:
         """Do the whole run."""
@@ -139,8 +138,7 @@ class Loop:
         for call in message.calls:
             if not await self._run.guard(self._answer(call)):
                 return "interrupted"
-        refused = any(count >= MAX_EQUAL_DENIALS for count in self._denials.values())
-        return "refused" if refused else None
+        return "refused" if self._denials.are_enough else None
 
     async def _ask(self) -> None:
         """Get one complete answer into the history; an answer that was cut off is asked for once more."""
@@ -183,9 +181,7 @@ class Loop:
 
     async def _answer(self, call: ToolCall) -> None:
         message, denied = await answer(call, self._desk)
-        if denied:
-            key = (call.name, call.arguments)
-            self._denials[key] = self._denials.get(key, 0) + 1
+        self._denials.note(call, denied=denied)
         await self._emit(MessageAdded(message=message))
 
     async def _keep_partial(self, *, in_history: bool) -> None:
