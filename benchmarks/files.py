@@ -1,0 +1,168 @@
+"""What the file tools cost: ratios within one run, never absolute times.
+
+G1  grep on a tree of 20,000 files, a pattern that is rare, frequent or nowhere, against `rg` itself
+G2  the same by the search in Python, for machines without ripgrep
+R1  read_file of a page of a file of 1 GiB: MiB of memory it adds
+W1  search_replace of one line in a file of 1 MB, with its check and its card
+
+Run it with ``python benchmarks/files.py``.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
+from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceArgs
+from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.workspace import Workspace
+
+FOLDERS: Final = 400
+FILES: Final = 50
+"""Files of one folder."""
+LINES: Final = 60
+REPEATS: Final = 9
+PYTHON_REPEATS: Final = 3
+HUGE: Final = 2**30
+"""Bytes."""
+PATTERNS: Final = {"rare": "needle", "frequent": "word1 ", "absent": "no_such_word"}
+CONTEXT: Final = ToolContext(call_id="bench", progress=lambda text: None, cancelled=lambda: False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    goal: str
+    measure: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the goal is met."""
+        return self.value <= self.limit
+
+
+def main() -> int:
+    """Measure and print. A missed goal is named; times of a busy machine are no failure."""
+    argparse.ArgumentParser(description="What the file tools cost.").parse_args()
+    with tempfile.TemporaryDirectory(prefix="vibe-files-") as folder:
+        root = Path(folder)
+        table = [_memory_row(root), _edit_row(root)]
+        if shutil.which("rg") is None:
+            print("ripgrep (rg) is not installed: nothing to compare the search with")
+        else:
+            _plant(root / "tree")
+            table += _search_rows(root / "tree")
+    print(f"{'goal':5}{'measure':62}{'value':>9}{'limit':>9}")
+    for row in table:
+        print(
+            f"{row.goal:5}{row.measure:62}{row.value:9.2f}{row.limit:9.2f} {row.unit}{'' if row.passed else '  missed'}"
+        )
+    return 0
+
+
+def _plant(root: Path) -> None:
+    chance = random.Random(7)
+    words = [f"word{number}" for number in range(2_000)]
+    for folder in range(FOLDERS):
+        place = root / f"p{folder % 20}" / f"q{folder}"
+        place.mkdir(parents=True)
+        for number in range(FILES):
+            lines = [" ".join(chance.choices(words, k=8)) for _ in range(LINES)]
+            if (folder * FILES + number) % FOLDERS == 0:
+                lines.append("a needle here")
+            (place / f"f{number}.py").write_text("\n".join(lines), encoding="utf-8")
+
+
+def _search_rows(root: Path) -> list[Row]:
+    tool = Grep(Workspace(root))
+    rows: list[Row] = []
+    for name, pattern in PATTERNS.items():
+        command = ["rg", "--no-config", "--line-number", "-e", pattern, "--", str(root)]
+        ours, floor = _in_turns(
+            lambda pattern=pattern: asyncio.run(tool.run(GrepArgs(pattern=pattern), CONTEXT)),
+            lambda command=command: subprocess.run(command, stdout=subprocess.DEVNULL, check=False),
+            REPEATS,
+        )
+        rows.append(
+            Row("G1", f"grep, 20,000 files, {name} pattern / rg ({floor * 1000:.0f} ms)", ours / floor, 1.5, "x")
+        )
+    path, os.environ["PATH"] = os.environ["PATH"], "/nowhere"
+    try:
+        seconds = [
+            _seconds(lambda: asyncio.run(tool.run(GrepArgs(pattern="needle"), CONTEXT))) for _ in range(PYTHON_REPEATS)
+        ]
+    finally:
+        os.environ["PATH"] = path
+    return [*rows, Row("G2", "the same without ripgrep, rare pattern", statistics.median(seconds), 10, "s")]
+
+
+def _memory_row(root: Path) -> Row:
+    """Peak memory only grows: this comes first."""
+    with (root / "huge.txt").open("wb") as file:
+        file.write(b"a line of text\n" * 10_000)
+        file.truncate(HUGE)
+    (root / "small.txt").write_text("x", encoding="utf-8")
+    tool = ReadFile(Workspace(root))
+    asyncio.run(tool.run(ReadFileArgs(path="small.txt"), CONTEXT))
+    before = _peak()
+    asyncio.run(tool.run(ReadFileArgs(path="huge.txt", offset=5_000), CONTEXT))
+    return Row("R1", "read_file, a page of a file of 1 GiB: memory it adds", _peak() - before, 8, "MiB")
+
+
+def _peak() -> float:
+    """MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _edit_row(root: Path) -> Row:
+    text = "".join(f"line {number} of a file\n" for number in range(45_000))
+    (root / "edited.txt").write_text(text, encoding="utf-8")
+    tool = SearchReplace(FileAccess(Workspace(root)))
+    turns = iter(range(10 * REPEATS))
+
+    def edit() -> None:
+        turn = next(turns)
+        old, new = (f"line 20000 of {'a file' if number == 0 else number}\n" for number in (turn, turn + 1))
+        args = SearchReplaceArgs(file_path="edited.txt", old_string=old, new_string=new)
+        asyncio.run(tool.precheck(args))
+        tool.preview(args)
+        asyncio.run(tool.run(args, CONTEXT))
+
+    seconds = [_seconds(edit) for _ in range(REPEATS)]
+    return Row(
+        "W1", "search_replace in a file of 1 MB: checked, shown and done", statistics.median(seconds) * 1000, 100, "ms"
+    )
+
+
+def _in_turns(ours: Callable[[], object], floor: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Medians in seconds, rows taking turns; the first round is not counted."""
+    times: list[tuple[float, float]] = [(_seconds(ours), _seconds(floor)) for _ in range(repeats + 1)]
+    return statistics.median(one for one, _ in times[1:]), statistics.median(other for _, other in times[1:])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())
