@@ -26,21 +26,22 @@ _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(
 """An option and its value, which may stand in quotes."""
 
 HELP = """\
-%%vibe                    the cell below is the wish; the agent works on it
-%vibe WISH                the same in one line
-  --model NAME            this cell only; an alias, or NAME@URL for any OpenAI-compatible server
-  --agent NAME            the agent's profile (default)
-  --max-turns N           stop before request N+1 (1-200, default 50)
-  --yes=TOOL[,TOOL]       let these tools run without asking, in this cell only
-@name, @path              in a wish: what this variable, file or folder is goes with it; Tab completes
-%vibe fix                 mend the last error: its frames and what was involved go with the wish
-%vibe model [NAME]        show the models, or choose one; `tour` is a scripted one that needs no key
-%vibe config [path]       every setting, and where it was set
-%vibe trust [forget]      what this folder brings of its own, and whether it is used
-%vibe status              model, server, agent, conversation, what you allowed
-%vibe reset               begin a new conversation; your variables stay
-%vibe stop                end the run that is open (also: Stop in its output, or ■)
-%vibe help                this page
+%%vibe                  the cell below is the wish; the agent works on it
+%vibe WISH              the same in one line
+  --model NAME          this cell only: an alias, or NAME@URL for another server
+  --agent NAME          the agent's profile (default)
+  --max-turns N         stop before request N+1 (1-200, default 50)
+  --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
+@name, @path            in a wish: what this variable, file or folder is goes
+                        with it; Tab completes
+%vibe fix               mend the last error: its frames go with the wish
+%vibe model [NAME]      show the models, or choose one; `tour` needs no key
+%vibe config [path]     every setting, and where it was set
+%vibe trust [forget]    what this folder brings of its own, and its use
+%vibe status            model, server, agent, conversation, what you allowed
+%vibe reset             begin a new conversation; your variables stay
+%vibe stop              end the run that is open (also: Stop in its output, ■)
+%vibe help              this page
 Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("wish")."""
 
 
