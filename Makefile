@@ -11,7 +11,7 @@ WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench requirements screenshots wheel clean docs-clean
+.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-matrix   the kernel tests on more versions of ipykernel and Python"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming and looking at variables, as tables"
+	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
 	@echo "make screenshots   the pictures of README, taken anew"
 	@echo "make wheel         sdist and wheel into dist/"
@@ -60,6 +61,10 @@ check: python assets
 bench: python assets
 	@failed=0; for table in load streaming "llm_stream --quick" frames; do \
 		set -- $$table; name=$$1; shift; $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
+
+# A site that loads nothing from elsewhere; the quickstart runs with the tour model.
+docs: python
+	$(PY) -m mkdocs build --strict
 
 # The pictures of README.
 screenshots: setup

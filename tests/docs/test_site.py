@@ -1,0 +1,100 @@
+"""The documentation as a site: it builds without a warning, and reading it asks nobody else for anything."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vibe_jupyter.completion import COMMANDS
+from vibe_jupyter.magics import HELP
+from vibe_jupyter.options import OPTION_NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+ROOT = Path(__file__).parents[2]
+WAIT = 110
+"""Seconds the build may take; it runs the quickstart."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.browser
+def test_it_builds_without_a_warning_and_holds_every_page(site: Path) -> None:
+    pages = {path.with_suffix(".html").name for path in (ROOT / "docs").glob("*.md")}
+    assert {"index.html", "quickstart.html", "changes.html", "contributing.html", *pages} <= {
+        path.name for path in site.glob("*.html")
+    }
+
+
+@pytest.mark.browser
+def test_the_quickstart_is_there_with_what_came_out_of_it(site: Path) -> None:
+    page = (site / "quickstart.html").read_text(encoding="utf-8")
+    assert "The plot is in the new cell below." in page
+    assert re.search(r'<img [^>]*src="quickstart_files/[^"]+\.png"', page)
+    assert (site / "quickstart.ipynb").is_file()
+    assert "```" not in page
+    assert "&lt;details" not in page
+
+
+@pytest.mark.browser
+def test_reading_it_asks_nobody_else_for_anything(site: Path, address: str, browser: "Browser") -> None:
+    page = browser.new_page()
+    asked: list[str] = []
+    wrong: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("response", lambda response: wrong.append(response.url) if response.status >= 400 else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    for name in sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html"):
+        page.goto(f"{address}/{name}", wait_until="networkidle")
+    page.close()
+    elsewhere = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    assert elsewhere == []
+    assert wrong == []
+    assert len(asked) > 20
+
+
+def test_the_commands_of_the_readme_are_those_of_the_help() -> None:
+    lines = HELP.rsplit("\n", 1)[0]
+    assert f"```\n{lines}\n```" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_help_fits_a_small_terminal() -> None:
+    lines = HELP.split("\n")
+    assert len(lines) <= 24
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_help_and_completion_name_the_same_commands_and_options() -> None:
+    lines = HELP.split("\n")
+    assert {line.split()[1] for line in lines if re.match(r"%vibe [a-z]", line)} == set(COMMANDS)
+    assert {re.split(r"[ =]", line.strip())[0] for line in lines if line.strip().startswith("--")} == set(OPTION_NAMES)
