@@ -129,7 +129,7 @@ class _Judgement:
     def _worse(self, simple: Simple) -> Refused | None:
         """What asks already must not lead outside as well, or it is asked about each time."""
         try:
-            for word in simple.words:
+            for word in simple.words[1:]:
                 self._check_word(word.text)
         except Refused as refused:
             return refused

@@ -1,0 +1,54 @@
+"""Whatever the policy allows, however it was written, does no harm when it runs."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.policy.shell_fuzz import harm, made, objection
+from vibe_jupyter.policy.shell.judge import Shell, judge
+from vibe_jupyter.tools.workspace import Workspace
+
+RUNS = 200
+"""Allowed commands that are run."""
+TRIES = 6_000
+"""Commands that are made to get them, at most."""
+
+
+@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chance=st.randoms(use_true_random=False))
+def test_what_is_allowed_stands_up_to_a_reading_of_another_kind(shell_project: Path, chance: random.Random) -> None:
+    command = made(chance).replace("@PARENT@", str(shell_project.parent))
+    verdict = judge(command, Workspace(shell_project), Shell(path=os.environ["PATH"], locale="C.UTF-8"))
+    assert verdict.reason
+    assert verdict.verdict != "allow" or not objection(command, shell_project), command
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(command=st.text(max_size=200))
+def test_any_text_at_all_gets_a_verdict(shell_project: Path, command: str) -> None:
+    assert judge(command, Workspace(shell_project)).verdict in ("allow", "ask", "deny")
+
+
+def test_what_is_allowed_changes_nothing_and_prints_no_secret(fresh_project: Path) -> None:
+    chance = random.Random(20)
+    workspace, shell = Workspace(fresh_project), Shell(path=os.environ["PATH"], locale="C.UTF-8")
+    done: set[str] = set()
+    for _ in range(TRIES):
+        command = made(chance).replace("@PARENT@", str(fresh_project.parent))
+        if command in done or judge(command, workspace, shell).verdict != "allow":
+            continue
+        done.add(command)
+        assert harm(command, fresh_project) == "", command
+        if len(done) == RUNS:
+            return
+    pytest.fail(f"only {len(done)} of {TRIES} commands were allowed: the test runs too little")
+
+
+def test_the_check_by_running_sees_harm(fresh_project: Path) -> None:
+    assert harm("cat ../outside/secret.txt", fresh_project).startswith("it printed")
+    assert harm("echo x >> README.md", fresh_project) == "it changed files"
+    assert harm("./evil.sh", fresh_project).startswith("it ran a planted program")

@@ -1,0 +1,305 @@
+"""What runs unasked and what does not, rule by rule."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.policy.conftest import Judge
+from tests.policy.shell_tree import run_git
+from vibe_jupyter.policy.shell.commands import COMMANDS_LIMIT, LENGTH_LIMIT
+from vibe_jupyter.policy.shell.judge import Shell, judge
+from vibe_jupyter.policy.shell.lists import ShellLists
+from vibe_jupyter.tools.workspace import Workspace
+
+ALLOWED = """\
+ls *.md
+ls src/*.py src/[mu]*.py
+ls nosuchfile 2>/dev/null || echo missing
+ls > /dev/null 2>&1
+ls -la # how much is it
+cat @PARENT@/proj/README.md
+cat -- README.md
+cat link_in
+cat < /dev/null
+cat README.md | grep hello | wc -l
+cat "data/with space.csv"
+cat nosuchfile.txt
+echo 'a; b && c $(d)' "\\$HOME"
+find . -name '*.py' -not -path './.git/*' | wc -l
+find . \\( -name '*.py' -o -name '*.md' \\) -printf '%p\\n'
+grep -rn TODO .
+grep -rn hello . 2>/dev/null
+grep -r --include=*.md hello .
+grep -rn foo 2>/dev/null src
+grep -n "hello$" README.md
+grep -c . README.md
+grep -e hello -e TODO -A2 README.md
+sort README.md | uniq -c | sort -rn | head -5
+sort -t, -k2 'data/with space.csv'
+stat -c '%s %n' README.md
+tail -n +2 README.md
+tree -L 1 -a -I '.git|node_modules'
+diff -u README.md src/main.py | head -20
+git status -sb
+git status -uno
+git log --oneline --graph --all -n 10
+git log --pretty=format:'%h %an %s' --since='1 week ago' -- src
+git log -p -1
+git log -p src/main.py
+git diff main...side --stat
+git diff HEAD -- src/main.py
+git diff -- '*.py'
+git show HEAD:src/main.py
+git show HEAD~1 --stat
+git show HEAD@{0} --stat
+git branch -a
+git --no-pager log -3""".splitlines()
+
+NOT_ALLOWED = {
+    "place": """\
+cat *
+cat .e*
+cat ?env
+cat [.]env
+cat ./data/../.env
+ls .*
+ls *
+ls link_dir_out/
+cat '../outside/secret.txt'
+cat src/link_up/outside/secret.txt
+cat pipe
+cat README.md/
+cat nosuch/../.env
+cat '~/.ssh/id_rsa'
+echo ../*
+echo link_dir_out/*
+grep -r KEY .
+grep -r . .
+grep -rv zzz .
+grep -rn API_KEY --include='.e*' .
+grep -f ../outside/secret.txt README.md
+grep -f.env README.md
+grep --file=.env README.md
+find . -newer ../outside/secret.txt
+find . -samefile .env
+diff -rN src data
+diff -r src src/link_up
+diff . link_out
+stat ../outside
+git show HEAD:.env
+git show HEAD:.env -- HEAD:.env
+git diff HEAD -- .env
+git diff -- ../outside
+git diff README.md ../outside/secret.txt
+git log -p
+git log -p -- .
+git show HEAD~1
+rm .git/config
+cp README.md ../outside/x
+pytest --basetemp=/etc
+python ../outside/x.py""",
+    "option": """\
+sort README.md --outp=PWNED
+sort -S1k --compress-program=./evil.sh big.txt
+tree -Po '*' PWNED
+tree -l
+tail -5f README.md
+tail --foll README.md
+file -C -m mymagic
+find . -name x -o -delete
+grep -P '(a+)+$' big.txt
+grep -R x src
+ls -L link_in
+stat -f .
+wc --files0-from=list
+git log --outpu=PWNED
+git log --format=%h%G?
+git log --format='%<(9999999)%h'
+git log --show-signature
+git status --ignore-submodules=none
+git status -v""",
+    "operand": """\
+uniq README.md PWNED
+grep -E '(a|b)\\1' README.md
+grep -E '((a{1,999}){1,999})' README.md
+date 01010000
+which ./evil.sh
+git branch new
+git tag v1
+git diff -- ':(glob).e*'
+git diff -- '*.env'
+git show :README.md""",
+    "name": """\
+'ls'
+/bin/ls
+LS
+env ls
+time ls
+git -C src status
+git -p log
+git stash list
+cd src && ls
+printf x
+less README.md""",
+    "input": """\
+cat
+cat - README.md
+grep x
+sort
+head -n 5
+tr a b
+ls; wc""",
+    "expansion": """\
+echo ~root
+echo a=~/x
+echo {1..9}
+echo "$HOME"
+FOO=1 ls
+FOO+=1 ls
+{ ls; }
+grep REA* README.md
+grep hello ${PWD}""",
+    "redirection": """\
+ls > /dev/nullx
+ls >| PWNED
+cat <<< x
+cat < .env
+ls 12>/dev/null
+ls |& cat""",
+    "syntax": """\
+ls &
+! ls
+(ls)
+ls ;; pwd
+ls &&
+for i in 1; do ls; done""",
+    "characters": ["ls\u00a0-l", "ls\x0b", "echo a\x1b[2K", "echo \u202eabc", "ls \u2028 pwd"],
+}
+CASES = [
+    (rule, command)
+    for rule, commands in NOT_ALLOWED.items()
+    for command in (commands.splitlines() if isinstance(commands, str) else commands)
+]
+
+
+@pytest.mark.parametrize("command", ALLOWED)
+def test_what_only_reads_inside_the_project_does_not_ask(decide: Judge, command: str) -> None:
+    verdict = decide(command)
+    assert verdict.verdict == "allow", verdict
+
+
+@pytest.mark.parametrize(("rule", "command"), CASES)
+def test_what_is_not_known_to_only_read_asks_and_the_rule_is_named(decide: Judge, rule: str, command: str) -> None:
+    verdict = decide(command)
+    assert (verdict.verdict, verdict.rule) == ("ask", rule), verdict
+
+
+@pytest.mark.parametrize("command", ["ls\0", "cat \ud800"])
+def test_what_no_shell_takes_is_denied_with_a_word(decide: Judge, command: str) -> None:
+    verdict = decide(command)
+    assert (verdict.verdict, verdict.rule) == ("deny", "cannot-run")
+
+
+@pytest.mark.requirement("tools.bash.parse.unparsed")
+@pytest.mark.parametrize("command", ["ls (", 'ls "', "ls && ", "ls <<EOF\nx", "", " \n "])
+def test_what_does_not_parse_asks_whatever_is_on_the_allowlist(decide: Judge, command: str) -> None:
+    assert decide(command, ShellLists(allow=("ls", "ls *"))).verdict == "ask"
+
+
+def test_a_command_that_is_too_long_or_has_too_many_parts_asks(decide: Judge) -> None:
+    assert decide("echo " + "a" * (LENGTH_LIMIT - 5)).verdict == "allow"
+    assert decide("echo " + "a" * LENGTH_LIMIT).rule == "length"
+    assert decide("; ".join(["pwd"] * COMMANDS_LIMIT)).verdict == "allow"
+    assert decide("; ".join(["pwd"] * (COMMANDS_LIMIT + 1))).rule == "length"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cat <<'EOF'\n$(touch PWNED)\nEOF",
+        'cat <<-"E"\n\t`x`\n\tE\n',
+        "cat <<\\E | wc -l\n$x\nE\npwd",
+        "cat <<'E' # c\nE",
+    ],
+)
+def test_a_here_document_with_a_quoted_end_is_text(decide: Judge, body: str) -> None:
+    assert decide(body).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cat <<EOF\n$(x)\nEOF",
+        "cat <<'EOF'\nx",
+        "cat <<'A' <<'B'\nA\nB",
+        "cat <<'E' 'a\nb'\nE",
+        "cat <<'E'\nE\ntouch PWNED",
+    ],
+)
+def test_other_here_documents_ask(decide: Judge, body: str) -> None:
+    assert decide(body).verdict == "ask"
+
+
+def test_letters_of_other_scripts_are_read_alike_only_where_the_locale_says_so(shell_project: Path) -> None:
+    workspace = Workspace(shell_project)
+    for locale, verdict in {"": "allow", "C": "allow", "fr_FR.UTF-8": "allow", "ja_JP.SJIS": "ask"}.items():
+        assert judge("cat données.csv", workspace, Shell(path="/bin", locale=locale)).verdict == verdict
+
+
+def test_a_program_of_the_project_that_hides_a_known_one_asks(shell_project: Path) -> None:
+    workspace = Workspace(shell_project)
+    for path in (f"{shell_project}/bin:/bin", "bin:/bin", f"{shell_project}/src/../bin:/bin"):
+        verdict = judge("ls", workspace, Shell(path=path))
+        assert (verdict.verdict, verdict.rule) == ("ask", "name")
+    assert judge("ls", workspace, Shell(path=f"/bin:{shell_project}/bin")).verdict == "allow"
+    assert judge("echo x; pwd", workspace, Shell(path=f"{shell_project}/bin")).verdict == "allow"
+
+
+def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Path) -> None:
+    workspace = Workspace(fresh_project)
+    (fresh_project / "data" / "-n").write_text("")
+    assert judge("cat data/*", workspace).verdict == "allow"
+    (fresh_project / "-oPWNED").write_text("")
+    assert judge("sort -- *WNED", workspace).verdict == "allow"
+    verdict = judge("sort *WNED", workspace)
+    assert (verdict.verdict, verdict.rule) == ("ask", "operand")
+    (fresh_project / "--include=x.md").write_text("")
+    assert judge("grep -r --include=*.md hello src", workspace).verdict == "ask"
+
+
+def test_a_search_tells_nothing_about_a_secret_that_it_does_not_find(decide: Judge) -> None:
+    guesses = [f"grep -rF MISTRAL_API_KEY=sk-{letter} ." for letter in "abcdefgE"]
+    assert {decide(guess).verdict for guess in guesses} == {"ask"}
+    assert decide("grep -rF zzz .").verdict == "allow"
+
+
+def test_a_folder_too_large_to_look_through_asks(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for part in range(11):
+        (project / f"d{part}").mkdir(parents=True)
+        for name in range(1_000):
+            os.mknod(project / f"d{part}" / str(name))
+    assert judge("grep -r x .", Workspace(project)).verdict == "ask"
+    assert judge("grep -r x d0", Workspace(project)).verdict == "allow"
+    assert judge("ls d*", Workspace(project)).verdict == "allow"
+    assert judge("ls d*/*", Workspace(project)).verdict == "ask"
+
+
+def test_a_repository_above_the_project_asks(fresh_project: Path) -> None:
+    verdict = judge("git status", Workspace(fresh_project / "src"))
+    assert (verdict.verdict, verdict.rule) == ("ask", "repository")
+
+
+def test_git_where_there_is_no_repository_just_says_so(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    assert judge("git status", workspace).verdict == "allow"
+    assert judge("git diff a b", workspace).verdict == "ask"
+
+
+def test_an_ordinary_clone_does_not_ask(fresh_project: Path) -> None:
+    parent = fresh_project.parent
+    run_git(parent, parent, "clone", "-q", str(fresh_project), "clone")
+    run_git(parent / "clone", parent, "config", "user.name", "a")
+    (parent / "clone" / ".gitattributes").write_text("*.py diff=python\n*.png binary\n* text=auto\n")
+    assert judge("git status && git diff && git log -3", Workspace(parent / "clone")).verdict == "allow"
