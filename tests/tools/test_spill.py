@@ -8,7 +8,8 @@ import pytest
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.base import Paged, ToolContext
+from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
 from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
 from vibe_jupyter.tools.spill import KEPT_LIMIT, is_handle, kept, spill, spilled
 from vibe_jupyter.tools.truncate import RESULT_LIMIT
@@ -118,3 +119,20 @@ async def test_a_handle_of_another_conversation_reads_nothing(
         tool = ReadFile(workspace, session_folder=lambda folder=folder: folder)
         with pytest.raises(ToolError, match="no result is kept under that name"):
             await tool.run(ReadFileArgs(path=path), context)
+
+
+@pytest.mark.parametrize("path", ["long.txt", "wide.txt"])
+async def test_what_comes_in_pages_fits_its_own_limit(
+    project: Path, workspace: Workspace, context: ToolContext, path: str
+):
+    (project / "long.txt").write_text("hit " + "x\n" * 100_000, encoding="utf-8")
+    (project / "wide.txt").write_text(("hit " + "x" * 5_000 + "\n") * 100, encoding="utf-8")
+    read, grep = ReadFile(workspace), Grep(workspace)
+    assert isinstance(read, Paged)
+    assert isinstance(grep, Paged)
+
+    page = await read.run(ReadFileArgs(path=path), context)
+    found = await grep.run(GrepArgs(pattern=".", path=path, max_matches=50_000), context)
+
+    assert RESULT_LIMIT < len(page.parts[0].text) <= read.result_limit
+    assert RESULT_LIMIT < len(found.parts[0].text) <= grep.result_limit
