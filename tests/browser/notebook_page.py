@@ -52,6 +52,10 @@ class NotebookPage:
         """All cells as they stand now."""
         return self.page.evaluate(_CELLS, self.path)
 
+    def find(self, cell_id: str) -> int:
+        """Where a cell stands now."""
+        return [cell["id"] for cell in self.cells()].index(cell_id)
+
     def sources(self) -> list[str]:
         return [cell["source"] for cell in self.cells()]
 

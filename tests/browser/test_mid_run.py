@@ -150,20 +150,22 @@ def test_a_cell_deleted_while_the_agent_runs_it_runs_to_its_end_and_nothing_else
     assert book.outputs(PROMPT)[0]["output_type"] == "display_data"
 
 
-def test_the_prompts_own_cell_deleted_and_taken_back_still_takes_the_click(lab: Lab, model: ScriptedModel) -> None:
+@pytest.mark.parametrize("keys", [("d", "d", "z"), ("ControlOrMeta+Shift+ArrowDown",)], ids=["deleted", "moved"])
+def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
+    lab: Lab, model: ScriptedModel, keys: tuple[str, ...]
+) -> None:
     book = open_prompt(lab, model, "print('ran')")
     model.will_reply(call("run_cell", ids=[book.ids[2]]), say("All well."))
     book.run(0, PROMPT)
     expect(book.card("Run cell #3")).to_be_visible()
     book.front(PROMPT)
-    lab.page.keyboard.press("d")
-    lab.page.keyboard.press("d")
-    expect(book.view).to_have_count(0)
-    lab.page.keyboard.press("z")
-    book.allow("Run cell #3")
-    expect(book.output(PROMPT)).to_contain_text("All well.")
-    assert book.text(2) == "ran\n"
-    assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
+    for key in keys:
+        lab.page.keyboard.press(key)
+    book.allow("Run cell")
+    expect(book.page.get_by_text("All well.")).to_be_visible()
+    prompt, other = (book.find(book.ids[place]) for place in (PROMPT, 2))
+    assert book.text(other) == "ran\n"
+    assert [list(output["data"]) for output in book.outputs(prompt)] == [["text/html", "text/plain"]]
 
 
 @pytest.mark.parametrize("how", ["restarted", "killed"])
