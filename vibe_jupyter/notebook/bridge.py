@@ -37,6 +37,8 @@ METHODS: Final[dict[Method, tuple[str, ...]]] = {
 
 PRESENCE_WAIT: Final = 1.0
 """Seconds in which a page says that it is there."""
+KNOWN_WAIT: Final = 4.0
+"""The same where one answered before: a large notebook can keep its page busy for seconds."""
 MORE_PAGES_WAIT: Final = 0.150
 """Seconds, from the first answer on, in which other tabs and views may say so too."""
 PATIENCE: Final = 2.0
@@ -117,6 +119,8 @@ class Bridge:
         self._cell: Message = {}
         self._panel: Panel | None = None
         self._asked = False
+        self._known = False
+        """Whether a page ever answered."""
         self._asking = asyncio.Lock()
 
     def install(self) -> None:
@@ -194,7 +198,7 @@ class Bridge:
         panels: list[Panel] = []
         with self._question() as question:
             self._send(question.id, "hello", None, {"version": self._version})
-            end = time.monotonic() + PRESENCE_WAIT
+            end = time.monotonic() + (KNOWN_WAIT if self._known else PRESENCE_WAIT)
             while (left := end - time.monotonic()) > 0:
                 try:
                     answer = await question.next(left)
@@ -206,6 +210,7 @@ class Bridge:
                 if not panels:
                     end = min(end, time.monotonic() + MORE_PAGES_WAIT)
                 panels.append(panel)
+                self._known = True
         return panels
 
     @contextmanager
@@ -231,6 +236,8 @@ class Bridge:
         question = self._questions.get(str(content.get("id")))
         if question is not None and not question.loop.is_closed():
             question.loop.call_soon_threadsafe(question.answers.put_nowait, content)
+        elif self._panel is None:
+            self._known, self._asked = True, False  # a page that was too busy to say so in time
 
     async def _on_event(self, _stream: object, _identities: object, message: Message) -> None:
         if self.on_heard is not None:

@@ -7,14 +7,30 @@ export function undisturbed(notebook: Notebook, change: () => void): void {
   const active = notebook.activeCell?.model.id;
   const hadFocus = notebook.node.contains(document.activeElement);
   holdInView(notebook);
-  change();
-  const place = notebook.widgets.findIndex((cell) => cell.model.id === active);
-  if (place >= 0 && place !== notebook.activeCellIndex) {
-    notebook.activeCellIndex = place;
-  }
+  withoutTrimming(notebook, () => {
+    change();
+    const place = notebook.widgets.findIndex((cell) => cell.model.id === active);
+    if (place >= 0 && place !== notebook.activeCellIndex) {
+      notebook.activeCellIndex = place;
+    }
+  });
   // A moved cell is made anew, and the focus went with the old one.
   if (hadFocus && !notebook.node.contains(document.activeElement)) {
     notebook.activate();
+  }
+}
+
+/**
+ * Whenever the active cell gets another number, JupyterLab collapses the selections of all others: with 1,000 cells the
+ * page stands still for seconds. Here the same cell stays active, so there is nothing to collapse.
+ */
+function withoutTrimming(notebook: Notebook, change: () => void): void {
+  const own = notebook as unknown as { _trimSelections?: () => void };
+  own._trimSelections = () => undefined;
+  try {
+    change();
+  } finally {
+    delete own._trimSelections; // what is left is the method of the class
   }
 }
 
@@ -27,20 +43,39 @@ function holdInView(notebook: Notebook): void {
   }
   const { scrollTop } = scroller;
   const { top } = anchor.getBoundingClientRect();
+  const moved = (): number => anchor.getBoundingClientRect().top - top;
+  const speakAgain = hushed(notebook, () => anchor.isConnected && Math.abs(moved()) < 1);
   let frames = 0;
   const look = (): void => {
-    const moved = anchor.getBoundingClientRect().top - top;
     // Where it scrolled already, the browser or the person did.
-    if (!anchor.isConnected || scroller.scrollTop !== scrollTop) {
-      return;
+    if (anchor.isConnected && scroller.scrollTop === scrollTop && moved() !== 0) {
+      scroller.scrollTop += moved();
     }
-    if (moved !== 0) {
-      scroller.scrollTop += moved;
-    } else if (++frames < FRAMES) {
+    if (++frames < FRAMES) {
       requestAnimationFrame(look);
+    } else {
+      speakAgain();
     }
   };
   requestAnimationFrame(look);
+}
+
+/**
+ * Keep scroll events of the notebook to ourselves while what is seen stands still: each of them makes every editor of
+ * the notebook measure itself, which takes seconds with 1,000 cells. A notebook that draws only the cells in view has
+ * few editors, and needs the events.
+ */
+function hushed(notebook: Notebook, standsStill: () => boolean): () => void {
+  const drawsAll = notebook.notebookConfig.windowingMode !== "full";
+  const listen = (event: Event): void => {
+    if (drawsAll && event.target === notebook.outerNode && standsStill()) {
+      event.stopPropagation();
+    }
+  };
+  window.addEventListener("scroll", listen, true);
+  return () => {
+    window.removeEventListener("scroll", listen, true);
+  };
 }
 
 /** The active cell, or the first that is seen. */
