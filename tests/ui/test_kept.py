@@ -88,6 +88,12 @@ def test_the_fold_counts_what_was_done_and_what_was_not() -> None:
     assert summary == "7 steps: ran code 4 times, inspected 1, 1 failed, 1 denied, 1 interrupted"
 
 
+def test_calls_refused_for_their_arguments_are_not_counted_as_run() -> None:
+    refused = [code_finished(f"c{n}", "error", "", summary="refused", seconds=0) for n in (1, 2)]
+    root = root_of([STARTED, *refused, code_finished("c3"), finished()])
+    assert root.find("summary")[0].text == "3 steps: ran code, 2 failed"
+
+
 def test_a_thought_is_kept_but_is_no_step() -> None:
     assert root_of([STARTED, ReasoningDelta("x"), *inspected(), said("Fine."), finished()]).find("details") != []
     assert "1 step" in kept([STARTED, *inspected(), said("Fine."), finished()])["text/plain"]

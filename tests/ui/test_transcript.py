@@ -325,6 +325,19 @@ def test_the_foot_says_how_the_run_stands() -> None:
     assert done.find("button") == []
 
 
+def test_a_page_loaded_anew_is_told_the_seconds_as_they_are_now() -> None:
+    now = 100.0
+    shown = Transcript(lambda: now)
+    assert shown.parts() == []
+    shown.apply(STARTED)
+    now = 175.5
+    foot = parse(shown.parts()[-1].html)
+    assert foot.find("span", class_="vibe-clock")[0].attributes["data-vibe-clock"] == "75.5"
+    shown.apply(finished(seconds=80.0))
+    now = 900.0
+    assert "1 min 20 s" in parse(shown.parts()[-1].html).text
+
+
 def test_the_foot_names_a_price_only_where_it_is_known() -> None:
     assert "$0.004" in parse(live([STARTED, finished(cost=0.004)])).text
     assert "$" not in live([STARTED, finished()])

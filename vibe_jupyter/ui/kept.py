@@ -15,6 +15,7 @@ from vibe_jupyter.ui.answer import Answer
 from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.entries import Entry, Remark, StepEntry
 from vibe_jupyter.ui.foot import Foot, clock, facts
+from vibe_jupyter.ui.group import times
 from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.keep import EVERYTHING, Keep
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, inert, joined
@@ -146,23 +147,21 @@ def _steps_line(steps: Sequence[Step]) -> Markup:
 
 def tally(steps: Sequence[Step]) -> str:
     """``listed variables, inspected 2, ran code 3 times, 1 denied``."""
-    done = Counter(_doing(step) for step in steps if step.outcome in ("ok", "error", "running"))
+    done = Counter(_doing(step) for step in steps if step.outcome in ("ok", "running") or _failed_in_running(step))
     ends = Counter(step.outcome for step in steps)
-    words = [_times(verb, count) for verb, count in done.items()]
+    words = [times(verb, count) for verb, count in done.items()]
     named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
     return ", ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
+
+
+def _failed_in_running(step: Step) -> bool:
+    """A call whose arguments were refused never ran."""
+    return step.outcome == "error" and step.seconds is not None
 
 
 def _doing(step: Step) -> str:
     verb = step.headline.verb
     return f"{verb[:1].lower()}{verb[1:]}"
-
-
-def _times(verb: str, count: int) -> str:
-    """A verb that names its object is counted in times, another in objects."""
-    if " " not in verb:
-        return f"{verb} {count}"
-    return verb if count == 1 else f"{verb} {count} times"
 
 
 def calls(entries: Sequence[Entry]) -> list[Step]:

@@ -63,8 +63,13 @@ class Transcript:
         return self._sheet.take_patches()
 
     def parts(self) -> list[ViewPart]:
-        """The whole live view."""
-        return self._sheet.parts()
+        """The whole live view, its clock as it stands now."""
+        shown = self._sheet.parts()
+        if shown and not self._foot.is_over:
+            self._put_foot(replace(self._foot, seconds=self._clock() - self._began))
+            self._sheet.take_patches()  # who is told the whole needs no patch
+            shown = self._sheet.parts()
+        return shown
 
     def bundle(self) -> MimeBundle:
         """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
@@ -160,5 +165,8 @@ class Transcript:
             foot = replace(
                 foot, state="waiting" if waits else "working", words="Waiting for you" if waits else "Working"
             )
+        self._put_foot(foot)
+
+    def _put_foot(self, foot: Foot) -> None:
         self._foot = foot
         self._sheet.put(FOOT, "foot", foot_html(foot))
