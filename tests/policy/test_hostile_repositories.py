@@ -1,0 +1,203 @@
+"""A repository that names programs: git asks, and neither the decision nor an allowed command runs any of them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.policy.shell_fuzz import harm
+from tests.policy.shell_tree import MARKER, environment, run_git
+from vibe_jupyter.policy.shell.judge import judge
+from vibe_jupyter.tools.workspace import Workspace
+
+READING = (
+    "git status",
+    "git diff",
+    "git log -p -1",
+    "git show",
+    "git diff HEAD~1",
+    "git blame README.md",
+    "git ls-files -m",
+)
+Plant = Callable[[Path], None]
+
+
+def in_config(text: str) -> Plant:
+    """Something more in .git/config."""
+
+    def plant(project: Path) -> None:
+        with open(project / ".git" / "config", "a", encoding="utf-8") as file:
+            file.write(text.replace("EVIL", str(project / "evil.sh")) + "\n")
+
+    return plant
+
+
+def written(name: str, text: str) -> Plant:
+    """A file of this name in the project."""
+
+    def plant(project: Path) -> None:
+        place = project / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text.replace("EVIL", str(project / "evil.sh")), encoding="utf-8")
+        place.chmod(0o755)
+
+    return plant
+
+
+def linked(name: str, target: str) -> Plant:
+    """A link in the place of what was there."""
+
+    def plant(project: Path) -> None:
+        place = project / name
+        if place.exists() or place.is_symlink():
+            place.rename(project / "data" / "moved")
+        place.symlink_to(target.replace("PROJECT", str(project)))
+
+    return plant
+
+
+def both(*plants: Plant) -> Plant:
+    """One after the other."""
+
+    def plant(project: Path) -> None:
+        for each in plants:
+            each(project)
+
+    return plant
+
+
+def submodule(project: Path) -> None:
+    """A folder that is a repository of its own, listed as such, with a watcher in its settings; no .gitmodules."""
+    inner, parent = project / "inner", project.parent
+    inner.mkdir()
+    run_git(inner, parent, "init", "-q", "-b", "main", ".")
+    run_git(inner, parent, "commit", "-q", "--allow-empty", "-m", "x")
+    run_git(project, parent, "-c", "advice.addEmbeddedRepo=false", "add", "inner")
+    run_git(inner, parent, "config", "core.fsmonitor", str(project / "evil.sh"))
+
+
+def not_a_folder(project: Path) -> None:
+    """.git is a file that names another repository."""
+    (project / ".git").rename(project / "data" / "real")
+    (project / ".git").write_text(f"gitdir: {project}/evilbare\n")
+
+
+def bare(project: Path) -> None:
+    """The project folder itself looks like a repository."""
+    for name in ("HEAD", "config", "objects", "refs"):
+        (project / "evilbare" / name).rename(project / name)
+
+
+def nested_attributes(project: Path) -> None:
+    """Attributes in a folder, which is what names a filter."""
+    written("src/.gitattributes", "*.py filter=x\n")(project)
+    run_git(project, project.parent, "add", "-A")
+
+
+PLANTS: dict[str, Plant] = {
+    "fsmonitor": in_config("[core]\n\tfsmonitor = EVIL"),
+    "fsmonitor in another case, on one line": in_config("[CORE] FSMonitor = EVIL"),
+    "fsmonitor behind a continued line": in_config("[user]\n\tname = a \\\n\n[core]\n\tfsmonitor = EVIL"),
+    "fsmonitor behind a carriage return": in_config("[core]\r\n\tfsmonitor = EVIL\r"),
+    "fsmonitor in a strange section": in_config('[core ""]\n\tfsmonitor = EVIL'),
+    "external diff": in_config("[diff]\n\texternal = EVIL"),
+    "textconv": both(in_config('[diff "x"]\n\ttextconv = EVIL'), written(".gitattributes", "*.md diff=x\n")),
+    "filter": both(in_config('[filter "x"]\n\tclean = EVIL'), written(".gitattributes", "*.md filter=x\n")),
+    "attributes alone": written(".gitattributes", "*.md filter=x\n"),
+    "attributes of this clone": written(".git/info/attributes", "*.md diff=x\n"),
+    "attributes in a folder": nested_attributes,
+    "include": both(in_config("[include]\n\tpath = ../evil.gitconfig")),
+    "conditional include": in_config('[includeIf "gitdir:/"]\n\tpath = ../evil.gitconfig'),
+    "pager": in_config("[core]\n\tpager = EVIL"),
+    "pager of one command": in_config("[pager]\n\tlog = EVIL"),
+    "signatures": in_config("[log]\n\tshowSignature = true\n[gpg]\n\tprogram = EVIL"),
+    "hooks elsewhere": in_config("[core]\n\thooksPath = data"),
+    "hook": written(".git/hooks/post-index-change", "#!/bin/sh\nEVIL\n"),
+    "work tree elsewhere": in_config("[core]\n\tworktree = ../../outside"),
+    "work tree settings": both(
+        in_config("[extensions]\n\tworktreeConfig = true"),
+        written(".git/config.worktree", "[core]\n\tfsmonitor = EVIL\n"),
+    ),
+    "common folder": written(".git/commondir", "../evilbare\n"),
+    "objects elsewhere": written(".git/objects/info/alternates", "../../../outside/repo/.git/objects\n"),
+    "partial clone": in_config('[remote "origin"]\n\tpromisor = true\n\tuploadpack = EVIL'),
+    "submodule": submodule,
+    "submodule settings": written(".gitmodules", '[submodule "x"]\n\tpath = src\n\turl = ./x\n'),
+    ".git is a file": not_a_folder,
+    ".git is a link": linked(".git", "PROJECT/../outside/repo/.git"),
+    "settings are a link": linked(".git/config", "PROJECT/evil.gitconfig"),
+    "settings are no text": written(".git/config", "[core]\n\tbare = false\n\x01\n"),
+    "a broken repository": written(".git/HEAD", "nonsense\n"),
+    "a folder like a repository": bare,
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_repository_that_may_run_programs_asks_and_none_runs_to_find_out(fresh_project: Path, plant: Plant) -> None:
+    plant(fresh_project)
+    (fresh_project / MARKER).unlink(missing_ok=True)
+
+    verdicts = [judge(command, Workspace(fresh_project)) for command in READING]
+
+    assert {(verdict.verdict, verdict.rule) for verdict in verdicts} == {("ask", "repository")}
+    assert not (fresh_project / MARKER).exists()
+
+
+@pytest.mark.parametrize("command", READING)
+def test_in_an_ordinary_repository_nothing_asks_and_nothing_runs(fresh_project: Path, command: str) -> None:
+    for name in ("pre-commit", "post-checkout", "post-merge"):
+        written(f".git/hooks/{name}", "#!/bin/sh\nEVIL\n")(fresh_project)
+    assert judge(command, Workspace(fresh_project)).verdict == "allow"
+    assert harm(command, fresh_project) == ""
+
+
+def test_the_environment_of_commands_keeps_a_watcher_from_starting(fresh_project: Path) -> None:
+    """A second wall: should a repository change between the decision and the run."""
+    in_config("[core]\n\tfsmonitor = EVIL\n\tpager = EVIL")(fresh_project)
+    os.utime(fresh_project / "README.md")
+    unguarded = subprocess.run(
+        ["git", "status"], cwd=fresh_project, env=environment(fresh_project.parent), capture_output=True, timeout=20
+    )
+    assert unguarded.returncode == 0
+    assert (fresh_project / MARKER).exists(), "the plant does not work, so the test shows nothing"
+    (fresh_project / MARKER).unlink()
+    assert harm("git status; git log -1", fresh_project) == ""
+
+
+AUDIT = """
+import sys
+from pathlib import Path
+from vibe_jupyter.policy.shell.judge import judge
+from vibe_jupyter.tools.workspace import Workspace
+seen = []
+BAD = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.system", "socket.connect", "import")
+def audit(name, args):
+    written = name == "open" and isinstance(args[2], int) and args[2] & 3
+    if written or name in BAD and not (name == "import" and "/proj/" not in str(args[1])):
+        seen.append((name, str(args)))
+workspace = Workspace(Path(sys.argv[1]))
+judge("ls", workspace)
+sys.addaudithook(audit)
+for command in sys.argv[2:]:
+    judge(command, workspace)
+print(seen)
+"""
+
+
+def test_deciding_starts_no_process_and_writes_nothing(shell_project: Path) -> None:
+    commands = [
+        *READING,
+        "ls *",
+        "grep -r x .",
+        "find . -delete",
+        "sort -o x y",
+        "echo $(./evil.sh)",
+        "diff -r src data",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", AUDIT, str(shell_project), *commands], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
