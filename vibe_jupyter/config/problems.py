@@ -27,10 +27,10 @@ _WANTED: Final[Mapping[str, str]] = {
     "missing": "it is missing, and must be given",
 }
 _BOUNDS: Final[Mapping[str, str]] = {
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "less_than": "less than {lt}",
-    "less_than_equal": "{le} or less",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "{le:g} or less",
 }
 _WITH_WORDS: Final[Mapping[str, Callable[[dict[str, object]], str]]] = {
     "literal_error": lambda context: f"expected {context['expected']}",

@@ -11,6 +11,7 @@ from vibe_jupyter.config.node import Node
 from vibe_jupyter.config.settings import RENAMED, Settings
 from vibe_jupyter.config.tools import OTHER_TOOLS, TOOL_OPTIONS, UNUSED_OPTIONS, ToolEntry
 from vibe_jupyter.policy.secrets import is_secret_name
+from vibe_jupyter.tools.definition import BUILT_IN
 
 HOISTED = "include_"
 """Keys of the top of the file that people write below ``[project_context]``, as the manual itself does."""
@@ -55,8 +56,9 @@ def _in_tools(tools: Node) -> Iterator[str]:
     for name, tool in tools.table.items():
         options = TOOL_OPTIONS.get(name)
         if options is None:
-            known = [*TOOL_OPTIONS, *OTHER_TOOLS]
-            near = get_close_matches(name, known, n=1, cutoff=0.8) if name not in known else []
+            known = [*sorted(BUILT_IN), *OTHER_TOOLS]
+            # People have tools of their own: only what looks like a slip is told.
+            near = get_close_matches(name, known, n=1, cutoff=0.75) if name not in known else []
             if near:
                 yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
             continue

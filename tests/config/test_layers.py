@@ -1,0 +1,140 @@
+"""Layers: which wins, and how they are made one."""
+
+import pytest
+
+from tests.config.conftest import Home
+from vibe_jupyter import config
+from vibe_jupyter.config.node import Node
+from vibe_jupyter.errors import ConfigError
+
+
+def turns_from(home: Home, node: Node) -> tuple[object, str]:
+    found = node.table["max_turns"]
+    return found.value, str(found.origin)
+
+
+def test_each_layer_wins_over_the_ones_below(home: Home) -> None:
+    assert home.read().settings.max_turns == 50
+    home.user("\nmax_turns = 10\n")
+    reading = home.read()
+    assert turns_from(home, reading.tree) == (10, f"{home.file}, line 2")
+    project = "max_turns = 11"
+    reading = home.read(project=project)
+    path = home.folder.parent / "project" / ".vibe" / "config.toml"
+    assert turns_from(home, reading.tree) == (11, f"{path}, line 1")
+    profile = 'name = "x"\nmax_turns = 12'
+    assert turns_from(home, home.read(project=project, profile=profile).tree)[0] == 12
+    home.environ["VIBE_MAX_TURNS"] = "13"
+    reading = home.read(project=project, profile=profile)
+    assert turns_from(home, reading.tree) == (13, "the variable VIBE_MAX_TURNS")
+    reading = home.read(project=project, profile=profile, max_turns=14)
+    assert turns_from(home, reading.tree) == (14, "the magic's options")
+    assert reading.settings.max_turns == 14
+
+
+@pytest.mark.requirement("config.layers.merge")
+def test_scalars_replace_tables_merge_lists_join_and_named_entries_unite(home: Home) -> None:
+    home.user(
+        'active_model = "mine"\n'
+        'enabled_tools = ["grep", "bash"]\n'
+        "[[providers]]\n"
+        'name = "mistral"\napi_base = "https://mine.example.org/v1"\n'
+        "[[models]]\n"
+        'name = "m"\nprovider = "mistral"\nalias = "mine"\n'
+        "[tools.bash]\n"
+        'permission = "always"\nallowlist = ["a"]\ndefault_timeout = 5\n'
+        "[[mcp_servers]]\n"
+        'name = "one"\ntransport = "http"\nurl = "http://127.0.0.1:1"\n'
+    )
+    settings = home.read(
+        project=(
+            'active_model = "theirs"\n'
+            'enabled_tools = ["bash", "todo"]\n'
+            "[[providers]]\n"
+            'name = "theirs"\napi_base = "https://theirs.example.org/v1"\n'
+            "[[models]]\n"
+            'name = "t"\nprovider = "theirs"\nalias = "theirs"\n'
+            "[tools.bash]\n"
+            'permission = "ask"\nallowlist = ["b", "a"]\n'
+            "[[mcp_servers]]\n"
+            'name = "one"\ntransport = "http"\nurl = "http://127.0.0.1:2"\n'
+            "[[mcp_servers]]\n"
+            'name = "two"\ntransport = "stdio"\ncommand = ["x"]\n'
+        )
+    ).settings
+    assert settings.active_model == "theirs"
+    assert settings.enabled_tools == ("grep", "bash", "todo")
+    assert [entry.name for entry in settings.providers] == ["theirs", "mistral", "llamacpp"]
+    assert [entry.api_base for entry in settings.providers][1] == "https://mine.example.org/v1"
+    assert settings.model_names() == ("theirs", "mine", "devstral-2", "devstral-small", "local")
+    bash = settings.tools["bash"]
+    assert (bash.permission, bash.allowlist, dict(bash.options)) == ("ask", ("a", "b"), {"default_timeout": 5})
+    assert [(server.name, getattr(server, "url", "")) for server in settings.mcp_servers] == [
+        ("one", "http://127.0.0.1:2"),
+        ("two", ""),
+    ]
+
+
+def test_an_entry_takes_the_place_of_the_whole_one_below_so_no_key_meets_another_address(home: Home) -> None:
+    home.environ["MISTRAL_API_KEY"] = "the-persons-own-key"
+    home.user('[[providers]]\nname = "mistral"\napi_base = "https://other.example.org/v1"\n')
+    model = config.model_of(home.read().settings, "devstral-2", home.environ)
+    assert model.server.host == "other.example.org"
+    assert model.server.api_key is None
+
+
+@pytest.mark.requirement("config.models.alias")
+def test_a_model_is_chosen_by_alias_or_name_and_an_alias_first(home: Home) -> None:
+    home.user(
+        'active_model = "b"\n'
+        '[[models]]\nname = "b"\nprovider = "llamacpp"\nalias = "first"\n'
+        '[[models]]\nname = "c"\nprovider = "llamacpp"\nalias = "b"\n'
+    )
+    settings = home.read().settings
+    assert config.model_of(settings, settings.active_model, home.environ).name == "c"
+    assert config.model_of(settings, "first", home.environ).name == "b"
+    assert config.model_of(settings, "c", home.environ).alias == "b"
+    home.user(
+        '[[models]]\nname = "a"\nprovider = "llamacpp"\nalias = "same"\n'
+        '[[models]]\nname = "b"\nprovider = "llamacpp"\nalias = "same"\n'
+    )
+    with pytest.raises(ConfigError, match=r"line 5: \[\[models\]\] names 'same' a second time; .* line 1"):
+        home.read()
+
+
+@pytest.mark.parametrize("key", ["providers", "mcp_servers"])
+def test_a_repeated_name_is_an_error_that_names_it(home: Home, key: str) -> None:
+    home.user(f'[[{key}]]\nname = "twice"\n[[{key}]]\nname = "twice"\n')
+    with pytest.raises(ConfigError, match=rf"\[\[{key}\]\] names 'twice' a second time"):
+        home.read()
+
+
+def test_tools_may_be_called_as_later_versions_call_them(home: Home) -> None:
+    home.user('enabled_tools = ["edit"]\n[tools.read]\npermission = "ask"\n[tools.edit]\npermission = "never"\n')
+    settings = home.read().settings
+    assert settings.levels() == {"read_file": "ask", "search_replace": "never"}
+    assert settings.offers_tool("search_replace")
+    assert not settings.offers_tool("read_file")
+
+
+def test_an_older_name_of_a_key_is_taken(home: Home) -> None:
+    home.user("auto_approve = true\n")
+    reading = home.read()
+    assert reading.settings.bypass_tool_permissions
+    assert reading.warnings == ()
+
+
+def test_keys_may_stand_in_the_persons_env_file_and_the_environment_wins(home: Home) -> None:
+    (home.folder / ".env").write_text(
+        "# keys\nexport MISTRAL_API_KEY='from the file'\nVIBE_MAX_TURNS=9\nVIBE_HOME=/elsewhere\nOTHER=$HOME\n",
+        encoding="utf-8",
+    )
+    assert config.effective(home.environ)["OTHER"] == "$HOME"
+    assert config.effective(home.environ)["VIBE_HOME"] == str(home.folder)
+    settings = home.read().settings
+    assert settings.max_turns == 9
+    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from the file"
+    home.environ["MISTRAL_API_KEY"] = "from outside"
+    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from outside"
+    home.environ["MISTRAL_API_KEY"] = ""
+    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from the file"
