@@ -8,7 +8,7 @@ import pytest
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.base import Paged, ToolContext
+from vibe_jupyter.tools.base import Roomy, ToolContext
 from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
 from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
 from vibe_jupyter.tools.spill import KEPT_LIMIT, is_handle, kept, spill, spilled
@@ -128,8 +128,8 @@ async def test_what_comes_in_pages_fits_its_own_limit(
     (project / "long.txt").write_text("hit " + "x\n" * 100_000, encoding="utf-8")
     (project / "wide.txt").write_text(("hit " + "x" * 5_000 + "\n") * 100, encoding="utf-8")
     read, grep = ReadFile(workspace), Grep(workspace)
-    assert isinstance(read, Paged)
-    assert isinstance(grep, Paged)
+    assert isinstance(read, Roomy)
+    assert isinstance(grep, Roomy)
 
     page = await read.run(ReadFileArgs(path=path), context)
     found = await grep.run(GrepArgs(pattern=".", path=path, max_matches=50_000), context)

@@ -13,9 +13,6 @@ from pydantic import BaseModel, JsonValue
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Answered, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
 
-FIELDS_ROOM: Final = 5_000
-"""Characters of a result besides its content: the path, what was cut, how to go on."""
-
 A = TypeVar("A", bound=BaseModel)
 
 
@@ -114,16 +111,6 @@ class Roomy(Protocol):
     @property
     def result_limit(self) -> int:
         """Characters of a result that the model is given whole."""
-        ...
-
-
-@runtime_checkable
-class Paged(Protocol):
-    """A tool that bounds its own results and says how to go on; those of others are cut and kept (`spill`)."""
-
-    @property
-    def result_limit(self) -> int:
-        """Characters of one result."""
         ...
 
 

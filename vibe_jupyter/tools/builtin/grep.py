@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import FIELDS_ROOM, ToolContext
+from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.options import ToolOptions
 from vibe_jupyter.tools.search.engine import search
 from vibe_jupyter.tools.search.query import Found, Limits, Query
@@ -58,10 +58,6 @@ class Grep:
     def result_limit(self) -> int:
         """All matches, and what is said of them."""
         return self._options.max_output_bytes + _SAID
-
-    @property
-    def result_limit(self) -> int:
-        return self._options.max_output_bytes + FIELDS_ROOM
 
     def headline(self, args: GrepArgs) -> Headline:
         note = "" if args.path == "." else f"in {args.path}"

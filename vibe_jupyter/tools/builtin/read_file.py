@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import FIELDS_ROOM, ToolContext
+from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.image_file import image_of
 from vibe_jupyter.tools.notebook_text import notebook_lines
 from vibe_jupyter.tools.options import ToolOptions
@@ -77,10 +77,6 @@ class ReadFile:
     def result_limit(self) -> int:
         """A page, and what is said of it."""
         return self._options.max_read_bytes + _SAID
-
-    @property
-    def result_limit(self) -> int:
-        return self._options.max_read_bytes + FIELDS_ROOM
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""
