@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import secrets
 from datetime import UTC, datetime
+from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -17,6 +18,7 @@ from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.agent.trust_run import TrustRun
 from vibe_jupyter.app.beginning import check_free, working_folder
 from vibe_jupyter.app.custom_tools import CustomTools
+from vibe_jupyter.app.file_tools import FileTools
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.main_lane import MainLane
 from vibe_jupyter.app.models import Models
@@ -72,11 +74,11 @@ class App:
             CodeRunner(shell, pump),
             host=self._host,
             foreground=self._foreground,
-            workspace=self._workspace,
             notebook=self._notebook,
             desk=self._desk,
         )
-        self._tools = JoinedToolsets(built_in, self._own_tools)
+        self._file_tools = FileTools(self._workspace, self._notebook, self._session_folder)
+        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
         self._instructions = instructions()
         self._session = ""
         self._conversation: Conversation | None = None
@@ -195,6 +197,7 @@ class App:
     def _agent(self, options: Options, settings: config.Settings) -> Agent:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
+        self._file_tools.take(settings)
         names = self.tool_names()
         unknown = sorted(options.allowed.difference(names))
         if unknown:
@@ -226,6 +229,9 @@ class App:
             folder = config.vibe_home(os.environ) / "logs" / "session" / f"session_{now}_{self._session[:8]}"
             self._conversation = Conversation(Journal.create(folder, session_id=self._session))
         return self._conversation
+
+    def _session_folder(self) -> Path | None:
+        return self._conversation.journal.path.parent if self._conversation is not None else None
 
     def _forget_conversation(self) -> None:
         if self._conversation is not None:

@@ -1,7 +1,6 @@
 """All tools of one kernel, and the notebook that some of them reach."""
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,21 +31,13 @@ from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook, ReadNotebook
 from vibe_jupyter.notebook.tools.read_output import ReadOutput
 from vibe_jupyter.notebook.tools.run_cell import RunCell
 from vibe_jupyter.notebook.tools.run_code import RunCode
-from vibe_jupyter.policy.shell.git import git_environment
 from vibe_jupyter.policy.tool_lists import ToolLists
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.tools.base import StaticToolset, Tool, ToolContext
 from vibe_jupyter.tools.builtin.ask_user_question import AskUserQuestion
-from vibe_jupyter.tools.builtin.bash import Bash, Surroundings, find_shell
-from vibe_jupyter.tools.builtin.grep import Grep
 from vibe_jupyter.tools.builtin.memory import Memory
-from vibe_jupyter.tools.builtin.read_file import ReadFile
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace
 from vibe_jupyter.tools.builtin.todo import Todo
-from vibe_jupyter.tools.builtin.write_file import WriteFile
 from vibe_jupyter.tools.facts import FactFile
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
 from vibe_jupyter.ui.page import ShownView
 
 
@@ -124,37 +115,21 @@ def all_tools(
     *,
     host: ShellHost,
     foreground: Foreground,
-    workspace: Workspace,
     notebook: NotebookSide | None,
     desk: Desk,
 ) -> StaticToolset:
-    """What the model is offered, in a stable order."""
+    """What needs no settings, in a stable order."""
     return StaticToolset(
         [
             *(notebook.tools() if notebook is not None else ()),
             ListVariables(host.namespace, foreground.call),
             InspectVariable(host.namespace, foreground.call),
             RunCode(foreground, runner),
-            ReadFile(workspace, notebook.read_own if notebook is not None else None),
-            Grep(workspace),
-            *file_tools(workspace, notebook),
-            *shell_tools(workspace),
             desk.todo,
             AskUserQuestion(),
             Memory(desk.facts),
         ]
     )
-
-
-def file_tools(workspace: Workspace, notebook: NotebookSide | None) -> list[Tool[Any]]:
-    """The tools that write files."""
-    files = FileAccess(workspace, notebook.cells.reads.owns if notebook is not None else None)
-    return [WriteFile(files), SearchReplace(files)]
-
-
-def shell_tools(workspace: Workspace) -> list[Tool[Any]]:
-    """The shell, where there is one that was judged."""
-    return [Bash(Surroundings(workspace, os.environ, git_environment()))] if find_shell() is not None else []
 
 
 def tool_lists(settings: Settings) -> dict[str, ToolLists]:

@@ -7,6 +7,10 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.tools.builtin.bash import BashOptions
+from vibe_jupyter.tools.builtin.grep import GrepOptions
+from vibe_jupyter.tools.builtin.read_file import ReadFileOptions
+from vibe_jupyter.tools.builtin.search_replace import SearchReplaceOptions
+from vibe_jupyter.tools.builtin.write_file import WriteFileOptions
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -27,7 +31,13 @@ class ToolEntry(BaseModel):
         return self.model_extra or {}
 
 
-TOOL_OPTIONS: Final[Mapping[str, type[BaseModel]]] = {"bash": BashOptions}
+TOOL_OPTIONS: Final[Mapping[str, type[BaseModel]]] = {
+    "bash": BashOptions,
+    "grep": GrepOptions,
+    "read_file": ReadFileOptions,
+    "search_replace": SearchReplaceOptions,
+    "write_file": WriteFileOptions,
+}
 """Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"read_file": ("read",), "search_replace": ("edit",)}

@@ -1,0 +1,65 @@
+"""The tools for files and the shell, as the settings have them at each prompt."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from vibe_jupyter.app.tools import NotebookSide
+from vibe_jupyter.config import Settings
+from vibe_jupyter.policy.shell.git import git_environment
+from vibe_jupyter.protocol import ToolSpec
+from vibe_jupyter.tools.base import StaticToolset, Tool
+from vibe_jupyter.tools.builtin.bash import Bash, BashOptions, Surroundings, find_shell
+from vibe_jupyter.tools.builtin.grep import Grep, GrepOptions
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileOptions
+from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceOptions
+from vibe_jupyter.tools.builtin.write_file import WriteFile, WriteFileOptions
+from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.workspace import Workspace
+
+
+class FileTools:
+    """A toolset that is made anew when settings change."""
+
+    def __init__(
+        self, workspace: Workspace, notebook: NotebookSide | None, session_folder: Callable[[], Path | None]
+    ) -> None:
+        self._workspace = workspace
+        self._notebook = notebook
+        self._session_folder = session_folder
+        self._toolset = self._made(Settings())
+
+    def take(self, settings: Settings) -> None:
+        """Use these settings from now on."""
+        self._toolset = self._made(settings)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._toolset.specs()
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._toolset.find(name)
+
+    def _made(self, settings: Settings) -> StaticToolset:
+        notebook = self._notebook
+        files = FileAccess(self._workspace, notebook.cells.reads.owns if notebook is not None else None)
+        read_file = ReadFile(
+            self._workspace,
+            notebook.read_own if notebook is not None else None,
+            options=settings.tool_options("read_file", ReadFileOptions),
+            session_folder=self._session_folder,
+        )
+        return StaticToolset(
+            [
+                read_file,
+                Grep(self._workspace, settings.tool_options("grep", GrepOptions)),
+                WriteFile(files, settings.tool_options("write_file", WriteFileOptions)),
+                SearchReplace(files, settings.tool_options("search_replace", SearchReplaceOptions)),
+                *self._shell(settings.tool_options("bash", BashOptions)),
+            ]
+        )
+
+    def _shell(self, options: BashOptions) -> list[Tool[Any]]:
+        """The shell, where there is one that was judged."""
+        around = Surroundings(self._workspace, os.environ, git_environment())
+        return [Bash(around, options)] if find_shell() is not None else []
