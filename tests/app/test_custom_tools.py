@@ -39,6 +39,7 @@ def use(session: Session, name: str, **arguments: Any) -> str:
     return session.model.requests[-1].messages[-1]["content"]
 
 
+@pytest.mark.requirement("tools.base.custom.function")
 def test_a_function_in_a_cell_is_offered_at_the_next_prompt_with_its_docstring_and_annotations(kernel: Session) -> None:
     kernel.run(
         "import vibe_jupyter\n"
@@ -175,11 +176,21 @@ class ProjectStats(BaseTool[ProjectStatsConfig]):
 
     @classmethod
     def get_tool_prompt(cls) -> str:
-        return "Always count twice."
+        """Custom prompt for this tool."""
+        return """
+# Project stats
 
-    async def run(self, include_hidden: bool = False, max_depth: int = 3) -> str:
+Always count twice.
+        """
+
+    async def run(
+        self,
+        include_hidden: bool = False,
+        max_depth: int = 3
+    ) -> str:
         """Generate project statistics."""
-        return f"hidden {include_hidden}, depth {max_depth}, configured {self.config.max_depth}"
+        files = sum(path.is_file() for path in Path.cwd().rglob("*.py"))
+        return f"Project Statistics:\\n- Files: {files}\\n- Config: {self.config.model_dump()}"
 '''
 RELEASE_CLASS = """
 import threading
@@ -240,30 +251,41 @@ def folder_of_tools(kernel: Session) -> Iterator[Path]:
     folder.rmdir()
 
 
+@pytest.mark.requirement("tools.base.custom.short", "tools.base.model.config-extra", "tools.base.discovery.home")
 def test_a_class_as_the_manual_writes_it_is_a_tool_with_its_settings_and_its_prompt(
     kernel: Session, folder_of_tools: Path
 ) -> None:
     (folder_of_tools / "project_stats.py").write_text(MANUAL_CLASS, encoding="utf-8")
     config = kernel.folder / "vibe" / "config.toml"
     before = config.read_text(encoding="utf-8")
-    config.write_text(before + "\n[tools.project_stats]\nmax_depth = 7\n", encoding="utf-8")
+    config.write_text(
+        before + '\n[tools.project_stats]\nmax_depth = 7\nallowlist = ["x"]\nother = 1\n', encoding="utf-8"
+    )
     try:
-        assert use(kernel, "project_stats", max_depth=5) == "hidden False, depth 5, configured 7"
+        told = use(kernel, "project_stats", max_depth=5)
     finally:
         config.write_text(before, encoding="utf-8")
+    assert told == (
+        "Project Statistics:\n- Files: 1\n- Config: {'permission': 'ask', 'allowlist': ['x'], 'denylist': [], "
+        "'include_hidden': False, 'max_depth': 7, 'other': 1}"
+    )
     function = offered(kernel)["project_stats"]
-    assert function["description"] == "Generate statistics about the project structure\n\nAlways count twice."
+    prompt = "# Project stats\n\nAlways count twice."
+    assert function["description"] == f"Generate statistics about the project structure\n\n{prompt}"
     assert set(function["parameters"]["properties"]) == {"include_hidden", "max_depth"}
 
 
-def test_a_class_as_the_releases_write_it_keeps_its_state_and_runs_beside_the_main_thread(
+@pytest.mark.requirement("tools.base.custom.class", "tools.base.model.state")
+def test_a_class_as_the_releases_write_it_keeps_its_state_for_a_conversation_and_runs_beside_the_main_thread(
     kernel: Session, folder_of_tools: Path
 ) -> None:
     (folder_of_tools / "deeper").mkdir()
     (folder_of_tools / "deeper" / "count.py").write_text(RELEASE_CLASS, encoding="utf-8")
-    for calls in (1, 2):
+    for calls in (1, 2, 1):
         told = json.loads(use(kernel, "count_words", words=["a", "b"]))
         assert told == {"count": 2, "calls": calls, "thread": "vibe-engine"}
+        if calls == 2:
+            kernel.run("%vibe reset")
     assert offered(kernel)["count_words"]["parameters"]["required"] == ["words"]
 
 
@@ -273,6 +295,7 @@ def test_a_function_in_a_file_runs_beside_the_main_thread(kernel: Session, folde
     assert offered(kernel)["where"]["parameters"]["properties"]["place"]["description"] == "anywhere"
 
 
+@pytest.mark.requirement("tools.base.discovery.load-error", "tools.base.discovery.private")
 def test_a_file_that_fails_is_told_with_its_line_and_stops_nothing(kernel: Session, folder_of_tools: Path) -> None:
     (folder_of_tools / "broken.py").write_text("import os\nraise SystemExit('no')\n", encoding="utf-8")
     (folder_of_tools / "syntax.py").write_text("def (:\n", encoding="utf-8")
@@ -294,6 +317,91 @@ def test_a_changed_file_counts_at_the_next_prompt(kernel: Session, folder_of_too
     assert use(kernel, "where", place="here") == "new False"
 
 
+@pytest.mark.requirement("tools.base.discovery.recursive", "tools.base.discovery.module-names")
+def test_paths_of_the_settings_may_be_folders_or_files_and_names_of_files_may_repeat(
+    kernel: Session, folder_of_tools: Path
+) -> None:
+    places = [folder_of_tools, kernel.folder / "a", kernel.folder / "b" / "deep", kernel.folder / "single"]
+    for number, place in enumerate(places):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "same.py").write_text(FUNCTION_FILE.replace("where", f"where_{number}"), encoding="utf-8")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    named = [kernel.folder / "a", "tools", kernel.folder / "b", kernel.folder / "single" / "same.py", "/nowhere"]
+    config.write_text(f"tool_paths = {[str(path) for path in named]}\n{before}", encoding="utf-8")
+    kernel.model.will_reply(say("Hello."))
+    try:
+        shown = kernel.html(kernel.run("%vibe hello"))
+    finally:
+        config.write_text(before, encoding="utf-8")
+    assert {f"where_{number}" for number in range(4)} <= set(offered(kernel))
+    assert "/nowhere cannot be read (No such file or directory)" in shown
+    assert "left out, since" not in shown
+
+
+CLASSES = """
+from abc import abstractmethod
+from vibe_jupyter.tools import BaseTool, BaseToolConfig, tool
+
+class Halfway(BaseTool):
+    "Not all there."
+
+    @abstractmethod
+    async def run(self): ...
+
+class NoRun(BaseTool):
+    "Does nothing."
+
+class FirstOne(Halfway):
+    "The first."
+
+    async def run(self) -> int:
+        return 1
+
+class HTTPSecond(BaseTool[BaseToolConfig]):
+    "The second."
+
+    def run(self, n: int) -> int:
+        return n + 1
+
+class Grep(BaseTool):
+    "Ours."
+
+    async def run(self) -> int:
+        return 1
+
+@tool
+def third(path: str) -> str:
+    "The third."
+    return open(path).read()
+"""
+
+
+@pytest.mark.requirement("tools.base.discovery.classes", "tools.base.model.errors")
+def test_every_whole_class_of_a_file_is_a_tool(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "classes.py").write_text(CLASSES, encoding="utf-8")
+    kernel.model.will_reply(say("Hello."))
+    shown = kernel.html(kernel.run("%vibe hello"))
+    assert "There is a tool grep already." in shown
+    names = set(offered(kernel))
+    assert {"first_one", "http_second", "third"} <= names
+    assert not {"halfway", "no_run", "base_tool"} & names
+    assert use(kernel, "http_second", n=4) == "5"
+    assert use(kernel, "third", path="/nowhere") == (
+        "third raised FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'"
+    )
+
+
+def test_a_tool_may_have_its_usage_in_a_file_beside_it(kernel: Session, folder_of_tools: Path) -> None:
+    (folder_of_tools / "prompts").mkdir()
+    (folder_of_tools / "prompts" / "count_words.md").write_text("Count slowly.\n", encoding="utf-8")
+    (folder_of_tools / "count.py").write_text(RELEASE_CLASS, encoding="utf-8")
+    kernel.model.will_reply(say("Hello."))
+    kernel.run("%vibe hello")
+    assert offered(kernel)["count_words"]["description"] == "Counts words.\n\nCount slowly."
+
+
+@pytest.mark.requirement("tools.base.filter.enabled", "tools.base.filter.disabled")
 def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) -> None:
     (folder_of_tools / "where.py").write_text(FUNCTION_FILE, encoding="utf-8")
     config = kernel.folder / "vibe" / "config.toml"

@@ -104,7 +104,7 @@ def trap(tmp_path: Path) -> Iterator[Trap]:
         yield Trap(session, theirs, marker)
 
 
-@pytest.mark.requirement("config.trust.before-load")
+@pytest.mark.requirement("config.trust.before-load", "tools.base.discovery.untrusted")
 def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewhere(trap: Trap) -> None:
     session = trap.session
     port = session.model.url.split(":")[2].split("/")[0]
@@ -151,8 +151,8 @@ def test_trust_is_asked_once_lists_what_comes_and_is_asked_again_when_that_chang
     card = view.card()
     for words in (
         "Trust this folder",
-        "runs .vibe/tools/evil.py as Python",
-        "runs more/given.py as Python",
+        "runs .vibe/tools/evil.py (",
+        "runs more/given.py (",
         f"providers.scripted.api_base = &#x27;{trap.theirs.url}&#x27;",
         "mcp_servers.evil.command",
         "tools.bash.permission = &#x27;always&#x27;",

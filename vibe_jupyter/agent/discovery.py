@@ -6,6 +6,7 @@ A file is run from the bytes that were looked at. One that fails is told and lef
 import hashlib
 import inspect
 import json
+import os
 import sys
 import traceback
 import types
@@ -61,17 +62,21 @@ class ToolFiles:
         """One instance for each class and its settings: it may remember something between calls."""
 
     def definitions(self, files: Iterable[ToolFile], options: Options) -> tuple[list[Definition], list[str]]:
-        """The tools of all files, and what is to be told of them. Of one name the last file's counts."""
+        """The tools of all files, and what is to be told of them. Of one name the first file's counts."""
         found: dict[str, Definition] = {}
         problems: list[str] = []
         for file in files:
             module = self._module(file)
             problems += [module.problem] if module.problem else []
             for definition in self._of(module, file, options, problems):
-                if definition.name in found:
-                    problems.append(f"{file.path}: the tool {definition.name} takes the place of an earlier one.")
-                found[definition.name] = definition
+                first = found.setdefault(definition.name, definition)
+                if first is not definition:
+                    problems.append(f"{file.path}: left out, since {first.source} has a tool {definition.name} too.")
         return list(found.values()), problems
+
+    def forget(self) -> None:
+        """What tools remember belongs to a conversation that is over."""
+        self._built.clear()
 
     def _of(self, module: _Module, file: ToolFile, options: Options, problems: list[str]) -> Iterator[Definition]:
         yield from module.functions
@@ -88,14 +93,19 @@ class ToolFiles:
         return self._built[key]
 
     def _module(self, file: ToolFile) -> _Module:
-        key = (file.path, hashlib.sha256(file.content).hexdigest())
+        key = (file.path, hashlib.sha256(os.fsencode(file.path) + b"\0" + file.content).hexdigest())
         if key not in self._loaded:
             self._loaded[key] = _run(file, f"{_MODULE}{key[1][:16]}")
         return self._loaded[key]
 
 
 def files_below(path: Path) -> Iterator[ToolFile]:
-    """A file, or every tool file in a folder and the folders in it; those that begin with ``_`` are private."""
+    """A file, or every tool file in a folder and the folders in it; those that begin with ``_`` are private.
+
+    Raises:
+        OSError: there is no such place, or it cannot be read.
+    """
+    path.stat()
     paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     for one in paths:
         if is_tool_file(one) and one.is_file():

@@ -170,6 +170,7 @@ class App:
         self._stage.left = None
         self._permissions.forget()
         self._desk.todo.forget()
+        self._own_tools.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._context = Context(self._host.namespace)

@@ -34,15 +34,15 @@ class CustomTools:
     def load(self, reading: config.Reading) -> list[str]:
         """Run the files that are new or changed; gives what is to be told of them. Main thread."""
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
-        files: list[ToolFile] = []
         problems: list[str] = []
-        for path in self._paths(reading):
-            try:
-                files += files_below(path)
-            except OSError as error:
-                problems.append(f"{path} cannot be read ({error.strerror}); its tools are left out.")
+        own = config.vibe_home(self._setup.environ) / _TOOLS
+        files = [file for path in self._named(reading) for file in _below(path, problems)]
         files += self._project_files()
-        definitions, more = self._files.definitions(files, options)
+        files += _below(own, problems) if own.is_dir() else []
+        once: dict[Path, ToolFile] = {}
+        for file in files:
+            once.setdefault(file.path.resolve(), file)
+        definitions, more = self._files.definitions(once.values(), options)
         self._from_files = tuple(definitions)
         return [*problems, *more]
 
@@ -60,11 +60,13 @@ class CustomTools:
             self._set, self._offered = StaticToolset(list(tools.values())), offered
         return self._set
 
-    def _paths(self, reading: config.Reading) -> Iterator[Path]:
-        """Where the person keeps tools; what a project names comes with its other files."""
+    def forget(self) -> None:
+        """A conversation is over, and with it what tools remember of it."""
+        self._files.forget()
+
+    def _named(self, reading: config.Reading) -> Iterator[Path]:
+        """The person's ``tool_paths``; what a project names comes with its other files."""
         home = config.vibe_home(self._setup.environ)
-        if (home / _TOOLS).is_dir():
-            yield home / _TOOLS
         named = reading.tree.table.get("tool_paths")
         for item in named.items if named is not None else ():
             if item.origin.layer != "project":
@@ -74,6 +76,14 @@ class CustomTools:
         files = self._setup.trusted_files()
         folder = self._setup.folder
         return [ToolFile(folder / path, content) for path, content in files.items() if is_tool_file(Path(path))]
+
+
+def _below(path: Path, problems: list[str]) -> list[ToolFile]:
+    try:
+        return list(files_below(path))
+    except OSError as error:
+        problems.append(f"{path} cannot be read ({error.strerror}); its tools are left out.")
+        return []
 
 
 def _described(value: object) -> str:

@@ -127,7 +127,7 @@ class Setup:
             brought = survey(self.folder, config.tool_paths(file))
             demanded = config.demands(file)
         tools = [
-            f"runs {path} as Python ({len(content):,} bytes)"
+            f"{'runs' if path.endswith('.py') else 'tells the model'} {path} ({len(content):,} bytes)"
             for path, content in brought.files.items()
             if path != _CONFIG
         ]

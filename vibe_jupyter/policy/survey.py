@@ -11,6 +11,8 @@ from typing import Final
 PROJECT_FOLDER: Final = ".vibe"
 LOADED: Final = ("config.toml", "tools")
 """Files and folders in `PROJECT_FOLDER` of which something is loaded or run."""
+LOADED_FILES: Final = (".py", ".md")
+"""Ends of names in such folders: tools, and what is told of them."""
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all files together; a folder with more cannot be looked through, and so not be trusted."""
@@ -77,7 +79,7 @@ def _below(path: Path, problems: list[str]) -> Iterator[Path]:
     elif path.is_dir():
         for root, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-            yield from (Path(root, name) for name in sorted(files) if name.endswith(".py"))
+            yield from (Path(root, name) for name in sorted(files) if name.endswith(LOADED_FILES))
     elif os.path.lexists(path):
         yield path
 

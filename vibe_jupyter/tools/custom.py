@@ -6,9 +6,12 @@ Both shapes of a class are taken that Mistral Vibe's manual and its releases sho
 
 import inspect
 import re
+import sys
 import types
+from abc import ABC
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -61,7 +64,7 @@ class ToolStreamEvent(BaseModel):
     tool_call_id: str = ""
 
 
-class BaseTool:
+class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wants only `run`
     """Base of tools that are classes. What stands in brackets behind it are its models, in any number."""
 
     description: ClassVar[str] = ""
@@ -85,8 +88,10 @@ class BaseTool:
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """More for the model, on how to use it."""
-        return None
+        """More for the model, on how to use it: ``prompts/NAME.md`` beside the file, unless a class says otherwise."""
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        path = None if file is None else Path(file).parent / "prompts" / f"{cls.get_name()}.md"
+        return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> "BaseTool":

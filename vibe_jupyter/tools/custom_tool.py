@@ -137,6 +137,7 @@ def _inner(value: object, describe: Describe) -> JsonValue:
 
 
 def _told(name: str, error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    # What the system refuses says all by itself.
+    frames = [] if isinstance(error, OSError) else traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     places = "".join(f"\n  {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line}" for frame in frames)
     return f"{name} raised {type(error).__name__}: {error}{places}"
