@@ -45,7 +45,7 @@ READ = Headline(verb="Read", doing="Reading", asking="Read", target="src/penguin
 def picture(width: int = 240, height: int = 120) -> str:
     """A PNG of a slope, as base64."""
     rows = b"".join(
-        b"\0" + b"".join(bytes((60 + x // 24 * 18, 120, 200 - y // 12 * 12)) for x in range(width))
+        b"\0" + b"".join(bytes(((60 + x // 24 * 18) % 256, 120, 200 - y // 12 * 12)) for x in range(width))
         for y in range(height)
     )
 
@@ -196,8 +196,22 @@ def steps(count: int) -> list[Event]:
     return out
 
 
+def looks(*names: str, tool: str = "read_file") -> list[Event]:
+    """Calls of one tool one right after the other; the last one still runs."""
+    out: list[Event] = []
+    for name in names:
+        line = headline("Read", "Reading", "Read", name)
+        out.append(ToolStarted(call_id=name, name=tool, headline=line))
+        failed = "missing" in name
+        end = {"outcome": "error", "summary": "No such file."} if failed else {"outcome": "ok", "summary": "80 lines"}
+        known = {"call_id": name, "name": tool, "headline": line, "seconds": 0.1, "display": {"text/plain": "x = 1\n"}}
+        out.append(ToolFinished.model_validate(known | end))
+    return out[:-1]
+
+
 SCENES: dict[str, list[Event]] = {
     "running": begin(code_started(), ToolProgress(call_id="c1", text="epoch 1: loss 0.52\nepoch 2: loss 0.41\n")),
+    "reads": begin(*looks("src/clean.py", "src/load.py", "src/missing.py", "tests/test_clean.py", "README.md")),
     "reasoning": [
         STARTED,
         TURN,

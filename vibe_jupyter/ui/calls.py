@@ -13,6 +13,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui.card import argument_text, card_html
 from vibe_jupyter.ui.entries import Entry, StepEntry
+from vibe_jupyter.ui.group import GROUP_LIMIT, group_html, looks
 from vibe_jupyter.ui.question_card import question_card_html
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.step import PROGRESS_LIMIT, Step, finished, step_html
@@ -31,6 +32,10 @@ class Calls:
         self._calls: dict[str, StepEntry] = {}
         self._waiting: dict[str, str] = {}
         """Id of an approval or a question to call id."""
+        self._group: list[StepEntry] = []
+        """Calls of one tool that only look, as long as nothing else came; they share a place."""
+        self._groups: dict[str, list[StepEntry]] = {}
+        """By part id."""
 
     @property
     def waiting(self) -> bool:
@@ -96,6 +101,8 @@ class Calls:
             self._show(call, call.step)
 
     def _start(self, event: ToolStarted) -> None:
+        if event.call_id not in self._calls and looks(event.preview):
+            self._join(event)
         call = self._call(event.call_id, Step(event.headline))
         preview = event.preview or call.step.preview
         self._show(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
@@ -117,9 +124,23 @@ class Calls:
             self._entries.append(call)
         return call
 
+    def _join(self, event: ToolStarted) -> None:
+        """Give a call that only looks the place of the one before, if that is of the same tool."""
+        last = self._group[-1] if self._group else None
+        follows = last is not None and self._entries[-1] is last and last.step.name == event.name
+        if last is None or not follows or len(self._group) >= GROUP_LIMIT:
+            last, self._group = None, []
+        part_id = self._sheet.new_id("s") if last is None else last.part_id
+        call = self._calls[event.call_id] = StepEntry(part_id, Step(event.headline, event.name))
+        self._entries.append(call)
+        self._group = [*self._group, call]
+        self._groups[part_id] = self._group
+
     def _show(self, call: StepEntry, step: Step) -> None:
         call.step = step
-        self._sheet.put(call.part_id, "step", step_html(step))
+        group = self._groups.get(call.part_id, ())
+        html = group_html([one.step for one in group]) if len(group) > 1 else step_html(step)
+        self._sheet.put(call.part_id, "step", html)
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from vibe_jupyter.protocol import AssistantMessage, Headline, ReasoningPart, ToolCallDelta
 from vibe_jupyter.ui.answer import Answer
 from vibe_jupyter.ui.entries import Entry, StepEntry
+from vibe_jupyter.ui.group import looks
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.step import THOUGHT, Step, step_html
 
@@ -34,7 +35,10 @@ class Speech:
         self._open_thought()
 
     def write_call(self, delta: ToolCallDelta) -> None:
-        """The model writes a call: a line says so."""
+        """The model writes a call: a line says so, unless the call will join the line above."""
+        last = self._entries[-1] if self._entries else None
+        if isinstance(last, StepEntry) and last.step.name == delta.name and looks(last.step.preview):
+            return
         self._sheet.put(_WRITING_ID, "step", step_html(_writing(delta.name)))
 
     def add(self, message: AssistantMessage) -> None:

@@ -47,15 +47,15 @@ class Step:
     """Whether the person changed the call before allowing it."""
 
 
-def step_html(step: Step) -> Markup:
-    """The step in the live view."""
+def step_html(step: Step, limit: int = OUTPUT_LIMIT) -> Markup:
+    """The step in the live view; each text inside at most `limit` characters."""
     line = (
         element("span", escape(mark(step)), class_="vibe-mark", aria_hidden="true"),
         element("span", what(step), class_="vibe-what"),
         element("span", inert(came(step)), class_="vibe-came"),
         element("span", _time(step), class_="vibe-time"),
     )
-    inside = detail(step, LIVE)
+    inside = detail(step, LIVE, limit)
     if not inside:
         return element("div", *line, class_="vibe-step", data_outcome=step.outcome)
     opened = element("div", inside, class_="vibe-detail")
