@@ -269,6 +269,7 @@ class Page:
                     self.cells.remove(self._cell(wanted["id"]))
                 return []
             case _:
+                self._behind(edit["after"])  # refused before anything is moved
                 moved = [self._cell(cell_id) for cell_id in edit["cells"]]
                 self.cells = [cell for cell in self.cells if cell not in moved]
                 place = self._behind(edit["after"])

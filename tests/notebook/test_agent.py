@@ -11,6 +11,9 @@ from tests.kernel.matrix import INSTALLED, ipykernel
 from tests.notebook.page import Page, PageCell
 from vibe_jupyter.testing import call, say
 
+OTHER_TOOLS = {"read_file", "grep", "write_file", "search_replace", "bash", "todo", "memory", "ask_user_question"}
+"""Those that know nothing of a kernel."""
+
 
 @pytest.fixture(scope="module", params=kernels()[:2])
 def shared_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
@@ -114,7 +117,7 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
     shared_session.model.will_reply(say("Hello."))
     end(page, prompt(page, "%vibe hello"))
     names = [tool["function"]["name"] for tool in shared_session.model.requests[0].body["tools"]]
-    assert names == [
+    assert names[:11] == [
         "read_notebook",
         "read_cell",
         "read_output",
@@ -126,9 +129,8 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
         "list_variables",
         "inspect_variable",
         "run_code",
-        "read_file",
-        "grep",
     ]
+    assert set(names[11:]) <= OTHER_TOOLS
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash")
@@ -153,6 +155,37 @@ def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Se
     assert "theirs = 2" in shared_session.model.requests[2].tool_results[-1]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_cell", {"cell_id": "gone0001", "source": "agents = 1"}),
+        ("edit_cell", {"cell_id": "gone0001", "source": "agents = 1", "run": True}),
+        ("delete_cells", {"ids": ["gone0001", "stay0001"]}),
+        ("move_cells", {"ids": ["stay0001"], "after": "gone0001"}),
+        ("insert_cell", {"after": "gone0001", "source": "agents = 1"}),
+        ("run_cell", {"ids": ["gone0001"]}),
+    ],
+)
+def test_a_cell_deleted_while_its_card_waits_is_said_to_be_gone_and_nothing_is_done(
+    shared_session: Session, page: ClickedPage, name: str, arguments: dict[str, object]
+) -> None:
+    gone, stays = page.add("gone = 1"), page.add("stays = 1")
+    gone.id, stays.id = "gone0001", "stay0001"
+    shared_session.model.will_reply(call("read_notebook"), call(name, **arguments), say("I see."))
+    cell = prompt(page, "%vibe go")
+    page.until(lambda: bool(page._comm(cell)), "the run view")
+    page.say(cell, {"type": "alive"})
+    page.until(lambda: bool(page.cards(cell)), "the card")
+    page.cells.remove(gone)
+    page.allow(cell)
+    end(page, cell)
+    refusal = shared_session.model.requests[2].tool_results[-1]
+    assert "gone0001" in refusal
+    assert "read_notebook" in refusal
+    assert [one.source for one in page.cells if one is not cell] == ["stays = 1"]
+    assert not stays.request
+
+
 @pytest.mark.requirement("permission.approve.session")
 def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page: ClickedPage) -> None:
     mine = page.add("ran = False")
@@ -164,7 +197,7 @@ def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page:
         say("Done."),
     )
     cell = prompt(page, "%vibe go")
-    assert "“For this session” covers edit_cell" in page.allow(cell, remember="session")
+    assert "“For this session” covers every call of edit_cell" in page.allow(cell, remember="session")
     second = page.allow(cell, 2)
     end(page, cell)
     assert second.startswith("Edit and run")
