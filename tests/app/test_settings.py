@@ -73,7 +73,7 @@ def test_a_missing_key_is_named_by_its_variable(environ: dict[str, str]) -> None
 
 
 @pytest.mark.requirement("magics.unconfigured.advice", "config.file.user")
-def test_with_nothing_configured_two_lines_say_what_to_do_and_nothing_is_sent(
+def test_with_nothing_configured_a_few_lines_say_what_to_do_and_nothing_is_sent(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
@@ -87,7 +87,7 @@ def test_with_nothing_configured_two_lines_say_what_to_do_and_nothing_is_sent(
             connection.settimeout(5)
             assert connection.recv(100) == b""
     advice = str(raised.value)
-    assert len(advice.splitlines()) == 2
+    assert len(advice.splitlines()) == 5
     for words in ("MISTRAL_API_KEY", "%vibe model tour", f"127.0.0.1:{port}", "if it is yours"):
         assert words in advice
 

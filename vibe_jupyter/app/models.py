@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
+from vibe_jupyter.config.places import env_path
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.options import TOUR
@@ -87,14 +88,15 @@ class Models:
 
     def _advice(self) -> str:
         advice = (
-            "No model is configured. Set MISTRAL_API_KEY before Jupyter starts, or point at a server: "
-            "%vibe model NAME@http://127.0.0.1:8080/v1\n"
-            "To look around without either: %vibe model tour (a script on this machine; no key, no network)."
+            "No model is configured. One of these, then run the cell again:\n"
+            f"  a key of Mistral   write MISTRAL_API_KEY=… into {env_path(self._environ)}\n"
+            "  your own server    %vibe model NAME@http://127.0.0.1:8080/v1\n"
+            "  neither            %vibe model tour (a script on this machine; no key, no network)"
         )
         for port, name in LOOPBACK_SERVERS.items():
             if _listens(port):
                 advice += (
-                    f" Something listens on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
+                    f"\nSomething listens on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
                     f"%vibe model NAME@http://127.0.0.1:{port}/v1"
                 )
         return advice
