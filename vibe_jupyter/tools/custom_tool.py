@@ -82,9 +82,11 @@ class CustomTool:
             value, printed = value.value, value.output
         if isinstance(value, ToolResult):
             return value
-        text = head_and_tail(_with_output(text_of(value, self._describe), printed))
+        text = _with_output(text_of(value, self._describe), printed)
         return ToolResult(
-            parts=(TextPart(text=text),), summary=text.split("\n", 1)[0][:80], display={"text/plain": text}
+            parts=(TextPart(text=text),),
+            summary=text.split("\n", 1)[0][:80],
+            display={"text/plain": head_and_tail(text)},
         )
 
 
