@@ -142,16 +142,18 @@ def _objection_to(words: Sequence[str], project: Path) -> str:
         return ""
     if words[0] not in NAMES:
         return f"{words[0]!r} is no command that reads"
-    if words[0] in ("echo", "true", "false", "basename", "dirname"):
+    if words[0] in ("echo", "true", "false", "basename", "dirname", "tr", "which"):
         return ""
     operands = [word for word in words[1:] if not word.startswith("-") or word == "-"]
     texts = set(operands[:1]) if words[0] == "grep" else set[str]()  # what is searched for
+    if words[0] in ("nl", "git", "find"):  # texts that options take
+        texts |= {after for before, after in itertools.pairwise(words[1:]) if before.startswith("-") and before != "--"}
     judged = [word for word in itertools.takewhile(lambda word: word != "--", words[1:]) if word not in texts]
     return next(filter(None, (_objection_to_word(word, words[0], project) for word in judged)), "")
 
 
 def _objection_to_word(word: str, name: str, project: Path) -> str:
-    if word.startswith(("--output", "--compress", "--files0", "--ext-diff", "--textconv", "--no-index", "-exec")):
+    if word.startswith(("--output", "--compress", "--files0", "--ext-diff", "--textconv", "--no-index")):
         return f"{name} {word}"
     place = os.path.realpath(project / word)
     if os.path.lexists(project / word) and place != str(project) and not place.startswith(f"{project}/"):

@@ -1,7 +1,10 @@
 """Whatever the policy allows, however it was written, does no harm when it runs."""
 
+import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tests.policy.shell_fuzz import harm, made, objection
 from vibe_jupyter.policy.shell.judge import Shell, judge
 from vibe_jupyter.tools.workspace import Workspace
 
+COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "permission"]
 RUNS = 200
 """Allowed commands that are run."""
 TRIES = 6_000
@@ -25,6 +29,13 @@ def test_what_is_allowed_stands_up_to_a_reading_of_another_kind(shell_project: P
     verdict = judge(command, Workspace(shell_project), Shell(path=os.environ["PATH"], locale="C.UTF-8"))
     assert verdict.reason
     assert verdict.verdict != "allow" or not objection(command, shell_project), command
+
+
+@pytest.mark.parametrize("command", ["{\U00031860", "case é in", "<<\U0010ffff\n{𱡀", "$(\u2603 ${", "\xff" * 3_000])
+def test_letters_beyond_ascii_do_not_end_the_process(shell_project: Path, command: str) -> None:
+    words = [*COMMAND, "bash", "--jsonl", "--project", str(shell_project)]
+    done = subprocess.run(words, input=json.dumps({"command": command}), capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["verdict"] == "ask"
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))

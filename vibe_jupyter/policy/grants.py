@@ -86,6 +86,8 @@ class Grants:
             except OSError as error:
                 raise ConfigError(f"Cannot write {self._kept.path}: {error.strerror}. Nothing was revoked.") from error
         self._session.difference_update(pattern for scope, pattern in chosen if scope == "session")
+        if not chosen:
+            return "Nothing was allowed."
         return "Asked about again: " + ", ".join(dict.fromkeys(pattern for _, pattern in chosen)) + "."
 
     def _numbered(self) -> list[tuple[Scope, str]]:

@@ -65,11 +65,14 @@ def parts(pattern: str) -> tuple[str, ...]:
     words = shlex.shlex(pattern.removeprefix(PREFIX), posix=False, punctuation_chars=";")
     words.whitespace_split = True
     out: list[list[str]] = [[]]
-    for word in words:
-        if word == ";":
-            out.append([])
-        else:
-            out[-1].append(word)
+    try:
+        for word in words:
+            if word == ";":
+                out.append([])
+            else:
+                out[-1].append(word)
+    except ValueError:  # an open quote: nothing we wrote
+        return ()
     return tuple(PREFIX + " ".join(part) for part in out if part)
 
 

@@ -1,5 +1,6 @@
 """A second reader, tree-sitter's grammar of bash: it must see the same commands, and it sees into what nests."""
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
@@ -10,8 +11,9 @@ from tree_sitter import Language, Node, Parser
 from vibe_jupyter.policy.shell.commands import Simple
 
 NESTED_LIMIT: Final = 5_000
-"""Bytes of a command that nests which are parsed: error recovery takes time that grows with the square."""
+"""Characters of a command that nests which are parsed: error recovery takes time that grows with the square."""
 _OPENERS: Final = "({[`<"
+_FOREIGN: Final = re.compile(r"[^\t\n\x20-\x7e]")
 OPENERS_LIMIT: Final = 200
 """Opening marks in such a command."""
 _FORM: Final = frozenset(
@@ -28,24 +30,34 @@ _WORDS: Final = frozenset({"command_name", "word", "number", "string", "raw_stri
 
 def same_commands(command: str, commands: tuple[Simple, ...]) -> bool:
     """Whether the second reader sees nothing but these commands, word for word."""
-    root = _parser().parse(command.encode()).root_node
+    root = _parse(command)
     if root.has_error:
         return False
     nodes = list(_walk(root))
     if any(node.type not in _FORM for node in nodes):
         return False
     found = sorted((word for node in nodes for word in _words_in(node)), key=lambda word: word[0])
-    expected = [(at == 0, word.raw) for simple in commands for at, word in enumerate(simple.words)]
+    expected = [(at == 0, _plain(word.raw)) for simple in commands for at, word in enumerate(simple.words)]
     return [word[1:] for word in found] == expected
 
 
 def nested_commands(command: str) -> list[list[str]]:
     """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
-    raw = command.encode(errors="replace")
-    if len(raw) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT:
+    if len(command) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT:
         return []
-    root = _parser().parse(raw).root_node
-    return [_words(node) for node in _walk(root) if node.type == "command"]
+    return [_words(node) for node in _walk(_parse(command)) if node.type == "command"]
+
+
+def _parse(command: str) -> Node:
+    return _parser().parse(_plain(command).encode()).root_node
+
+
+def _plain(text: str) -> str:
+    """With a letter for each other character: the grammar's scanner reads past its tables at one above 255.
+
+    That ends the process (tree-sitter-bash 0.25.1). All of them are letters to bash, too.
+    """
+    return _FOREIGN.sub("x", text)
 
 
 @cache

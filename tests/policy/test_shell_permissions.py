@@ -1,0 +1,208 @@
+"""The shell tool under the person's rules: verdict, levels, lists and grants together."""
+
+from pathlib import Path
+
+import pytest
+
+from vibe_jupyter.policy.grants import Grants
+from vibe_jupyter.policy.kept_grants import KeptGrants
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
+from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, Surroundings
+from vibe_jupyter.tools.workspace import Workspace
+
+EVERY_MODE = (
+    RunTerms(),
+    RunTerms(allowed=frozenset({"bash"})),
+    RunTerms(levels={"bash": "always"}),
+    RunTerms(approve_all=True),
+)
+
+
+@pytest.fixture
+def permissions(tmp_path: Path) -> Permissions:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "README.md").write_text("hello\n")
+    (project / ".env").write_text("KEY=secret\n")
+    workspace = Workspace(project)
+    return Permissions(workspace, grants=Grants(KeptGrants(tmp_path / "home", workspace.root)))
+
+
+def decide(permissions: Permissions, command: str, terms: RunTerms | None = None) -> Decision:
+    tool = Bash(Surroundings(permissions.workspace, {}, {}))
+    return permissions.decide(tool, BashArgs(command=command), terms or RunTerms())
+
+
+def asked(permissions: Permissions, command: str) -> Ask:
+    decision = decide(permissions, command)
+    assert isinstance(decision, Ask), decision
+    return decision
+
+
+def test_what_only_reads_runs_where_the_tool_asks_and_the_rest_asks_with_the_reason(permissions: Permissions) -> None:
+    assert decide(permissions, "cat README.md | wc -l") == Allow(rule="read-only: it only reads, inside the project")
+    assert asked(permissions, "git log --output=x") == Ask(
+        reason="runs a shell command: git log --output is not known to only read",
+        remember_as="bash: git log --output=x",
+    )
+
+
+def test_where_nobody_is_what_only_reads_runs_and_the_rest_is_denied_with_the_way_out(permissions: Permissions) -> None:
+    alone = RunTerms(attended=False)
+    assert isinstance(decide(permissions, "ls", alone), Allow)
+    denied = decide(permissions, "make", alone)
+    assert isinstance(denied, Deny)
+    assert "--yes=bash" in denied.reason
+    outside = decide(permissions, "cat /etc/passwd", alone)
+    assert isinstance(outside, Deny)
+    assert "--yes" not in outside.reason
+
+
+@pytest.mark.requirement("permission.approve.session")
+def test_a_grant_is_for_this_very_command_however_it_is_quoted_and_for_no_longer_one(permissions: Permissions) -> None:
+    permissions.grant(str(asked(permissions, "pytest  'tests'").remember_as))
+    assert isinstance(decide(permissions, "pytest tests"), Allow)
+    assert isinstance(decide(permissions, '"pytest" tests 2>/dev/null | tail -3'), Allow)
+    for other in (
+        "pytest",
+        "pytest tests -x",
+        "pytest tests; make",
+        "pytest test*",
+        "pytest tests > out",
+        "A=1 pytest tests",
+    ):
+        assert isinstance(decide(permissions, other), Ask), other
+
+
+def test_a_glob_and_the_same_letters_in_quotes_are_two_commands(permissions: Permissions) -> None:
+    permissions.grant(str(asked(permissions, "rm '*.tmp'").remember_as))
+    assert isinstance(decide(permissions, "rm \\*.tmp"), Allow)
+    assert isinstance(decide(permissions, "rm *.tmp"), Ask)
+
+
+def test_after_a_grant_for_reading_history_other_options_still_ask(permissions: Permissions) -> None:
+    permissions.grant("bash: git log")
+    assert isinstance(decide(permissions, "git log --output=x"), Ask)
+
+
+@pytest.mark.parametrize("command", ["cat /etc/passwd", "cat .env", "cp README.md ../x", "rm .git/config", "ls\u00a0x"])
+def test_other_places_and_hidden_characters_are_approved_once_in_every_mode(
+    permissions: Permissions, command: str
+) -> None:
+    for terms in EVERY_MODE:
+        decision = decide(permissions, command, terms)
+        assert isinstance(decision, Ask)
+        assert (decision.remember_as, decision.keepable) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["make > log", "x=1 make", "for i in 1; do make; done", "make $(date)", "sudo make", "cd src && make", "eval make"],
+)
+def test_no_grant_is_offered_for_what_its_words_do_not_tell(permissions: Permissions, command: str) -> None:
+    assert asked(permissions, command).remember_as is None
+
+
+@pytest.mark.parametrize(
+    ("command", "keepable"),
+    [
+        *(
+            ("pytest -q", True),
+            ("make", True),
+            ("python x.py", False),
+            ("python3.11 x.py", False),
+            ("bash x.sh", False),
+        ),
+        *(("./x.sh", False), ("git commit -m x", False), ("make && python x.py", False), ("find . -delete", False)),
+    ],
+)
+def test_a_grant_for_a_program_that_runs_what_it_is_given_ends_with_the_session(
+    permissions: Permissions, command: str, keepable: bool
+) -> None:
+    assert asked(permissions, command).keepable is keepable
+
+
+def test_a_kept_grant_holds_in_the_next_session(permissions: Permissions, tmp_path: Path) -> None:
+    assert permissions.grant(str(asked(permissions, "pytest -q").remember_as), "project") == "project"
+    workspace = permissions.workspace
+    later = Permissions(workspace, grants=Grants(KeptGrants(tmp_path / "home", workspace.root)))
+    assert decide(later, "pytest -q") == Allow(rule="bash: allowed for this project")
+    assert isinstance(decide(later, "pytest -q -x"), Ask)
+
+
+@pytest.mark.requirement("permission.flow.deny-wins")
+@pytest.mark.parametrize(
+    "command", ["rm -rf x", "ls; rm x", "/bin/rm x", "echo $(rm x)", "for i in 1; do rm x; done", "sudo rm x"]
+)
+def test_what_is_on_the_denylist_is_denied_in_every_mode_and_before_the_allowlist(
+    permissions: Permissions, command: str
+) -> None:
+    permissions.lists = {"bash": ToolLists(allow=("rm",), deny=("rm",))}
+    permissions.grant("bash: rm -rf x")
+    for terms in EVERY_MODE:
+        assert isinstance(decide(permissions, command, terms), Deny)
+
+
+@pytest.mark.requirement("tools.bash.allow.word")
+def test_patterns_match_whole_words(permissions: Permissions) -> None:
+    permissions.lists = {"bash": ToolLists(allow=("npm run", "vi*", "make *"), deny=("vibe x",))}
+    assert isinstance(decide(permissions, "npm run test"), Allow)
+    assert isinstance(decide(permissions, "make all"), Allow)
+    for other in ("npm runaway", "npmx run", "npm", "npm install run", "vibe", "makefile"):
+        assert isinstance(decide(permissions, other), Ask), other
+    assert isinstance(decide(permissions, "vi x"), Deny)
+    assert isinstance(decide(permissions, "vibe"), Ask)
+    assert isinstance(decide(permissions, "vibe x y"), Deny)
+
+
+def test_the_allowlist_lets_nothing_more_through_of_a_command_with_reading_options(permissions: Permissions) -> None:
+    permissions.lists = {"bash": ToolLists(allow=("find", "git diff", "cat", "sort -o x README.md", "tee"))}
+    for command in (
+        "find . -delete",
+        "git diff --output=x",
+        "cat .env",
+        "tee x > y",
+        "echo x | tee /etc/x",
+        "cd x && tee y",
+    ):
+        assert isinstance(decide(permissions, command), Ask), command
+    assert isinstance(decide(permissions, "echo x | tee y"), Allow)
+    assert isinstance(decide(permissions, "sort -o x README.md"), Allow)
+
+
+@pytest.mark.requirement("tools.bash.deny.interactive")
+@pytest.mark.parametrize(
+    "command", ["vim x", "nano", "gdb a.out", "bash -i", "emacs -nw x", "/usr/bin/vim x", "screen", "tmux new"]
+)
+def test_what_would_wait_for_a_person_is_denied(permissions: Permissions, command: str) -> None:
+    assert isinstance(decide(permissions, command), Deny)
+
+
+@pytest.mark.requirement("tools.bash.deny.standalone")
+@pytest.mark.parametrize("name", ["python", "python3", "ipython", "bash", "sh", "su", "nohup"])
+def test_a_bare_interpreter_is_denied_and_one_with_work_to_do_asks(permissions: Permissions, name: str) -> None:
+    assert isinstance(decide(permissions, name), Deny)
+    assert isinstance(decide(permissions, f"ls; {name}"), Deny)
+    for command in (f"{name} x.py", f"{name} <<'E'\nprint(1)\nE", f"echo x | {name}"):
+        assert isinstance(decide(permissions, command), Ask), command
+
+
+@pytest.mark.parametrize(("general", "profile"), [("never", "always"), ("ask", "never"), ("always", "never")])
+def test_a_profile_may_narrow_and_never_undo_what_is_forbidden(
+    permissions: Permissions, general: Level, profile: Level
+) -> None:
+    permissions.levels = {"bash": general}
+    assert isinstance(decide(permissions, "ls", RunTerms(levels={"bash": profile})), Deny)
+
+
+def test_a_level_of_a_profile_wins_over_the_general_one(permissions: Permissions) -> None:
+    permissions.levels = {"bash": "always"}
+    assert isinstance(decide(permissions, "make"), Allow)
+    assert isinstance(decide(permissions, "make", RunTerms(levels={"bash": "ask"})), Ask)
+
+
+def test_what_a_long_denied_command_says_reaches_the_model(permissions: Permissions) -> None:
+    denied = decide(permissions, "vim x")
+    assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for a person.")
