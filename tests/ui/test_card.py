@@ -145,6 +145,10 @@ def test_no_line_of_a_text_is_taken_for_the_head_of_another_file() -> None:
     assert [line[2] for line in lines[1:]] == ["-- a/y", "@@ -1 +1 @@", "++ b/y", "@@ z"]
 
 
+def test_a_line_that_only_ends_differently_shows_it() -> None:
+    assert [line[2] for line in diff_lines("@@ -1 +1 @@\n-x = 1\r\n+x = 1")] == ["x = 1⟨U+000D⟩", "x = 1"]
+
+
 def test_unchanged_lines_far_from_a_change_are_folded_and_still_there() -> None:
     old = [f"x{number} = {number}" for number in range(40)]
     new = [*old[:20], "x20 = 0", *old[21:]]

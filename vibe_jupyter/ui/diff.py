@@ -100,7 +100,8 @@ class _Reader:
 
 def read_diff(text: str) -> list[DiffLine]:
     """The lines of a unified diff, with or without file names and heads of hunks."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    # A diff has a CR at the end of a line only where it says something: that this line ends differently.
+    lines = text.replace("\r", "⟨U+000D⟩").split("\n")
     first = next((at for at, line in enumerate(lines) if line.startswith("@@")), 0)
     reader = _Reader()
     read = [reader.read(line, is_content=at >= first) for at, line in enumerate(lines)]
