@@ -42,7 +42,7 @@ from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.tools.builtin.todo import Todo
+from vibe_jupyter.tools.builtin.todo import Todo, TodoOptions
 from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.workspace import Workspace
@@ -199,6 +199,7 @@ class App:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
         self._file_tools.take(settings)
+        self._desk.todo.options = settings.tool_options("todo", TodoOptions)
         names = self.tool_names()
         unknown = sorted(options.allowed.difference(names))
         if unknown:

@@ -10,6 +10,7 @@ from vibe_jupyter.tools.builtin.bash import BashOptions
 from vibe_jupyter.tools.builtin.grep import GrepOptions
 from vibe_jupyter.tools.builtin.read_file import ReadFileOptions
 from vibe_jupyter.tools.builtin.search_replace import SearchReplaceOptions
+from vibe_jupyter.tools.builtin.todo import TodoOptions
 from vibe_jupyter.tools.builtin.write_file import WriteFileOptions
 
 M = TypeVar("M", bound=BaseModel)
@@ -36,6 +37,7 @@ TOOL_OPTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "grep": GrepOptions,
     "read_file": ReadFileOptions,
     "search_replace": SearchReplaceOptions,
+    "todo": TodoOptions,
     "write_file": WriteFileOptions,
 }
 """Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""

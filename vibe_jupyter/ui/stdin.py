@@ -140,7 +140,7 @@ def _painted(ink: Ink, text: str, paper: Paper) -> list[str]:
 
 
 def _question(request: ApprovalRequested, edited: str | None, width: int | None) -> str:
-    choices = ["[a] allow once" + ("" if edited is None else " (edited)")]
+    choices = [f"[a] {request.allow[:1].lower()}{request.allow[1:]}" + ("" if edited is None else " (edited)")]
     choices += ["[s] allow for this session"] if request.remember_as is not None else []
     choices += ["[e] edit"] if request.preview.edits is not None else []
     question = "  ".join([*choices, "[d] deny"]) + ": "

@@ -55,7 +55,8 @@ class Todo:
     arguments = TodoArgs
 
     def __init__(self, options: TodoOptions | None = None) -> None:
-        self._options = options or TodoOptions()
+        self.options = options or TodoOptions()
+        """May be set anew: the list stays."""
         self._items: tuple[TodoItem, ...] = ()
 
     def forget(self) -> None:
@@ -94,8 +95,8 @@ class Todo:
     def _checked(self, items: Sequence[TodoItem] | None) -> tuple[TodoItem, ...]:
         if items is None:
             raise ToolError("write wants todos, the whole list; an empty list clears it.")
-        if len(items) > self._options.max_todos:
-            raise ToolError(f"{len(items)} items are more than {self._options.max_todos}. Join or drop some.")
+        if len(items) > self.options.max_todos:
+            raise ToolError(f"{len(items)} items are more than {self.options.max_todos}. Join or drop some.")
         twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
         if twice:
             raise ToolError(f"These ids are there more than once: {', '.join(twice)}. Give each item its own.")
