@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, TimeoutError, expect
 
 from tests.browser.lab import WAIT, Lab
 from vibe_jupyter.testing import ScriptedModel
@@ -102,7 +102,11 @@ class NotebookPage:
 
     def over(self, position: int = PROMPT) -> None:
         """Wait until a cell ran to its end and the kernel is idle."""
-        self.page.wait_for_function(_OVER, arg=[self.path, self.ids[position]], timeout=WAIT)
+        try:
+            self.page.wait_for_function(_OVER, arg=[self.path, self.ids[position]], timeout=WAIT)
+        except TimeoutError as error:
+            status = self.call("panel => panel.sessionContext.session?.kernel?.status")
+            raise AssertionError(f"The kernel is {status}, the cells are {self.cells()}") from error
 
     def wait_for_text(self, position: int, text: str) -> None:
         """Wait until a cell has printed exactly this."""
