@@ -96,7 +96,7 @@ class Permissions:
             question = self._question(tool, args, terms)
         except ToolError as error:
             return Deny(reason=str(error))
-        return self._denial(question) or self._answer(question, terms)
+        return self._denial(question, terms) or self._answer(question, terms)
 
     def grant(self, pattern: str, scope: Scope = "session") -> Scope:
         """Allow what `Ask.remember_as` named; returns the scope that could be given."""
@@ -116,15 +116,12 @@ class Permissions:
         levels: dict[str, Level] = {tool.name: self._level(tool, args, terms)}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
             levels.setdefault(RUN_CELL, self._configured(RUN_CELL, terms) or asks)  # who may edit may not yet run
-        never = "never" in levels.values()
         return _Question(
             tool=tool.name,
             levels=levels,
             resources=resources,
-            places=[]
-            if never
-            else [self.workspace.resolve(resource.value) for resource in resources if resource.kind == "path"],
-            command=None if never else self._verdict(tool.name, resources),
+            places=[self.workspace.resolve(resource.value) for resource in resources if resource.kind == "path"],
+            command=self._verdict(tool.name, resources),
         )
 
     def _level(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Level:
@@ -145,9 +142,11 @@ class Permissions:
 
         return judge_all(commands, self.workspace, self.lists.get(tool, ToolLists()).for_shell())
 
-    def _denial(self, question: _Question) -> Deny | None:
+    def _denial(self, question: _Question, terms: RunTerms) -> Deny | None:
+        listed = self._is_listed(question)
         for name, level in question.levels.items():
-            if level == "never":
+            excepted = listed and name == question.tool and terms.levels.get(name) != "never"
+            if level == "never" and not excepted:
                 return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
         if question.command is not None and question.command.verdict == "deny":
             return Deny(reason=f"Not run: {question.command.reason}.")
@@ -156,12 +155,18 @@ class Permissions:
             return Deny(reason=f"The person's settings do not allow {question.tool} there (denylist: {pattern}).")
         return None
 
+    def _is_listed(self, question: _Question) -> bool:
+        """Whether the allowlist names all that is touched: then the level does not count."""
+        if question.command is not None:
+            return question.command.rule == "allowlist"
+        return question.tool in self.lists and self.lists[question.tool].allows(question.places)
+
     def _answer(self, question: _Question, terms: RunTerms) -> Decision:
         if place := _once_reason(question):
             return _asking(place, question, terms, once=True)
         command = question.command
         rules = [self._rule(name, level, question, terms) for name, level in question.levels.items()]
-        if command is not None and command.verdict == "allow" and len(rules) == 1:
+        if command is not None and command.rule == "read-only" and len(rules) == 1:
             rules[0] = rules[0] or f"{command.rule}: {command.reason}"
         if all(rules):
             return Allow(rule=rules[0])
@@ -175,7 +180,7 @@ class Permissions:
             return f"{name}: always"
         if terms.approve_all:
             return "auto_approve"
-        if name == question.tool and name in self.lists and self.lists[name].allows(question.places):
+        if name == question.tool and self._is_listed(question):
             return f"{name}: allowlist"
         pattern = name if question.command is None else question.pattern
         grant = self.grants.covers(pattern, keepable=question.keepable) if pattern else ""
