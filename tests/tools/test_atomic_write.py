@@ -25,7 +25,7 @@ from vibe_jupyter.tools.fingerprint import of_content
 from vibe_jupyter.tools.workspace import Workspace
 
 RACES = 10_000
-WRITES = 1_000
+WRITES = 300
 KILLED = 60
 """Points at which a writing process is ended; more than it has."""
 

@@ -258,7 +258,7 @@ async def test_looking_for_a_near_miss_in_a_large_file_is_bounded(project: Path,
     with pytest.raises(EditError):
         await edit("f", block("\n".join(f"value_{n} = compote({n})" for n in range(60)), "x"))
 
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.requirement("tools.search_replace.blocks.atomic")
@@ -422,6 +422,18 @@ async def test_a_file_that_asks_is_not_opened_before_it_is_allowed(tree: Path, p
     if path != "pipe":
         assert shown.text == "@@ -1 +1 @@\n-guess\n+x"
         assert shown.made_from.startswith("status:")
+
+
+async def test_an_allowed_edit_that_does_not_fit_shows_nothing_of_a_file_with_secrets(
+    project: Path, files: FileAccess, context: ToolContext
+):
+    (project / ".env").write_text("KEY=TOPSECRET\n", encoding="utf-8")
+    tool = SearchReplace(files)
+
+    with pytest.raises(EditError) as refusal:
+        await tool.run(SearchReplaceArgs(file_path=".env", content=block("KEY=TOPSECRETS", "x")), context)
+
+    assert str(refusal.value).endswith("Nothing was changed. Read the file again; blanks and indentation count.")
 
 
 async def test_the_policy_is_told_of_the_file_and_of_its_backup(files: FileAccess):

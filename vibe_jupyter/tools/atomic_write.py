@@ -139,7 +139,9 @@ def _old(folder: Folder, located: Located) -> Generator[BinaryIO]:
     entry = folder.look(located.path.name)
     if entry is None:
         raise ToolError(f"{located.given!r} is gone. {UNCHANGED}")
-    if stat.S_ISREG(entry.st_mode) and not entry.st_mode & _WRITABLE:
+    if not stat.S_ISREG(entry.st_mode):
+        raise ToolError(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+    if not entry.st_mode & _WRITABLE:
         # The superuser could, but it was meant so.
         raise ToolError(f"{located.given!r} is read-only. {UNCHANGED} Ask the person to allow writing to it.")
     with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:

@@ -143,7 +143,8 @@ class SearchReplace:
         if target.content is None:
             raise EditError("too_large", f"{given!r} is too large to edit: {target.size:,} bytes. Use run_code.")
         old = decode(target.content, given)
-        threshold = self._options.fuzzy_threshold
+        # Who may write a file that holds secrets may not yet read it.
+        threshold = self._options.fuzzy_threshold if target.located.is_open else None
         edited = apply(old.text, blocks, threshold=threshold, replace_all=args.replace_all)
         return _Plan(target, old.text, edited, old.encoded(edited.text), len(blocks))
 

@@ -24,8 +24,10 @@ class Edited:
     lines_changed: int
 
 
-def apply(text: str, blocks: Sequence[Block], *, threshold: float, replace_all: bool = False) -> Edited:
+def apply(text: str, blocks: Sequence[Block], *, threshold: float | None, replace_all: bool = False) -> Edited:
     """Every block in order, each on what those before it left; or none.
+
+    What nearly fits is shown where it is as alike as `threshold`; None shows nothing of the text.
 
     Raises:
         EditError: empty_search, not_found, ambiguous, malformed or no_change.
@@ -43,7 +45,7 @@ def apply(text: str, blocks: Sequence[Block], *, threshold: float, replace_all: 
     return Edited(result, tuple(places), changed)
 
 
-def _found(text: str, block: Block, threshold: float) -> tuple[str, str, int]:
+def _found(text: str, block: Block, threshold: float | None) -> tuple[str, str, int]:
     """What to look for and to put there, and how often it occurs."""
     if any(not reading.search for reading in block.readings):
         raise EditError("empty_search", f"{_start(block)} is empty. Give the lines to replace, or use write_file.")
@@ -114,8 +116,8 @@ def _ambiguous(text: str, block: Block, search: str, count: int) -> EditError:
     )
 
 
-def _not_found(text: str, block: Block, threshold: float) -> str:
-    shown = near_miss(text, block.readings[0].search, threshold)
+def _not_found(text: str, block: Block, threshold: float | None) -> str:
+    shown = near_miss(text, block.readings[0].search, threshold) if threshold is not None else ""
     said = f"{_start(block)} was not found in the file. Nothing was changed."
     return f"{said} {shown or 'Read the file again; blanks and indentation count.'}"
 
