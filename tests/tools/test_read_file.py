@@ -12,7 +12,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.protocol import ImagePart, Resource, TextPart, ToolResult
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import Allow, Ask, ImagePart, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext, spec_of
 from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs, ReadFileOptions
 from vibe_jupyter.tools.workspace import Workspace
@@ -237,6 +238,21 @@ async def test_the_policy_is_told_the_path_as_the_model_gave_it(workspace: Works
     assert tool.level == "always"
     assert tool.touches(ReadFileArgs(path="~/x")) == (Resource(kind="path", value="~/x", access="read"),)
     assert set(spec_of(tool).parameters["properties"]) == {"path", "offset", "limit"}
+
+
+@pytest.mark.requirement("tools.read_file.outside.project")
+@pytest.mark.parametrize(
+    "path", ["../outside/secret.txt", "src/../../outside/secret.txt", "link_out", "link_up/outside/secret.txt"]
+)
+async def test_a_file_outside_the_project_is_not_read_unasked(tree: Path, path: str):
+    workspace = Workspace(tree / "proj")
+    permissions, tool = Permissions(workspace), ReadFile(workspace)
+
+    decision = permissions.decide(tool, ReadFileArgs(path=path), RunTerms())
+
+    assert isinstance(decision, Ask)
+    assert "outside the project" in decision.reason
+    assert isinstance(permissions.decide(tool, ReadFileArgs(path="README.md"), RunTerms()), Allow)
 
 
 @pytest.mark.requirement("tools.read_file.result.truncated")
