@@ -175,8 +175,8 @@ def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     [
         (None, "Cannot read"),
         ("no json", "is no notebook"),
-        ("[1]", "is no notebook"),
-        ('{"cells": 1}', "is no notebook"),
+        ("[1]", "but no notebook"),
+        ('{"cells": 1}', "but no notebook"),
     ],
 )
 def test_what_is_no_notebook_is_said_before_anything_runs(
