@@ -251,12 +251,20 @@ async def test_what_only_differs_in_blanks_is_always_a_near_miss(project: Path, 
         await edit("f", block("if x:\n    return 1", "y"), fuzzy_threshold=1.0)
 
 
-async def test_looking_for_a_near_miss_in_a_large_file_is_bounded(project: Path, edit):
-    (project / "f").write_text("".join(f"value_{n % 97} = compute({n})\n" for n in range(200_000)), encoding="utf-8")
+@pytest.mark.parametrize(
+    ("line", "search"),
+    [
+        ("value_{n} = compute({n})", "\n".join(f"value_{n} = compote({n})" for n in range(60))),
+        ("", "\n" * 20_000 + "x"),
+        ("{{}}" * 200, ("{}" * 201 + "\n") * 200),
+    ],
+)
+async def test_looking_for_a_near_miss_in_a_large_file_is_bounded(project: Path, edit, line: str, search: str):
+    (project / "f").write_text("".join(f"{line.format(n=n % 97)}\n" for n in range(60_000)), encoding="utf-8")
     started = time.monotonic()
 
     with pytest.raises(EditError):
-        await edit("f", block("\n".join(f"value_{n} = compote({n})" for n in range(60)), "x"))
+        await edit("f", block(search, "x"))
 
     assert time.monotonic() - started < 30
 

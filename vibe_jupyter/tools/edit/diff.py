@@ -6,7 +6,7 @@ from typing import Final
 
 CONTEXT: Final = 3
 """Unchanged lines shown around a change."""
-_COMPARED: Final = 20_000
+_COMPARED: Final = 10_000
 """Lines, old and new, between the first change and the last; a longer stretch is shown as replaced whole."""
 _NO_END: Final = "\n\\ No newline at end of file"
 

@@ -9,6 +9,8 @@ from vibe_jupyter.tools.edit.diff import unified
 
 _LINES: Final = 20_000
 """Lines of a file that are looked at."""
+_WANTED: Final = 200
+"""Lines of the text that are looked for."""
 _LONG: Final = 400
 """Characters of a line that are compared."""
 _CANDIDATES: Final = 10
@@ -37,7 +39,7 @@ def near_miss(text: str, search: str, threshold: float) -> str:
     Else where one of the lines stands; empty when none does.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")[:_LINES]
-    wanted = search.replace("\r\n", "\n").split("\n")
+    wanted = search.replace("\r\n", "\n").split("\n")[:_WANTED]
     best: _Passage | None = None
     for first in _starts(lines, wanted):
         likeness = _likeness(lines[first : first + len(wanted)], wanted, best.likeness if best else 0)
