@@ -86,6 +86,13 @@ FIRST: list[tuple[str, Json, Json]] = [
     ("dance", {}, bad("bad_request", "This front end knows no request dance.")),
     ("keep", {"cell": "nowhere-1", "model_id": "none"}, NO_CELL),
     ("keep", {"cell": "loaded-1", "model_id": "none", "data": None}, good(stands=False)),
+    ("show", {"cell": "nowhere-1", "model_id": "none"}, NO_CELL),
+    (
+        "show",
+        {"cell": "title-01", "model_id": "none", "display_id": None},
+        bad("bad_request", "The cell title-01 holds no code.", cell="title-01"),
+    ),
+    ("show", {"cell": "driver-1", "model_id": "none"}, good()),
     ("outputs", outputs("nowhere-1", 10), NO_CELL),
     ("outputs", outputs("plain-01", 10), good(outputs=[])),
     ("outputs", outputs("plain-01", 10, 0), bad("bad_request", "This cell has 0 outputs, and none at 0.")),

@@ -316,6 +316,8 @@ def test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept(lab:
         assert printed(page) == "next: 42\n"
         (output,) = lab.outputs(1)
         assert "<strong>42</strong>" in "".join(output["data"]["text/html"])
+        lab.wait_for_count_above(1, 1)
+        assert (lab.count(1), lab.count(2)) == (2, 3)
         assert len(model.requests) == 2
 
 

@@ -68,7 +68,7 @@ class Stage:
                 self._notebook.cells.end()
             left = front_end.close()
             if self._notebook is not None and view is not None:
-                self._notebook.ends.add(view.model_id, left)
+                self._notebook.ends.add(view.model_id, left, number=self._notebook.number)
                 self._engine.submit(self._notebook.ends.deliver_last())
         if not future.done():
             self.left = future

@@ -70,6 +70,11 @@ class NotebookSide:
             )
         )
 
+    @property
+    def number(self) -> int | None:
+        """The execution count of the cell whose run has just ended; None for a cell without one."""
+        return self._in_place.outer_number
+
     def take(self, cell: QueuedCell) -> bool:
         """Whether a queued cell is one that the agent runs in its place."""
         return self._in_place.take(cell)

@@ -153,6 +153,7 @@ class NotebookRun:
 
     def _end(self, request: _Request) -> None:
         self._document.running.discard(request.cell)
+        self._outputs.number(request.cell, (request.replied or {}).get("execution_count"))
         if request.asked_by is not None:
             content = {"client": self.client, "panel": PANEL, "event": "run_done"}
             self._kernel.tell("vibe_bridge_event", {**content, "id": request.asked_by, "cell": request.cell})

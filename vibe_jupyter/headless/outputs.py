@@ -38,6 +38,12 @@ class Outputs:
                 self._clear(cell, wait=False)
             self._add(cell["outputs"], message)
 
+    def number(self, cell_id: str, count: int | None) -> None:
+        """The count in the reply: a cell in which others ran gets a number after theirs. None where it did not run."""
+        for cell in self._document.cells:
+            if cell["id"] == cell_id and count is not None:
+                cell["execution_count"] = count
+
     def _add(self, outputs: list[Output], message: Message) -> None:
         made: Any = nbformat.v4.output_from_msg(message)  # pyright: ignore[reportUnknownMemberType]
         output = cast(Output, made)

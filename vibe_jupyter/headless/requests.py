@@ -149,8 +149,11 @@ class Requests:
         self._runner.interrupt()
         return {}
 
-    def _show(self, _args: object, _asked_by: object) -> Result:
+    def _show(self, args: dict[str, Any], _asked_by: object) -> Result:
         """No page was loaded anew, so nothing was lost."""
+        cell = self._document.cell(str(args.get("cell")))
+        if cell["cell_type"] != "code":
+            raise Refusal("bad_request", f"The cell {cell['id']} holds no code.", cell=cell["id"])
         return {}
 
     def _keep(self, args: dict[str, Any], _asked_by: object) -> Result:

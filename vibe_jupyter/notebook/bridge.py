@@ -31,7 +31,7 @@ METHODS: Final[dict[Method, tuple[str, ...]]] = {
     "run": ("cell", "code_hash"),
     "interrupt": (),
     "show": ("cell", "model_id", "display_id"),
-    "keep": ("cell", "model_id", "data"),
+    "keep": ("cell", "model_id", "data", "number"),
 }
 """What may be asked, and the names of its arguments."""
 

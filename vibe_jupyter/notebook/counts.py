@@ -37,6 +37,14 @@ class OuterCell:
         if self._raised:
             self._shell.execution_count += 1
 
+    @property
+    def number(self) -> int | None:
+        """What it will be called; final once the run in it has ended. None for a cell without a number."""
+        if not self._is_numbered():
+            return None
+        count: int = self._shell.execution_count
+        return count if f"_i{count}" in self._shell.user_ns else count - 1
+
     def _is_numbered(self) -> bool:
         """Whether the outer cell itself has a number; what a front end asks silently has none."""
         content = self._shell.get_parent().get("content", {})

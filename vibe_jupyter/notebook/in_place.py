@@ -66,6 +66,11 @@ class InPlace:
         """Cells that were run in their place."""
         self._outer = OuterCell(shell)
 
+    @property
+    def outer_number(self) -> int | None:
+        """The execution count of the running cell; final after `end`. None for a cell without one."""
+        return self._outer.number
+
     def expect(self, cell: str, code: str) -> Expected:
         """Take the next request for this cell and exactly this code off the queue. Any thread."""
         expected = Expected(cell, code)

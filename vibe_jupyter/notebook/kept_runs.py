@@ -24,6 +24,8 @@ class KeptRun:
     """Id of its prompt's cell."""
     view: str
     """Id of the model of its live view."""
+    number: int | None
+    """Execution count of that cell; None where it has none."""
     left: MimeBundle
 
 
@@ -34,11 +36,11 @@ class KeptRuns:
         self._bridge = bridge
         self._runs: deque[KeptRun] = deque(maxlen=MAX_RUNS)
 
-    def add(self, view: str, left: MimeBundle) -> None:
+    def add(self, view: str, left: MimeBundle, *, number: int | None) -> None:
         """The run in the present cell is over. Main thread."""
         cell = self._bridge.prompt_cell
         if cell is not None:
-            self._runs.append(KeptRun(cell, view, left))
+            self._runs.append(KeptRun(cell, view, number, left))
 
     async def deliver_last(self) -> None:
         """Make sure that the page has the end of the run that has just ended; only where the run knew a page."""
@@ -52,7 +54,7 @@ class KeptRuns:
 
     async def _deliver(self, run: KeptRun) -> None:
         try:
-            answer = await self._bridge.request("keep", cell=run.cell, model_id=run.view)
+            answer = await self._bridge.request("keep", cell=run.cell, model_id=run.view, number=run.number)
             if answer.get("stands"):
                 await self._bridge.request("keep", cell=run.cell, model_id=run.view, data={**run.left})
         except NotebookError:

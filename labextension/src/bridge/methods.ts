@@ -61,7 +61,10 @@ export interface Methods {
   run: { args: { cell: string; code_hash: string }; result: { started: true } };
   interrupt: { args: object; result: object };
   show: { args: { model_id: string; cell: string; display_id?: string | null }; result: object };
-  keep: { args: { model_id: string; cell: string; data?: IMimeBundle | null }; result: { stands: boolean } };
+  keep: {
+    args: { model_id: string; cell: string; data?: IMimeBundle | null; number?: number | null };
+    result: { stands: boolean };
+  };
 }
 
 export type Method = keyof Methods;
