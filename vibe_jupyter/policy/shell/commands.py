@@ -12,6 +12,8 @@ LENGTH_LIMIT: Final = 20_000
 """Characters of a command that are looked at; longer ones ask."""
 COMMANDS_LIMIT: Final = 50
 """Simple commands in one command line."""
+WORDS_LIMIT: Final = 2_000
+"""Words in one command line."""
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
 _CONNECTORS: Final = ("&&", "||", "|")
 
@@ -78,7 +80,9 @@ def simple_commands(command: str) -> tuple[Simple, ...]:
 
 def _collect(read: Iterable[Token]) -> tuple[Simple, ...]:
     reading = _Reading()
-    for token in read:
+    for count, token in enumerate(read):
+        if count > WORDS_LIMIT:
+            raise Refused("length", f"it holds more than {WORDS_LIMIT:,} words")
         if token.kind == "operator":
             reading.end(token.word.raw)
         elif token.kind == "word":

@@ -57,7 +57,7 @@ def judge(command: str, workspace: Workspace, shell: Shell | None = None) -> She
         if denied := _denied_inside(command, shell.lists):
             return denied
         return ShellVerdict("ask", refused.rule, refused.reason)
-    return _Judgement(workspace, shell).verdict(commands)
+    return _Judgement(workspace, shell, Operands(workspace)).verdict(commands)
 
 
 def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) -> ShellVerdict:
@@ -94,6 +94,7 @@ def _denial(pattern: str) -> ShellVerdict:
 class _Judgement:
     workspace: Workspace
     shell: Shell
+    operands: Operands
 
     def verdict(self, commands: Sequence[Simple]) -> ShellVerdict:
         """What the parts come to together."""
@@ -142,8 +143,7 @@ class _Judgement:
             raise Refused("name", f"{simple.name[:60]} is not known to only read")
         if name not in _BUILT_IN:
             self._check_program(name)
-        operands = Operands(self.workspace)
-        call = Call(name, operands.arguments(simple.words[1:]), simple.fed, operands)
+        call = Call(name, self.operands.arguments(simple.words[1:]), simple.fed, self.operands)
         if rule is None:
             git(call, self.workspace.root)
         else:

@@ -14,10 +14,12 @@ from vibe_jupyter.policy.shell.verdict import Refused
 from vibe_jupyter.policy.shell.words import Word
 from vibe_jupyter.tools.workspace import Located, Workspace
 
-MATCHES_LIMIT: Final = 1_000
-"""Names one glob may stand for."""
+MATCHES_LIMIT: Final = 500
+"""Names the globs of one command line may stand for."""
+GLOBS_LIMIT: Final = 50
+"""Words with a glob in one command."""
 ENTRIES_LIMIT: Final = 10_000
-"""Entries of a folder, or of a tree, that are looked at."""
+"""Entries of folders that are looked at for the globs of one command line, or in one tree."""
 _BRACKET: Final = re.compile(r"\[[!^]?[A-Za-z0-9_.,-]+\]")
 
 
@@ -26,6 +28,9 @@ class Operands:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        self._judged: dict[str, Located] = {}
+        self._matches = 0
+        self._entries_seen = 0
 
     def path(self, text: str) -> Located:
         """A file or folder that may be read without asking, or that is missing.
@@ -33,8 +38,12 @@ class Operands:
         Raises:
             Refused: it is outside, protected, no regular file, or leads nowhere.
         """
-        if text.startswith("~"):
-            text = f"./{text}"  # the shell leaves a quoted ~ as it is
+        if text not in self._judged:
+            # The shell leaves a quoted ~ as it is.
+            self._judged[text] = self._judge(f"./{text}" if text.startswith("~") else text)
+        return self._judged[text]
+
+    def _judge(self, text: str) -> Located:
         try:
             located = self._workspace.resolve(text)
         except ToolError as error:
@@ -51,6 +60,8 @@ class Operands:
         Raises:
             Refused: a glob looks outside, finds too much, or cannot be foretold.
         """
+        if sum(bool(word.wild) for word in words) > GLOBS_LIMIT:
+            raise Refused("expansion", f"it holds more than {GLOBS_LIMIT} globs")
         out: list[Argument] = []
         for word in words:
             found = self._glob(word) if word.wild else []
@@ -65,6 +76,9 @@ class Operands:
             last = position + len(part) == len(word.text)
             names = self._step(names, part, wild, last=last)
             position += len(part) + 1
+        self._matches += len(names)
+        if self._matches > MATCHES_LIMIT:
+            raise Refused("expansion", f"the shell would find more than {MATCHES_LIMIT:,} names")
         for name in names:
             self.path(name)
         return names
@@ -85,10 +99,11 @@ class Operands:
         located = self.path(folder or ".")
         try:
             with os.scandir(located.path) as entries:
-                names = [entry.name for entry in islice(entries, ENTRIES_LIMIT)]
+                names = [entry.name for entry in islice(entries, ENTRIES_LIMIT + 1)]
         except OSError:
             return []
-        if len(names) == ENTRIES_LIMIT:
+        self._entries_seen += len(names)
+        if self._entries_seen > ENTRIES_LIMIT:
             raise Refused("expansion", f"the shell would look through more than {ENTRIES_LIMIT:,} names")
         if part.startswith("."):
             return [".", "..", *names]
