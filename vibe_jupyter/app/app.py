@@ -4,7 +4,6 @@ import concurrent.futures
 import os
 import secrets
 from datetime import UTC, datetime
-from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -77,7 +76,11 @@ class App:
             notebook=self._notebook,
             desk=self._desk,
         )
-        self._file_tools = FileTools(self._workspace, self._notebook, self._session_folder)
+        self._file_tools = FileTools(
+            self._workspace,
+            self._notebook,
+            lambda: self._conversation.journal.path.parent if self._conversation is not None else None,
+        )
         self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
         self._instructions = instructions()
         self._session = ""
@@ -231,9 +234,6 @@ class App:
             folder = config.vibe_home(os.environ) / "logs" / "session" / f"session_{now}_{self._session[:8]}"
             self._conversation = Conversation(Journal.create(folder, session_id=self._session))
         return self._conversation
-
-    def _session_folder(self) -> Path | None:
-        return self._conversation.journal.path.parent if self._conversation is not None else None
 
     def _forget_conversation(self) -> None:
         if self._conversation is not None:
