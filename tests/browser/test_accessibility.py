@@ -17,7 +17,7 @@ from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
 from tests.browser.stage import Stage, everything, messages
 from tests.ui.runs import asked, finished, kept, resolved, said, transcript
-from tests.ui.scenes import ANSWER, ENDS, SCENES, begin
+from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, looks
 from vibe_jupyter.protocol import Event, Notice, TextDelta
 
 pytestmark = pytest.mark.browser
@@ -213,6 +213,15 @@ def test_the_focus_is_never_lost_when_what_had_it_goes_away(stage: Stage) -> Non
     stage.lab.page.keyboard.press("Enter")
     expect(foot).to_be_focused()
     assert stage.heard() == [{"type": "interrupt"}]
+
+
+def test_the_focus_stays_on_a_line_that_takes_in_the_next_call(stage: Stage) -> None:
+    first = begin(*looks("a.py", "b.py")[:2])
+    stage.show(first)
+    stage.view.locator("summary", has_text="Read").focus()
+    patches = [patch for event in looks("a.py", "b.py")[2:] for patch in transcript(first).apply(event)]
+    stage.send({"type": "patches", "seq": 1, "patches": patches})
+    expect(stage.view.locator("summary", has_text="Reading 2")).to_be_focused()
 
 
 def tree(stage: Stage) -> list[tuple[str, str]]:

@@ -82,7 +82,11 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
   if (next === null) {
     wrapper.replaceChildren();
   } else if (now === null || !alike(now, next)) {
+    const hadFocus = now instanceof HTMLDetailsElement && now.contains(document.activeElement);
     wrapper.replaceChildren(next);
+    if (hadFocus) {
+      next.querySelector("summary")?.focus({ preventScroll: true }); // the line that took in the one before
+    }
   } else if (!isSameCard(now, next)) {
     morph(now, next);
   }
