@@ -1,7 +1,5 @@
 """Calls of one tool that only look, one right after the other, are one line; nothing else is."""
 
-import pytest
-
 from tests.ui.dom import Element, parse
 from tests.ui.runs import STARTED, asked, code_finished, code_started, kept, resolved, said, transcript
 from tests.ui.scenes import looks
@@ -28,7 +26,6 @@ def test_files_that_are_read_one_after_the_other_are_one_line() -> None:
     assert line_of(part) == "✕ | Read 3 | a.py, b.py, missing.py · 1 failed | 0.3 s"
 
 
-@pytest.mark.requirement("ui.stream.tool-cards")
 def test_each_of_them_keeps_its_own_line_inside() -> None:
     (part,) = steps(*looks("a.py", "missing.py", "c.py"))
     inner = parse(part.html).find("div", class_="vibe-detail")[0].find("summary")
