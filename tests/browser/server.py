@@ -20,6 +20,11 @@ START_WAIT = 60.0
 """Seconds until the server must answer."""
 STOP_WAIT = 15.0
 """Seconds given to the server to end its kernels."""
+KERNEL = {
+    "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+    "display_name": "Python 3",
+    "language": "python",
+}
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -46,17 +51,23 @@ class LabServer:
 
 
 @contextlib.contextmanager
-def lab_server(home: Path, *, disabled: tuple[str, ...] = ()) -> Iterator[LabServer]:
-    """Run JupyterLab until the block ends; `disabled` names labextensions its pages do not load."""
+def lab_server(home: Path, *, disabled: tuple[str, ...] = (), python: str = sys.executable) -> Iterator[LabServer]:
+    """Run JupyterLab until the block ends; `disabled` names labextensions its pages do not load.
+
+    The kernel is always of this environment, also where `python` runs JupyterLab from another one.
+    """
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     environment = {**os.environ, **_folders(home), "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
+    if python != sys.executable:
+        environment["JUPYTER_PREFER_ENV_PATH"] = "0"
+        _write(home / "jupyter_data_dir/kernels/python3/kernel.json", KERNEL)
     _write(home / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings", NO_NEWS)
     page = {"disabledExtensions": dict.fromkeys(disabled, True)}
     _write(home / "jupyter_config_dir/labconfig/page_config.json", page)
     port = _free_port()
     log = (home / "server.log").open("wb")
-    process = subprocess.Popen(_command(port, folder), env=environment, stdout=log, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(_command(python, port, folder), env=environment, stdout=log, stderr=subprocess.STDOUT)
     server = LabServer(f"http://127.0.0.1:{port}", folder)
     try:
         _wait_for(server, process, home / "server.log")
@@ -72,9 +83,9 @@ def lab_server(home: Path, *, disabled: tuple[str, ...] = ()) -> Iterator[LabSer
         log.close()
 
 
-def _command(port: int, folder: Path) -> list[str]:
+def _command(python: str, port: int, folder: Path) -> list[str]:
     return [
-        sys.executable,
+        python,
         "-m",
         "jupyterlab",
         "--no-browser",
