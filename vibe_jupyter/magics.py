@@ -124,7 +124,7 @@ class VibeMagics(Magics):
         app = self.app
         from vibe_jupyter.app.commands import settings_command
 
-        said = settings_command(words, app)
+        said = settings_command(words, app.setup, app.trusting)
         if said:
             print(said)
         return said is not None

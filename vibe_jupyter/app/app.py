@@ -14,7 +14,6 @@ from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
-from vibe_jupyter.agent.trust_run import TrustRun
 from vibe_jupyter.app.beginning import check_free, working_folder
 from vibe_jupyter.app.custom_tools import CustomTools
 from vibe_jupyter.app.file_tools import FileTools
@@ -25,6 +24,7 @@ from vibe_jupyter.app.quiet import keep_quiet
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
 from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools, tool_lists
+from vibe_jupyter.app.trusting import Trusting
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.notebook.context import Context
@@ -36,7 +36,6 @@ from vibe_jupyter.options import AGENTS, STOP_CELL, Options
 from vibe_jupyter.policy.grants import Grants
 from vibe_jupyter.policy.kept_grants import KeptGrants
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.policy.trust import TrustQuestion
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
@@ -45,7 +44,6 @@ from vibe_jupyter.tools.builtin.todo import Todo, TodoOptions
 from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.workspace import Workspace
-from vibe_jupyter.ui.keep import EVERYTHING
 
 
 class App:
@@ -87,6 +85,7 @@ class App:
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
         self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
+        self.trusting = Trusting(self.setup.project, self._stage, self._host)
         self._cell_said_stop = False
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -100,9 +99,7 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
         """
         check_free(self._stage.run, self._stage.left)
-        question = self.setup.question() if self._host.attended else None
-        if question is not None:
-            self.ask_trust(question)
+        self.trusting.before_prompt()
         reading = self.setup.read()
         problems = self._own_tools.load(reading)
         agent = self._agent(options, reading.settings)
@@ -124,25 +121,6 @@ class App:
             return self._stage.show(run, reading.settings.keep(), kept_in=kept_in).reply()
         finally:
             self._context.remember()
-
-    @property
-    def attended(self) -> bool:
-        """Whether anyone can answer a question."""
-        return self._host.attended
-
-    def ask_trust(self, question: TrustQuestion) -> bool:
-        """Ask on a card whether what the folder brings may be used, and keep the answer.
-
-        Raises:
-            NotebookError: the person interrupted instead, or nobody can answer here.
-        """
-        check_free(self._stage.run, self._stage.left)
-        asked = TrustRun(question)
-        self._stage.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
-        if asked.trusted is None:
-            raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
-        self.setup.answer(question, trusted=asked.trusted)
-        return asked.trusted
 
     def status(self) -> str:
         """Model, server, agent, conversation and grants, for the person."""

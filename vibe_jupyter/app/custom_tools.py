@@ -73,8 +73,8 @@ class CustomTools:
                 yield home / Path(str(item.value)).expanduser()
 
     def _project_files(self) -> list[ToolFile]:
-        files = self._setup.trusted_files()
-        folder = self._setup.folder
+        files = self._setup.project.look().files
+        folder = self._setup.project.folder
         return [ToolFile(folder / path, content) for path, content in files.items() if is_tool_file(Path(path))]
 
 
