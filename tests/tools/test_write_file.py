@@ -12,8 +12,10 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Preview, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext, spec_of
+from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
 from vibe_jupyter.tools.builtin.write_file import WriteFile, WriteFileArgs, WriteFileOptions
 from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.read_memory import REMEMBERED, ReadMemory
 from vibe_jupyter.tools.workspace import Workspace
 
 
@@ -303,3 +305,32 @@ async def test_a_file_outside_that_changed_since_it_was_shown_is_left_alone(
 
     assert place.read_text(encoding="utf-8") == "other"
     assert tool.preview(args) != shown
+
+
+async def test_a_file_that_changed_since_the_agent_read_it_is_not_replaced(
+    project: Path, workspace: Workspace, context: ToolContext
+):
+    place, memory = project / "a.txt", ReadMemory()
+    place.write_text("old", encoding="utf-8")
+    tool, read = WriteFile(FileAccess(workspace, memory=memory)), ReadFile(workspace, memory=memory)
+    await read.run(ReadFileArgs(path="a.txt"), context)
+    place.write_text("mine", encoding="utf-8")
+
+    for attempt in (tool.precheck, lambda args: tool.run(args, context)):
+        with pytest.raises(ToolError, match="was changed since you read it"):
+            await attempt(WriteFileArgs(path="a.txt", content="new", overwrite=True))
+    assert place.read_text(encoding="utf-8") == "mine"
+
+    await read.run(ReadFileArgs(path="a.txt"), context)
+    for content in ("new", "newer"):
+        await tool.run(WriteFileArgs(path="a.txt", content=content, overwrite=True), context)
+    assert place.read_text(encoding="utf-8") == "newer"
+
+
+def test_the_memory_of_what_was_read_is_bounded(tmp_path: Path):
+    memory, status = ReadMemory(), tmp_path.stat()
+    for number in range(REMEMBERED + 1):
+        memory.saw(tmp_path / str(number), status)
+
+    assert not memory.is_stale(tmp_path / "0", "other")
+    assert memory.is_stale(tmp_path / "1", "other")

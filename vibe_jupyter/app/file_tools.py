@@ -16,6 +16,7 @@ from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileOptions
 from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceOptions
 from vibe_jupyter.tools.builtin.write_file import WriteFile, WriteFileOptions
 from vibe_jupyter.tools.file_access import FileAccess
+from vibe_jupyter.tools.read_memory import ReadMemory
 from vibe_jupyter.tools.workspace import Workspace
 
 
@@ -28,6 +29,7 @@ class FileTools:
         self._workspace = workspace
         self._notebook = notebook
         self._session_folder = session_folder
+        self._memory = ReadMemory()
         self._toolset = self._made(Settings())
 
     def take(self, settings: Settings) -> None:
@@ -42,12 +44,14 @@ class FileTools:
 
     def _made(self, settings: Settings) -> StaticToolset:
         notebook = self._notebook
-        files = FileAccess(self._workspace, notebook.cells.reads.owns if notebook is not None else None)
+        owns_notebook = notebook.cells.reads.owns if notebook is not None else None
+        files = FileAccess(self._workspace, owns_notebook, self._memory)
         read_file = ReadFile(
             self._workspace,
             notebook.read_own if notebook is not None else None,
             options=settings.tool_options("read_file", ReadFileOptions),
             session_folder=self._session_folder,
+            memory=self._memory,
         )
         return StaticToolset(
             [

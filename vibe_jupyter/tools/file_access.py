@@ -4,6 +4,7 @@ What a file holds is looked at before the person is asked only where it may be r
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.tools.atomic_write import NewFile, write
 from vibe_jupyter.tools.fingerprint import of_content, of_file, of_status
+from vibe_jupyter.tools.read_memory import ReadMemory
 from vibe_jupyter.tools.workspace import Located, Workspace
 
 OwnsNotebook = Callable[[Path], Awaitable[bool]]
@@ -66,8 +68,14 @@ class Target:
 class FileAccess:
     """One for all tools of a kernel that write files."""
 
-    def __init__(self, workspace: Workspace, owns_notebook: OwnsNotebook | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        owns_notebook: OwnsNotebook | None = None,
+        memory: ReadMemory | None = None,
+    ) -> None:
         self._workspace = workspace
+        self._memory = memory or ReadMemory()
         self._owns_notebook = owns_notebook
         """None where no kernel has a notebook."""
 
@@ -122,7 +130,14 @@ class FileAccess:
             ToolError: it is not, or cannot be written; nothing was written then.
         """
         seen = target.fingerprint if target.exists else None
-        return write(target.located, NewFile(content, seen, makes_folders, backup))
+        notes = write(target.located, NewFile(content, seen, makes_folders, backup))
+        with suppress(OSError):
+            self._memory.saw(target.located.path, target.located.path.lstat())
+        return notes
+
+    def is_stale(self, target: Target) -> bool:
+        """Whether the agent read the file in another state than it is in now."""
+        return target.exists and self._memory.is_stale(target.located.path, target.status)
 
     def _from_outside(self, path: str) -> Target:
         """The place alone, nothing opened."""

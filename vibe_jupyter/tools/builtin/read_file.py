@@ -1,6 +1,7 @@
 """The tool `read_file`: lines of a text file, the cells of a notebook file, or an image."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +16,7 @@ from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.image_file import image_of
 from vibe_jupyter.tools.notebook_text import notebook_lines
 from vibe_jupyter.tools.options import ToolOptions
+from vibe_jupyter.tools.read_memory import ReadMemory
 from vibe_jupyter.tools.spill import is_handle, kept
 from vibe_jupyter.tools.text_file import LONG_LINE, PAGE_LIMIT, Page, TextLines, encoding_of, kind_of, page
 from vibe_jupyter.tools.truncate import head_and_tail
@@ -63,6 +65,7 @@ class ReadFile:
         options: ReadFileOptions | None = None,
         sees_images: Callable[[], bool] = lambda: False,
         session_folder: Callable[[], Path | None] = lambda: None,
+        memory: ReadMemory | None = None,
     ) -> None:
         self._workspace = workspace
         self._own_notebook = own_notebook
@@ -72,6 +75,7 @@ class ReadFile:
         """Whether the model in use does."""
         self._session_folder = session_folder
         """Where long results of this conversation are kept."""
+        self._memory = memory or ReadMemory()
 
     @property
     def result_limit(self) -> int:
@@ -101,6 +105,7 @@ class ReadFile:
         located = self._locate(args.path)
         shown = args.path if is_handle(args.path) else located.shown
         with self._workspace.open_read(located) as file:
+            self._memory.saw(located.path, os.fstat(file.fileno()))
             if self._sees_images() and (image := image_of(file, args.path)) is not None:
                 text = f"path: {shown}\n{image.said}"
                 return ToolResult(parts=(TextPart(text=text), image.part), summary="image", details={"path": shown})

@@ -98,6 +98,8 @@ class WriteFile:
                 f"{args.path!r} exists already. Nothing was written. Change it with search_replace, or read it and "
                 "set overwrite=true to replace it whole."
             )
+        if self._files.is_stale(target):
+            raise ToolError(f"{args.path!r} was changed since you read it. Nothing was written. Read it again.")
         try:
             content = args.content.encode()
         except UnicodeEncodeError as error:
