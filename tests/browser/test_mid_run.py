@@ -163,6 +163,7 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
         lab.page.keyboard.press(key)
     book.allow("Run cell")
     expect(book.page.get_by_text("All well.")).to_be_visible()
+    expect(book.view).to_have_count(0)  # the kept form stands in its place
     prompt, other = (book.find(book.ids[place]) for place in (PROMPT, 2))
     assert book.text(other) == "ran\n"
     assert [list(output["data"]) for output in book.outputs(prompt)] == [["text/html", "text/plain"]]
