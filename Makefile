@@ -17,7 +17,7 @@ help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
 	@echo "make lab           JupyterLab with the extension, on notebooks/"
 	@echo "make test          everything: checks, then all tests"
-	@echo "make test-matrix   the kernel tests on more versions of ipykernel and Python"
+	@echo "make test-matrix   more versions of ipykernel and Python, and the oldest JupyterLab"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming, looking at variables, files and shell decisions, the bridge, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
@@ -48,7 +48,7 @@ test: setup kernels check
 	$(WITH_NODE) $(PYTEST)
 
 test-matrix: setup
-	$(PY) tests/kernel/matrix.py --all --pythons
+	$(PY) tests/kernel/matrix.py --all --pythons --lab
 	$(PYTEST) -m matrix
 
 check: python assets

@@ -140,7 +140,7 @@ def test_someone_who_types_is_not_disturbed_by_edits_elsewhere(lab: Lab) -> None
     assert top is not None
     assert bottom is not None
     # Thirty cells were put in above, 1,000 px and more.
-    assert abs(top["y"] - bottom["y"]) < 60, "the page scrolled away from under the caret"
+    assert abs(top["y"] - bottom["y"]) < 30, "the page scrolled away from under the caret"
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash")

@@ -12,6 +12,7 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ MATRIX = ROOT / ".matrix"
 ALWAYS = ("6.29.5", "7.0.1")
 MORE = ("6.31.0", "7.1.0", "7.2.0", "7.3.0", "7.4.0")
 PYTHONS = ("3.12", "3.13")
+OLDEST_LAB = "4.4.0"
+OLDEST_NOTEBOOK = "7.4.0"
 _INSTALL = 600  # seconds
 
 
@@ -89,11 +92,31 @@ def other_python(version: str) -> Target | None:
     return Target(f"py{version}", python=str(python))
 
 
+def oldest_lab() -> Path:
+    """The Python of an environment with the oldest JupyterLab and Notebook we support, and our extension."""
+    folder = MATRIX / f"lab{OLDEST_LAB}"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
+        needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+        others = [one for one in needed if not one.startswith("jupyterlab")]
+        front_ends = (f"jupyterlab=={OLDEST_LAB}", f"notebook=={OLDEST_NOTEBOOK}")
+        _pip(str(python), *front_ends, *others, "matplotlib")
+        extensions = folder / "share" / "jupyter" / "labextensions"
+        extensions.mkdir(parents=True, exist_ok=True)
+        (extensions / "vibe-jupyter").symlink_to(ROOT / "vibe_jupyter" / "labextension")
+        (folder / "ready").touch()
+    return python
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every ipykernel of the matrix")
     parser.add_argument("--pythons", action="store_true", help="environments of other Pythons")
+    parser.add_argument("--lab", action="store_true", help="the oldest JupyterLab")
     options = parser.parse_args()
+    if options.lab:
+        print(f"JupyterLab {OLDEST_LAB}: {oldest_lab()}")
     for version in ALWAYS + (MORE if options.all else ()):
         print(f"ipykernel {version}: {ipykernel(version).first_on_path}")
     for version in PYTHONS if options.pythons else ():
