@@ -149,7 +149,6 @@ def test_in_a_terminal_deny_gives_the_model_the_words(terminal: Terminal, model:
     assert "not today" in model.requests[1].tool_results[0]
 
 
-@pytest.mark.requirement("magics.interrupt.prompt-back")
 def test_in_a_terminal_control_c_at_the_prompt_ends_the_run(terminal: Terminal, model: ScriptedModel) -> None:
     model.will_reply(call("run_code", code="1"))
     terminal.type("%vibe go")

@@ -144,7 +144,6 @@ def test_the_code_is_edited_where_it_stands(open_terminal: Open, model: Scripted
     assert "63" in model.requests[1].tool_results[0]
 
 
-@pytest.mark.requirement("magics.interrupt.prompt-back")
 def test_control_c_at_a_question_ends_the_run_and_the_next_one_works(open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal()
     asked(terminal, model)
