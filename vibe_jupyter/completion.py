@@ -23,6 +23,8 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
 COMMANDS: Final = ("config", "fix", "help", "model", "reset", "status", "stop", "trust")
+_MORE: Final = {"config": ("path",), "trust": ("forget",)}
+"""What may follow a sub-command."""
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
 _CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
@@ -95,8 +97,10 @@ class Completion:
         *before, last = re.split(r"[ \t]+", words)
         option = _open_option(before)
         if option is None:
-            is_model = before == ["model"] and not is_cell
-            return Found(last, _models(), "magic") if is_model else None
+            if before == ["model"] and not is_cell:
+                return Found(last, _models(), "magic")
+            more = _MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
+            return Found(last, more, "magic") if more else None
         if option:
             return self._value(option, last)
         if last.startswith("--") and "=" in last:

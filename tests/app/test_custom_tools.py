@@ -139,6 +139,27 @@ def test_it_asks_on_a_card_that_shows_the_whole_call(kernel: Session) -> None:
     assert kernel.model.requests[-1].messages[-1]["content"] == "hello you"
 
 
+def test_an_interrupt_ends_it_like_a_cell(kernel: Session) -> None:
+    kernel.run(
+        "import time, vibe_jupyter\n"
+        "@vibe_jupyter.tool\n"
+        "def forever() -> None:\n"
+        "    'Never ends.'\n"
+        "    print('begun', flush=True)\n"
+        "    while True:\n"
+        "        time.sleep(0.02)\n"
+    )
+    kernel.model.will_reply(call("forever"))
+    request = kernel.wire.send("%vibe --yes=forever wait")
+    kernel.view(request).wait_for("begun")
+    kernel.wire.interrupt()
+    assert not kernel.wire.cell(request).error
+    assert len(kernel.model.requests) == 1
+    kernel.model.will_reply(say("Hello."))
+    kernel.run("%vibe hello")
+    assert "interrupted" in kernel.model.requests[1].messages[-2]["content"]
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ConfigError, ToolError
+from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.tools import custom
 from vibe_jupyter.tools.custom import BaseTool, definition_of_class
 from vibe_jupyter.tools.definition import Definition
@@ -42,6 +43,8 @@ class ToolFile:
 
     path: Path
     content: bytes
+    of_project: bool = False
+    """Whether it stands in the folder the kernel works in, and so may import what is there."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ def _run(file: ToolFile, name: str) -> _Module:
     module.__file__ = str(file.path)
     sys.modules[name] = module  # pydantic and dataclasses look names up there
     try:
-        with collecting() as functions, _as_mistral_vibe():
+        beside = nullcontext() if file.of_project else without_working_folder()
+        with collecting() as functions, _as_mistral_vibe(), beside:
             exec(compile(file.content, str(file.path), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is told
         return _Module(problem=f"{_place(file, error)}: {_words(error)} Its tools are left out.")

@@ -73,9 +73,9 @@ class CustomTools:
                 yield home / Path(str(item.value)).expanduser()
 
     def _project_files(self) -> list[ToolFile]:
-        files = self._setup.project.look().files
-        folder = self._setup.project.folder
-        return [ToolFile(folder / path, content) for path, content in files.items() if is_tool_file(Path(path))]
+        look = self._setup.project.look()
+        files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
+        return [file for file in files if is_tool_file(file.path)]
 
 
 def _below(path: Path, problems: list[str]) -> list[ToolFile]:
