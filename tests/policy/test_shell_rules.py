@@ -32,6 +32,10 @@ grep -rn TODO .
 grep -rn hello . 2>/dev/null
 grep -r --include=*.md hello .
 grep -rn foo 2>/dev/null src
+grep -rn 'TODO\\|FIXME' .
+grep -rnE '^import|^from' .
+grep -rn 'def .*main' --include='*.py' .
+sort --version
 grep -n "hello$" README.md
 grep -c . README.md
 grep -e hello -e TODO -A2 README.md
@@ -77,6 +81,10 @@ echo link_dir_out/*
 grep -r KEY .
 grep -r . .
 grep -rv zzz .
+grep -rnE 'zzzz|KEY' .
+grep -rFE 'zzz|K[E]Y' .
+grep -rn '[K]EY' .
+grep -rn 'zzz\\?' .
 grep -rn API_KEY --include='.e*' .
 grep -f ../outside/secret.txt README.md
 grep -f.env README.md
@@ -118,6 +126,7 @@ git log --format=%h%G?
 git log --format='%<(9999999)%h'
 git log --show-signature
 git status --ignore-submodules=none
+git log --help
 git status -v""",
     "operand": """\
 uniq README.md PWNED

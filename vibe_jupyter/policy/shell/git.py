@@ -95,7 +95,7 @@ _SUBCOMMANDS: Final[Mapping[str, SubCommand]] = {
     "blame": SubCommand(table("-L:list -s -e -w -l -t -c -f -n --show-email --show-name --date:word", clusters=False)),
     "describe": SubCommand(table("--tags --always --dirty --long --all --abbrev:number", clusters=False)),
 }
-_GLOBAL: Final = ("--no-pager", "--no-optional-locks")
+_GLOBAL: Final = ("--no-pager", "-P", "--no-optional-locks")
 _ALONE: Final = ("--version",)
 
 
@@ -112,6 +112,8 @@ def git(call: Call, root: Path) -> None:
     texts = [argument.text for argument in arguments]
     divide = texts.index("--") if "--" in texts else len(texts)
     given = sub.options.parse(arguments[1:divide], f"git {name}")
+    if given.has("--help", "--version"):
+        raise Refused("option", f"git {name} --help starts a program that shows manuals")
     paths = arguments[divide + 1 :]
     repository = harmless_repository(root)
     if repository is None and name == "diff":
@@ -121,11 +123,9 @@ def git(call: Call, root: Path) -> None:
         _check_history(name, given, [*named, *(path.text for path in paths)], _Look(root, repository.secrets))
     if sub.needs and (given.operands or paths) and not given.has(*sub.needs):
         raise Refused("operand", f"git {name} with a name is not known to only read")
+    check = _check_revision if sub.revisions else _check_pathspec
     for operand in given.operands:
-        if sub.revisions:
-            _check_revision(operand.text, call.operands)
-        else:
-            _check_pathspec(operand.text, call.operands)
+        check(operand.text, call.operands)
     for path in paths:
         _check_pathspec(path.text, call.operands)
 

@@ -97,7 +97,7 @@ class OptionTable:
 
 def table(text: str, *, clusters: bool = True) -> OptionTable:
     """Read a table of options."""
-    flags: set[str] = set()
+    flags = {"--help", "--version"}
     valued: dict[str, str] = {}
     optional: dict[str, str] = {}
     apart: set[str] = set()

@@ -47,7 +47,7 @@ class Reader:
             raise Refused("operand", f"{call.name} with more than {self.most} operands is not known to only read")
         for operand in given.operands:
             self._check(operand, call)
-        if self.reads_input and self.operands != "text" and not given.operands:
+        if self.reads_input and not given.operands and not given.has("--help", "--version"):
             check_input(call)
         return given
 
@@ -77,8 +77,9 @@ def _echo(call: Call) -> None:
 
 
 def _tr(call: Call) -> None:
-    Reader(table("-dscCt --delete --squeeze-repeats --complement --truncate-set1"), "text", most=2)(call)
-    check_input(call)
+    reader = Reader(table("-dscCt --delete --squeeze-repeats --complement --truncate-set1"), "text", most=2)
+    if not reader.given(call).has("--help", "--version"):
+        check_input(call)
 
 
 SIMPLE_READERS: Final[Mapping[str, Rule]] = {

@@ -3,13 +3,14 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from vibe_jupyter.policy.shell.operands import Operands, tree
 from vibe_jupyter.policy.shell.options import Argument, Given, is_safe_pattern, table
 from vibe_jupyter.policy.shell.readers import Call, Reader, check_input
+from vibe_jupyter.policy.shell.runs import cannot_match, mandatory_runs
 from vibe_jupyter.policy.shell.verdict import Refused
 from vibe_jupyter.tools.protected import is_secret_name
 
@@ -23,13 +24,9 @@ _GREP: Final = table(
 )
 _RECURSIVE: Final = ("-r", "--recursive")
 _NOT_ONLY_MATCHES: Final = ("-v", "--invert-match", "-L", "--files-without-match", "-c", "--count")
-_LITERAL: Final = re.compile(r"[\w '\",;:/=<>@#%&~!`-]{3,200}", re.ASCII)
 SECRET_FILE_LIMIT: Final = 64 * 1024
 """Bytes of a file with secrets that are compared with a search pattern."""
 SECRET_FILES_LIMIT: Final = 20
-_COMMON: Final = 3
-"""Letters in a row that a pattern and a file with secrets must not share. A search for more of a secret than was
-already found would share them, so what is allowed tells nothing about it."""
 
 _DIFF: Final = Reader(
     table(
@@ -47,7 +44,21 @@ _FIND_PLAIN: Final = frozenset(
     {
         *("-print", "-print0", "-ls", "-prune", "-quit", "-empty", "-readable", "-writable", "-executable"),
         *("-nouser", "-nogroup", "-true", "-false", "-depth", "-daystart", "-mount", "-xdev", "-noleaf"),
-        *("-not", "-a", "-and", "-o", "-or", "!", "(", ")", ",", "-ignore_readdir_race", "-nowarn"),
+        *(
+            "-not",
+            "-a",
+            "-and",
+            "-o",
+            "-or",
+            "!",
+            "(",
+            ")",
+            ",",
+            "-ignore_readdir_race",
+            "-nowarn",
+            "--help",
+            "--version",
+        ),
     }
 )
 _FIND_VALUED: Final = frozenset(
@@ -55,7 +66,7 @@ _FIND_VALUED: Final = frozenset(
         *("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-lname", "-ilname", "-type"),
         *("-regex", "-iregex", "-regextype"),
         *("-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-maxdepth", "-mindepth", "-perm"),
-        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-used", "-fstype", "-printf"),
+        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-used", "-fstype", "-printf", "-newermt"),
     }
 )
 _FIND_PATHS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
@@ -93,10 +104,11 @@ def _check_below(top: Path, given: Given, patterns: Sequence[str]) -> None:
     if not secrets:
         return
     shown = os.path.relpath(secrets[0], top)
-    fixed = given.has("-F", "--fixed-strings")
-    if given.has(*_NOT_ONLY_MATCHES) or not all(_is_literal(pattern, fixed=fixed) for pattern in patterns):
-        raise Refused("place", f"searches {shown} too, which usually holds passwords or keys")
-    if len(secrets) > SECRET_FILES_LIMIT or any(_may_find(patterns, path) for path in secrets):
+    if (
+        given.has(*_NOT_ONLY_MATCHES)
+        or len(secrets) > SECRET_FILES_LIMIT
+        or not _finds_nothing(given, patterns, secrets)
+    ):
         raise Refused("place", f"may find lines of {shown}, which usually holds passwords or keys")
 
 
@@ -119,24 +131,30 @@ def _is_searched(name: str, given: Given) -> bool:
     return True
 
 
-def _is_literal(pattern: str, *, fixed: bool) -> bool:
-    return len(pattern) >= _COMMON and (_LITERAL.fullmatch(pattern) is not None or (fixed and "\n" not in pattern))
+def _finds_nothing(given: Given, patterns: Sequence[str], secrets: Sequence[str]) -> bool:
+    """Whether no pattern can match in these files.
+
+    A pattern that holds three letters in a row of such a file counts as one that may. A search for more of a secret
+    than was found already would hold some, so what is allowed tells nothing about it.
+    """
+    fixed, extended = given.has("-F", "--fixed-strings"), given.has("-E", "--extended-regexp")
+    if fixed + extended + given.has("-G", "--basic-regexp") > 1:
+        return False
+    alternatives = [mandatory_runs(pattern, fixed=fixed, extended=extended) for pattern in patterns]
+    if any(each is None for each in alternatives):
+        return False
+    held = [_held(path) for path in secrets]
+    return all(text is not None and cannot_match(each or (), text) for each in alternatives for text in held)
 
 
-def _may_find(patterns: Iterable[str], path: str) -> bool:
+def _held(path: str) -> bytes | None:
+    """The text of a file in lower case; None if it is too long to compare."""
     try:
         with open(path, "rb") as file:
             held = file.read(SECRET_FILE_LIMIT + 1)
     except OSError:
-        return False  # grep cannot read it either
-    if len(held) > SECRET_FILE_LIMIT:
-        return True
-    held = held.lower()
-    return any(
-        raw[at : at + _COMMON] in held
-        for raw in (pattern.lower().encode() for pattern in patterns)
-        for at in range(len(raw) - _COMMON + 1)
-    )
+        return b""  # grep cannot read it either
+    return held.lower() if len(held) <= SECRET_FILE_LIMIT else None
 
 
 def find(call: Call) -> None:
