@@ -25,6 +25,8 @@ FORBIDDEN = {
     "markdown_it",
     "nh3",
     "openai",
+    "tree_sitter",
+    "tree_sitter_bash",
 }
 KERNEL_WAIT = 60  # seconds
 

@@ -132,9 +132,20 @@ def test_a_kept_grant_holds_in_the_next_session(permissions: Permissions, tmp_pa
     assert isinstance(decide(later, "pytest -q -x"), Ask)
 
 
-@pytest.mark.requirement("permission.flow.deny-wins")
+@pytest.mark.requirement("permission.flow.deny-wins", "tools.bash.parse.commands")
 @pytest.mark.parametrize(
-    "command", ["rm -rf x", "ls; rm x", "/bin/rm x", "echo $(rm x)", "for i in 1; do rm x; done", "sudo rm x"]
+    "command",
+    [
+        "rm -rf x",
+        "ls; rm x",
+        "/bin/rm x",
+        "echo $(rm x)",
+        "for i in 1; do rm x; done",
+        "sudo rm x",
+        "f() { rm x; }; f",
+        "echo x | rm x",
+        "if true; then rm x; fi",
+    ],
 )
 def test_what_is_on_the_denylist_is_denied_in_every_mode_and_before_the_allowlist(
     permissions: Permissions, command: str
