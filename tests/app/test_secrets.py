@@ -100,6 +100,7 @@ def kept(folder: Path) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in [*files, folder / "kernel.log"])
 
 
+@pytest.mark.requirement("permission.data.no-secrets")
 def test_nothing_the_model_looks_at_without_being_asked_carries_a_key(session: Session) -> None:
     (session.folder / "settings.py").write_text(repr(PLANTED) + "\n", encoding="utf-8")
     session.run(f"planted = {PLANTED!r}\nkeys = list(planted.values())\nfirst = keys[0]\nmany = {{'a': keys}}")
@@ -120,6 +121,7 @@ def test_nothing_the_model_looks_at_without_being_asked_carries_a_key(session: S
     assert "[redacted: OPENAI_API_KEY]" in sent(session)
 
 
+@pytest.mark.requirement("permission.data.no-secrets")
 def test_outputs_and_commands_carry_none_to_the_model_or_the_journal(session: Session) -> None:
     code = "import os\nprint(dict(os.environ))\nraise ValueError(os.environ['GITHUB_TOKEN'])"
     session.model.will_reply(call("run_code", code=code), call("bash", command="env"), say("Done."))
@@ -132,6 +134,7 @@ def test_outputs_and_commands_carry_none_to_the_model_or_the_journal(session: Se
     assert "redacted" not in environment
 
 
+@pytest.mark.requirement("permission.data.no-secrets")
 @pytest.mark.parametrize("code", [400, 401, 429, 500])
 def test_a_server_that_repeats_the_key_has_it_shown_nowhere(session: Session, code: int) -> None:
     body = f"cannot use Authorization: Bearer {PLANTED['SCRIPTED']} nor {PLANTED['GITHUB_TOKEN']}"
