@@ -22,8 +22,8 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-COMMANDS: Final = ("config", "fix", "help", "model", "reset", "status", "stop", "trust")
-_MORE: Final = {"config": ("path",), "trust": ("forget",)}
+COMMANDS: Final = ("config", "fix", "help", "model", "permissions", "reset", "status", "stop", "trust")
+_MORE: Final = {"config": ("path",), "permissions": ("revoke",), "trust": ("forget",)}
 """What may follow a sub-command."""
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""

@@ -38,6 +38,7 @@ HELP = """\
 %vibe model [NAME]      show the models, or choose one; `tour` needs no key
 %vibe config [path]     every setting, and where it was set
 %vibe trust [forget]    what this folder brings of its own, and its use
+%vibe permissions       what you allowed beforehand; `revoke N` takes it back
 %vibe status            model, server, agent, conversation, what you allowed
 %vibe reset             begin a new conversation; your variables stay
 %vibe stop              end the run that is open (also: Stop in its output, ■)
@@ -114,6 +115,10 @@ class VibeMagics(Magics):
                 print(self.app.reset())
             case ["stop"]:
                 print("No run is open." if not (self._app and self._app.stopped_by_cell()) else "Stopped.")
+            case ["permissions"]:
+                print(self.app.grants.listing())
+            case ["permissions", "revoke", *named]:
+                print(self.app.grants.revoke(" ".join(named)))
             case ["config" | "trust", *_]:
                 return self._settings(words)
             case _:

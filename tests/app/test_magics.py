@@ -7,6 +7,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.policy.kept_grants import KeptGrants
 from vibe_jupyter.testing import answer, call, hold, say, status
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -116,6 +117,31 @@ def test_where_nobody_can_click_what_would_ask_is_denied_and_both_are_told(sessi
     cell = session.run("%vibe go")
     assert "--yes=run_code" in session.model.requests[1].tool_results[0]
     assert "nobody is here to approve" in session.html(cell)
+
+
+def test_a_command_that_only_reads_runs_unasked_and_what_was_allowed_for_the_project_can_be_taken_back(
+    session: Session,
+) -> None:
+    kept = KeptGrants(session.folder / "vibe", session.folder.resolve())
+    kept.add(["bash: touch made"])
+    session.model.will_reply(
+        answer(
+            calls=[call("bash", command="ls vibe"), call("bash", command="touch made"), call("bash", command="touch x")]
+        ),
+        say("done"),
+    )
+    session.run("%vibe go")
+    listed, made, denied = session.model.requests[1].tool_results
+    assert "config.toml" in listed
+    assert "returncode: 0" in made
+    assert "--yes=bash" in denied
+    assert [(session.folder / name).exists() for name in ("made", "x")] == [True, False]
+
+    assert "1  bash: touch made" in session.run("%vibe permissions").text
+    assert session.run("%vibe permissions revoke 1").text == "Asked about again: bash: touch made.\n"
+    assert session.run("%vibe permissions").text == "Nothing is allowed beforehand.\n"
+    assert "revoke NUMBER" in session.run("%vibe permissions revoke 1").text
+    assert dict(kept.patterns()) == {}
 
 
 def test_a_failing_server_is_said_in_the_output_and_the_kernel_goes_on(session: Session) -> None:

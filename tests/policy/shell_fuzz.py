@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shlex
 import stat
 import subprocess
@@ -17,6 +18,8 @@ from vibe_jupyter.tools.shell.environment import child_environment
 
 RUN_LIMIT = 15  # seconds; what only reads here takes a fraction of one
 
+_QUOTED: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""", re.DOTALL)
+_SIGN: Final = re.compile(r"[<>|&;()\n]")
 CORPUS: Final = [
     json.loads(line)["command"]
     for line in (Path(__file__).parents[1] / "corpora" / "bash_permission.jsonl")
@@ -118,7 +121,7 @@ def _changed(command: str, chance: random.Random) -> str:
 
 def objection(command: str, project: Path) -> str:
     """Why an allowed command should not have been, by a coarse reading of its own; empty if there is nothing."""
-    bare = command.partition("<<")[0].replace("\\\n", " ")
+    bare = _QUOTED.sub(lambda quoted: _SIGN.sub("x", quoted[0]), command.partition("<<")[0].replace("\\\n", " "))
     lexer = shlex.shlex(bare, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, "#"
     words: list[str] = []

@@ -60,8 +60,8 @@ class App:
         self._foreground = Foreground(pump)
         self._host = ShellHost(shell, self._foreground)
         self._workspace = Workspace(folder)
-        kept = KeptGrants(config.vibe_home(os.environ), self._workspace.root)
-        self._permissions = Permissions(self._workspace, grants=Grants(kept))
+        self.grants = Grants(KeptGrants(config.vibe_home(os.environ), self._workspace.root))
+        self._permissions = Permissions(self._workspace, grants=self.grants)
         self._context = Context(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
