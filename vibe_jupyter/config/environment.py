@@ -125,6 +125,8 @@ def _with(tree: Node, path: list[str], node: Node) -> Node:
 def _unknown(name: str, key: str) -> list[str]:
     if key in Settings.unused:
         return []
+    if key in Settings.model_fields:
+        return [f"The environment variable {name} sets nothing: {key} has no such key."]
     # Programs of the same name have variables of their own: only what looks like a slip is told.
     near = get_close_matches(key, [*Settings.model_fields, *RENAMED], n=1)
     return [f"The environment variable {name} sets nothing. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
