@@ -65,6 +65,15 @@ def test_a_session_grant_on_something_else_says_what_it_covers(granted: str, wor
     assert hint.text == words
 
 
+def test_what_may_be_kept_for_the_project_says_how_it_is_taken_back() -> None:
+    section = card(asked(resources=(), remember_as="mkdir out", keepable=True))
+    assert actions(section)[:3] == ["approve", "approve-session", "approve-project"]
+    assert [hint.text for hint in section.find("p", class_="vibe-hint")] == [
+        "“For this session” covers mkdir out",
+        "“In this project” is kept until you take it back: %vibe permissions.",
+    ]
+
+
 @pytest.mark.requirement("ui.approval.whole")
 def test_the_whole_code_is_on_the_card_line_by_line() -> None:
     code = "\n".join(f"x{number} = {number}" for number in range(500))

@@ -121,3 +121,13 @@ async def test_long_code_is_whole_and_says_its_length() -> None:
 async def test_a_box_that_is_closed_again_and_again_means_no() -> None:
     command, _ = await answer("", "", "")
     assert command == Reject(approval_id="approval-c1", message=NO_CLEAR_ANSWER)
+
+
+async def test_what_may_be_kept_is_kept_for_the_project_when_the_person_says_so() -> None:
+    command, screen = await answer("p", request=asked(keepable=True))
+    assert "[p] allow in this project" in screen
+    assert isinstance(command, Approve)
+    assert command.remember == "project"
+    command, screen = await answer("p", "d", "", request=asked())
+    assert "[p]" not in screen
+    assert isinstance(command, Reject)

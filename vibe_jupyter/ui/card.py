@@ -20,6 +20,7 @@ CODE_GRANT = (
     "Code in this kernel can do everything you can: “for this session” lets the agent run any code "
     "without asking again."
 )
+KEPT_GRANT = "“In this project” is kept until you take it back: %vibe permissions."
 HIDDEN_WARNING = "There are hidden characters in it; they are written out, such as ⟨U+202E⟩."
 
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
@@ -50,7 +51,9 @@ def card_html(request: ApprovalRequested) -> Markup:
 
 def title(request: ApprovalRequested) -> str:
     """What is asked, such as ``Run code``."""
-    return one_line(f"{request.headline.asking} {request.headline.target}".strip())
+    # A command stands on the card whole; its first line need not stand in the title again.
+    target = "" if request.preview.kind == "command" else request.headline.target
+    return one_line(f"{request.headline.asking} {target}".strip())
 
 
 def editable(request: ApprovalRequested) -> str | None:
@@ -76,6 +79,8 @@ def hints(request: ApprovalRequested) -> list[str]:
             resource.access == "execute" and resource.kind in ("code", "cell") for resource in request.resources
         )
         out.append(CODE_GRANT if is_code else _covers(request.remember_as))
+    if request.keepable:
+        out.append(KEPT_GRANT)
     return out
 
 
@@ -120,6 +125,7 @@ def _footer(request: ApprovalRequested, can_edit: bool) -> Markup:
         "footer",
         _button("approve", request.allow, key="⏎", primary=True),
         _button("approve-session", "Allow for this session") if request.remember_as is not None else NOTHING,
+        _button("approve-project", "Allow in this project") if request.keepable else NOTHING,
         _button("edit", "Edit", key="E") if can_edit else NOTHING,
         element("span", class_="vibe-spacer"),
         _button("deny", "Deny…", key="Esc"),

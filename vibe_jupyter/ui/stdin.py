@@ -23,6 +23,7 @@ NO_CLEAR_ANSWER = "no clear answer was given"
 
 _ONCE = ("a", "allow", "once", "y", "yes")
 _SESSION = ("s", "session")
+_PROJECT = ("p", "project")
 _EDIT = ("e", "edit")
 _DENY = ("d", "deny", "n", "no")
 _KEYS: Mapping[str, str] = MappingProxyType({"d": "deny", "n": "deny", "a": "allow once", "y": "allow once"})
@@ -84,6 +85,8 @@ class TextPrompt:
                 return Approve(approval_id=request.approval_id, edited=edited)
             if word in _SESSION and request.remember_as is not None:
                 return Approve(approval_id=request.approval_id, remember="session", edited=edited)
+            if word in _PROJECT and request.keepable:
+                return Approve(approval_id=request.approval_id, remember="project", edited=edited)
             if word in _DENY:
                 return self._denial(request, answer[len(word) :].strip())
             if word in _EDIT and request.preview.edits is not None:
@@ -98,6 +101,7 @@ class TextPrompt:
             return self._read_line(question).strip()
         keys = dict(_KEYS)
         keys |= {"s": "allow for this session"} if request.remember_as is not None else {}
+        keys |= {"p": "allow in this project"} if request.keepable else {}
         keys |= {"e": "edit"} if request.preview.edits is not None else {}
         return self._keyboard.choose(question, keys)
 
@@ -142,6 +146,7 @@ def _painted(ink: Ink, text: str, paper: Paper) -> list[str]:
 def _question(request: ApprovalRequested, edited: str | None, width: int | None) -> str:
     choices = [f"[a] {request.allow[:1].lower()}{request.allow[1:]}" + ("" if edited is None else " (edited)")]
     choices += ["[s] allow for this session"] if request.remember_as is not None else []
+    choices += ["[p] allow in this project"] if request.keepable else []
     choices += ["[e] edit"] if request.preview.edits is not None else []
     question = "  ".join([*choices, "[d] deny"]) + ": "
     return question if width is None or len(question) < width else question.replace("  ", "\n")

@@ -20,7 +20,7 @@ export class Card {
     return this.element.dataset.vibeApproval ?? "";
   }
 
-  approval(remember: "once" | "session"): Command {
+  approval(remember: "once" | "session" | "project"): Command {
     return { type: "approve", approval_id: this.id, remember, edited: this.#edited() };
   }
 

@@ -94,6 +94,9 @@ export class Controls {
       case "approve-session":
         this.#decide(card, card.approval("session"));
         break;
+      case "approve-project":
+        this.#decide(card, card.approval("project"));
+        break;
       case "deny-now":
         this.#decide(card, card.rejection());
         break;

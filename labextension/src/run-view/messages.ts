@@ -38,7 +38,7 @@ export interface Answered {
 
 /** As in `vibe_jupyter/protocol/commands.py`. */
 export type Command =
-  | { type: "approve"; approval_id: string; remember: "once" | "session"; edited: string | null }
+  | { type: "approve"; approval_id: string; remember: "once" | "session" | "project"; edited: string | null }
   | { type: "reject"; approval_id: string; message: string }
   | { type: "answer"; question_id: string; answers: Answered[] | null }
   | { type: "interrupt" };
