@@ -98,4 +98,8 @@ def test_what_a_folder_would_bring_is_listed_whole(tmp_path: Path) -> None:
         "config.toml: tools.bash.allowlist = ['rm']",
         "config.toml: tools.bash.environment = ['*']",
     ]
+    forged = '[tools."x\\nruns nothing"]\npermission = "always"\n'
+    assert config.demands(config.ProjectFile(tmp_path / "config.toml", forged, trusted=False)) == [
+        "config.toml: 'tools.x\\nruns nothing.permission' = 'always'"
+    ]
     assert config.demands(config.ProjectFile(tmp_path / "config.toml", TIGHT, trusted=False)) == []

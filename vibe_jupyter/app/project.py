@@ -101,4 +101,5 @@ def _settings(folder: Path, brought: Brought, *, trusted: bool) -> config.Projec
 
 
 def _line(path: str, content: bytes) -> str:
-    return f"{'runs' if path.endswith('.py') else 'tells the model'} {path} ({len(content):,} bytes)"
+    name = path if path.isprintable() else repr(path)  # a name of two lines would look like two things
+    return f"{'runs' if path.endswith('.py') else 'tells the model'} {name} ({len(content):,} bytes)"

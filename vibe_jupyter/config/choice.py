@@ -9,6 +9,7 @@ from vibe_jupyter.config.places import config_path, env_path
 from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.llm.catalogue import completed
 from vibe_jupyter.llm.request import Model, Server
 
 NAME_AT_URL: Final = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
@@ -37,15 +38,19 @@ def model_of(settings: Settings, name: str, environ: Mapping[str, str]) -> Model
             f"The model {name!r} names the provider {entry.provider!r}, which has no [[providers]] entry in "
             f"{config_path(environ)}. Add one with name and api_base."
         )
-    return Model(
-        server=Server(name=provider.name, api_base=provider.api_base, api_key=_key(provider, environ)),
+    model = Model(
+        server=_server(provider, environ),
         name=entry.name,
         alias=entry.known_as,
         temperature=entry.temperature,
         max_tokens=entry.max_tokens,
         input_price=entry.input_price,
         output_price=entry.output_price,
+        cached_input_price=entry.cached_input_price,
+        thinking=entry.thinking,
+        context_window=entry.context_window,
     )
+    return completed(model, sees_images=entry.supports_images)
 
 
 def key_variables(settings: Settings) -> tuple[str, ...]:
@@ -53,6 +58,18 @@ def key_variables(settings: Settings) -> tuple[str, ...]:
     servers = (provider.api_key_env_var for provider in settings.providers)
     others = (server.api_key_env for server in settings.mcp_servers if server.transport != "stdio")
     return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
+
+
+def _server(provider: ProviderEntry, environ: Mapping[str, str]) -> Server:
+    return Server(
+        name=provider.name,
+        api_base=provider.api_base,
+        api_key=_key(provider, environ),
+        dialect="openai" if provider.backend == "generic" else provider.backend,
+        headers=provider.extra_headers,
+        reasoning_field=provider.reasoning_field or provider.reasoning_field_name,
+        keep_alive=provider.keep_alive,
+    )
 
 
 def _key(provider: ProviderEntry, environ: Mapping[str, str]) -> str | None:

@@ -18,7 +18,7 @@ from vibe_jupyter.policy.secrets import Redactor, is_secret_name
 from vibe_jupyter.policy.survey import PROJECT_FOLDER
 
 _NAMES_A_VARIABLE: Final = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})
-_HOLDS_SECRETS: Final = frozenset({"headers", "env"})
+_HOLDS_SECRETS: Final = frozenset({"headers", "env", "extra_headers"})
 _PASSWORD: Final = re.compile(r"(?<=://)[^/@\s]+@")
 _ARGUMENT: Final = re.compile(r"(?i)(?<![\w$])(-{0,2}[\w-]*(?:key|token|secret|passw\w*)[\w-]*(?:=|\s+))\S+")
 """A secret in a command: ``--token=…``."""

@@ -5,13 +5,13 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from vibe_jupyter.config.entry import Entry
-from vibe_jupyter.llm.request import DEFAULT_TEMPERATURE
+from vibe_jupyter.llm.request import DEFAULT_TEMPERATURE, Thinking
 
 
 class ModelEntry(Entry):
     """One model of one provider."""
 
-    unused: ClassVar = frozenset({"auto_compact_threshold", "supports_images", "thinking"})
+    unused: ClassVar = frozenset({"auto_compact_threshold"})
 
     name: str = Field(min_length=1)
     provider: str = Field(min_length=1)
@@ -22,6 +22,14 @@ class ModelEntry(Entry):
     input_price: float | None = Field(default=None, ge=0)
     """US dollars per million tokens; None where not known."""
     output_price: float | None = Field(default=None, ge=0)
+    cached_input_price: float | None = Field(default=None, ge=0)
+    """For input that the server read from its cache; None: as dear as other input."""
+    context_window: int | None = Field(default=None, ge=1)
+    """Tokens; None where not known."""
+    supports_images: bool | None = None
+    """Whether images are sent; None: as `vibe_jupyter.llm.catalogue` knows the model, else none."""
+    thinking: Thinking | None = None
+    """How much it thinks before it answers; None: as the server likes."""
 
     @property
     def known_as(self) -> str:

@@ -119,4 +119,4 @@ def _empty(node: Node) -> bool:
 def _line(key: str, node: Node) -> str:
     value = repr(node.plain())
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}… ({len(value):,} characters)"
-    return f"{key} = {shown}"
+    return f"{key if key.isprintable() else repr(key)} = {shown}"

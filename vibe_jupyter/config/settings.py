@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, Field
 
+from vibe_jupyter.agent.middleware.price_limit import DEFAULT_PRICE
 from vibe_jupyter.agent.middleware.turn_limit import DEFAULT_TURNS
 from vibe_jupyter.config.entry import Entry
 from vibe_jupyter.config.mcp_servers import McpServer
@@ -45,6 +46,8 @@ class Settings(Entry):
     active_model: str = ""
     """Alias or name; empty until someone chose."""
     max_turns: int = Field(default=DEFAULT_TURNS, ge=1)
+    max_price: float = Field(default=DEFAULT_PRICE, ge=0)
+    """US dollars that one run may cost, where prices are known; 0 for no limit."""
     transcript: Form = "full"
     """What stays of a run in the notebook."""
     transcript_times: bool = True
