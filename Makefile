@@ -11,7 +11,7 @@ WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup python assets browser kernels demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
+.PHONY: help setup python assets browser kernels llama demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -38,13 +38,17 @@ assets browser: python
 kernels: python
 	@$(PY) tests/kernel/matrix.py
 
+# A real model server for the tests, where there is one in a package: x86-64 Linux.
+llama: python
+	@$(PY) tests/llm/llama_server.py
+
 demo: python
 	@$(PY) scripts/demo.py
 
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
-test: setup kernels check
+test: setup kernels llama check
 	$(WITH_NODE) $(PYTEST)
 
 test-matrix: setup

@@ -1,0 +1,244 @@
+"""The product against a real llama-server with a real model. What the model says is of no account, only its form."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from tests.agent.conftest import one
+from tests.llm.llama_server import CONTEXT, RUNS_HERE, START, LlamaServer, started
+from tests.llm.support import ask, client, failure_of, user
+from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.loop import start
+from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.errors import ModelError
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.llm.request import Request, RetryScheduled
+from vibe_jupyter.llm.retry import RetryPolicy
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    Event,
+    Headline,
+    Level,
+    Preview,
+    Resource,
+    RunFinished,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolFinished,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.history import check
+from vibe_jupyter.session.journal import Journal
+from vibe_jupyter.tools.base import StaticToolset, ToolContext, spec_of
+from vibe_jupyter.tools.workspace import Workspace
+
+pytestmark = [
+    pytest.mark.skipif(not RUNS_HERE, reason="there is a llama-server in a package for x86-64 Linux alone"),
+    pytest.mark.xdist_group("llama"),
+]
+
+WISH = "Run this code: 6 * 7"
+"""What the template makes the model answer with a call."""
+LONG = "Count from one to a thousand in words."
+
+
+class CodeArguments(BaseModel):
+    code: str
+
+
+class Code:
+    """The tool of these tests: it keeps the code, and says one result."""
+
+    name = "run_code"
+    description = "Run Python code."
+    level: Level = "always"
+    arguments = CodeArguments
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def headline(self, args: CodeArguments) -> Headline:
+        return Headline(verb="Ran", doing="Running", asking="Run", target=args.code)
+
+    def preview(self, args: CodeArguments) -> Preview:
+        return Preview(kind="text", text=args.code)
+
+    def touches(self, args: CodeArguments) -> Sequence[Resource]:
+        return [Resource(kind="code", value=args.code, access="execute")]
+
+    async def run(self, args: CodeArguments, context: ToolContext) -> ToolResult:
+        self.ran.append(args.code)
+        return ToolResult.text("42", summary="ran")
+
+
+class Talk:
+    """One conversation with the server."""
+
+    def __init__(self, server: LlamaServer, folder: Path) -> None:
+        self.tool = Code()
+        self.client = client(affinity=folder.name)
+        self.journal = Journal.create(folder / "session", session_id="s1")
+        self.conversation = Conversation(self.journal)
+        self._agent = Agent(
+            name="default",
+            model=server.model(),
+            client=self.client,
+            tools=StaticToolset([self.tool]),
+            permissions=Permissions(Workspace(folder)),
+            middleware=[TurnLimit(3)],
+            instructions="You help in a notebook.",
+        )
+
+    async def ask(self, wish: str) -> list[Event]:
+        async with asyncio.timeout(START):
+            return [event async for event in start(self._agent, self.conversation, wish, terms=RunTerms())]
+
+    async def close(self) -> None:
+        await self.client.close()
+        self.journal.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LlamaServer]:
+    with started() as server:
+        server.wait_until_loaded()
+        yield server
+
+
+@pytest.fixture
+async def asker() -> AsyncIterator[LLMClient]:
+    asker = client()
+    yield asker
+    await asker.close()
+
+
+async def talk(server: LlamaServer, folder: Path, wish: str) -> tuple[Talk, list[Event]]:
+    """A conversation with one run."""
+    folder.mkdir(exist_ok=True)
+    one_talk = Talk(server, folder)
+    events = await one_talk.ask(wish)
+    await one_talk.close()
+    return one_talk, events
+
+
+async def test_a_call_is_streamed_run_and_answered(server: LlamaServer, tmp_path: Path) -> None:
+    done, events = await talk(server, tmp_path, WISH)
+    assert [event.outcome for event in events if isinstance(event, ToolFinished)][:1] == ["ok"]
+    pieces = [event for event in events if isinstance(event, ToolCallDelta)]
+    assert len(pieces) > 2, "the call came in one piece"
+    first = next(message for message in done.conversation.history if isinstance(message, AssistantMessage))
+    written = "".join(piece.arguments for piece in pieces if piece.position == 0)
+    assert written.startswith(first.calls[0].arguments)
+    assert [json.loads(call.arguments)["code"] for call in first.calls] == done.tool.ran[: len(first.calls)]
+    kinds = [type(message) for message in done.conversation.history]
+    assert kinds[:3] == [UserMessage, AssistantMessage, ToolMessage]
+    end = one(events, RunFinished)
+    assert end.reason in {"stop", "length", "turn_limit"}
+    assert end.turns >= 2
+    assert end.usage.prompt_tokens > 100
+    assert end.usage.completion_tokens > 0
+    assert end.usage.cached_tokens > 0, "the second request does not begin with the first one"
+    check(done.conversation.history)
+
+
+async def test_the_conversation_goes_on_with_its_calls_in_the_history(server: LlamaServer, tmp_path: Path) -> None:
+    one_talk = Talk(server, tmp_path)
+    await one_talk.ask(WISH)
+    events = await one_talk.ask("Run this code: sum([5, 6])")
+    await one_talk.close()
+    assert one(events, RunFinished).reason in {"stop", "length", "turn_limit"}
+    assert len(one_talk.tool.ran) >= 2
+    check(one_talk.conversation.history)
+
+
+async def test_two_conversations_at_once_do_not_mix(server: LlamaServer, tmp_path: Path) -> None:
+    both = await asyncio.gather(
+        talk(server, tmp_path / "one", WISH), talk(server, tmp_path / "two", "Run this code: sum([5, 6])")
+    )
+    codes = [done.tool.ran[0] for done, _ in both]
+    assert codes == ["6 * 7", "sum([5, 6])"]
+    assert "error" not in [one(events, RunFinished).reason for _, events in both]
+
+
+async def test_broken_arguments_in_the_history_do_not_fail_the_next_request(
+    server: LlamaServer, asker: LLMClient
+) -> None:
+    broken = ToolCall(id="call1", name="run_code", arguments='{"code": "6 *')
+    said = (
+        user(WISH),
+        AssistantMessage(parts=(broken,), stop_reason="tool_calls", model="smollm2"),
+        ToolMessage(call_id="call1", name="run_code", parts=(TextPart(text="No JSON."),), is_error=True),
+        user("Thanks."),
+    )
+    items = await ask(asker, Request(server.model(), said, (spec_of(Code()),)))
+    assert isinstance(items[-1], AssistantMessage)
+
+
+async def test_a_conversation_that_is_too_long_is_told_as_such(server: LlamaServer, asker: LLMClient) -> None:
+    wish = Request(server.model(), (user("one two three " * CONTEXT),))
+    error, items = await failure_of(asker, wish)
+    assert (error.kind, error.status, items) == ("overflow", 400, [])
+    assert "%vibe reset" in str(error)
+
+
+async def test_an_answer_stops_at_its_token_limit(server: LlamaServer, asker: LLMClient) -> None:
+    items = await ask(asker, Request(server.model(max_tokens=8), (user(LONG),)))
+    message = items[-1]
+    assert isinstance(message, AssistantMessage)
+    assert message.stop_reason == "length"
+    assert message.usage is not None
+    assert message.usage.completion_tokens == 8
+
+
+@pytest.mark.parametrize("key", ["another-key", None])
+async def test_a_wrong_key_is_told_as_such_and_not_repeated(
+    server: LlamaServer, asker: LLMClient, key: str | None
+) -> None:
+    error, items = await failure_of(asker, Request(server.model(key=key), (user("hello"),)))
+    assert (error.kind, error.status, items) == ("auth", 401, [])
+    assert "another-key" not in str(error)
+
+
+async def test_closing_the_stream_ends_the_work_of_the_server(server: LlamaServer, asker: LLMClient) -> None:
+    answers = asker.answer(Request(server.model(max_tokens=1500), (user(LONG),)))
+    await anext(answers)
+    await answers.aclose()
+    # Both places of the server are free again: two more answers come, which would wait for 1,500 tokens otherwise.
+    async with asyncio.timeout(START / 2):
+        short = Request(server.model(max_tokens=4), (user("hello"),))
+        both = await asyncio.gather(*(ask(asker, short) for _ in range(2)))
+    assert [type(items[-1]) for items in both] == [AssistantMessage, AssistantMessage]
+
+
+async def test_a_server_that_loads_its_model_is_asked_again(asker: LLMClient) -> None:
+    patient = LLMClient(user_agent="vibe-jupyter/test", retry=RetryPolicy(retries=1000, first=0.05, longest=0.05))
+    with started() as server:
+        async with asyncio.timeout(START):
+            items = await ask(patient, Request(server.model(max_tokens=4), (user("hello"),)))
+        await patient.close()
+    reasons = {item.reason for item in items if isinstance(item, RetryScheduled)}
+    assert any("503" in reason for reason in reasons), reasons
+    assert isinstance(items[-1], AssistantMessage)
+
+
+async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(asker: LLMClient) -> None:
+    with started() as server:
+        server.wait_until_loaded()
+        text = ""
+        with pytest.raises(ModelError) as caught:  # noqa: PT012 - the error comes out of the iteration
+            async for item in asker.answer(Request(server.model(max_tokens=1500), (user(LONG),))):
+                text += item.text if isinstance(item, TextDelta) else ""
+                server.process.kill()
+    assert caught.value.kind == "truncated"
+    assert text
+    assert caught.value.partial_text == text
