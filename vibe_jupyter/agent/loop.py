@@ -121,8 +121,9 @@ class Loop:
 
     async def _turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
+        cost = self._agent.model.cost(self._usage)
         for rule in self._agent.middleware:
-            stop = rule.before_turn(Progress(turns=self._turns, usage=self._usage))
+            stop = rule.before_turn(Progress(turns=self._turns, usage=self._usage, cost=cost))
             if stop is not None:
                 await self._emit(Notice(level="warning", text=stop.notice))
                 return stop.reason

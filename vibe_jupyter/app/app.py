@@ -12,6 +12,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.loop import start
+from vibe_jupyter.agent.middleware.price_limit import PriceLimit
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
 from vibe_jupyter.app.beginning import check_free, working_folder
@@ -195,7 +196,7 @@ class App:
             client=self._open_client(),
             tools=FilteredToolset(self._tools, settings.offers_tool),
             permissions=self._permissions,
-            middleware=[TurnLimit(turns)],
+            middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
             redactor=self.setup.redactor(settings),
         )

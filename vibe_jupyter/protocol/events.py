@@ -20,6 +20,7 @@ FinishReason = Literal[
     "stop",
     "length",
     "turn_limit",
+    "price_limit",
     "interrupted",
     "refused",
     "error",

@@ -13,6 +13,7 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
     "stop": ("done", "Done"),
     "length": ("stopped", "Cut off"),
     "turn_limit": ("stopped", "Stopped at the turn limit"),
+    "price_limit": ("stopped", "Stopped at the price limit"),
     "interrupted": ("stopped", "Stopped"),
     "refused": ("failed", "Refused"),
     "error": ("failed", "Failed"),

@@ -13,6 +13,8 @@ class Progress:
     turns: int
     """Requests already made."""
     usage: Usage
+    cost: float | None = None
+    """US dollars so far; None where the prices are not known."""
 
 
 @dataclass(frozen=True)
