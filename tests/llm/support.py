@@ -3,14 +3,14 @@
 import base64
 import json
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import strict_json
 from vibe_jupyter.llm.client import Item, LLMClient
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.failures import Broken
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.reader import reader_for
@@ -38,6 +38,9 @@ SPEC = ToolSpec(
 )
 KINDS = {"provider_error": "provider", "http_error": "http"}
 """Error names of the corpus that are others with us."""
+
+
+MODEL = Model(Server("test", "http://127.0.0.1:1/v1"), "scripted", "alias")
 
 
 class Waits:
@@ -77,12 +80,15 @@ def request(
     tools: Iterable[ToolSpec] = (SPEC,),
     stream: bool = True,
     key: str | None = None,
+    choice: str = "auto",
+    server: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> Request:
-    """A request to an address; without messages, a person says hello."""
-    server = Server("test", url, key)
+    """A request to an address; without messages, a person says hello. `server` are more fields of the server."""
+    asked = Server("test", url, key, **(server or {}))
     said = messages or (SystemMessage(text="You help."), user("hello"))
-    return Request(Model(server, "scripted", "alias", **model), said, tuple(tools), stream)
+    name = model.pop("name", "scripted")
+    return Request(Model(asked, name, "alias", **model), said, tuple(tools), stream, choice)
 
 
 async def ask(asker: LLMClient, wish: Request) -> list[Item]:
@@ -140,11 +146,15 @@ def cut(data: bytes, rng: random.Random) -> list[bytes]:
 
 
 def read(
-    chunks: Iterable[bytes], content_type: str = "text/event-stream", limits: Limits | None = None
+    chunks: Iterable[bytes],
+    content_type: str = "text/event-stream",
+    limits: Limits | None = None,
+    *,
+    dialect: str = "openai",
 ) -> tuple[list[Delta], AssistantMessage | Broken, str]:
     """What the bytes of a body give: deltas, the message or what is wrong, and the text so far."""
     bounds = limits or Limits()
-    decoder = OpenAIDialect().decoder(bounds)
+    decoder = DIALECTS[dialect].decoder(MODEL, bounds)
     deltas: list[Delta] = []
     try:
         reader = reader_for(content_type, decoder, bounds, streamed=True)

@@ -9,6 +9,7 @@ import pytest
 from tests.llm.support import SPEC, ask, client, message_of, request, user
 from vibe_jupyter.llm.body import BodyEncoder
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import (
     AssistantMessage,
     ImagePart,
@@ -98,7 +99,7 @@ def test_a_history_is_sent_in_its_roles_unchanged():
 def test_texts_of_one_message_are_joined_and_images_make_it_a_list():
     texts = UserMessage(parts=(TextPart(text="context"), TextPart(text="wish")))
     image = UserMessage(parts=(TextPart(text="see"), ImagePart(media_type="image/png", data="QUJD")))
-    sent = encoded(texts, image)["messages"]
+    sent = encoded(texts, image, sees_images=True)["messages"]
     assert sent[0]["content"] == "context\n\nwish"
     assert sent[1]["content"] == [
         {"type": "text", "text": "see"},
@@ -138,16 +139,16 @@ def test_text_that_is_no_unicode_is_sent_repaired():
 @pytest.mark.requirement("agent.loop.append-only")
 def test_requests_of_one_conversation_are_prefixes_of_each_other():
     encoder = BodyEncoder(OpenAIDialect())
-    history: list[Message] = [SystemMessage(text="sys")]
+    history: list[Message] = [SystemMessage(text="sys"), user("wish")]
     bodies: list[bytes] = []
     for turn in range(20):
-        history += [user(f"wish {turn}"), said(TextPart(text="é"), CALL), result(str(turn)), said(TextPart(text="ok"))]
+        history += [said(TextPart(text="é"), CALL), result(str(turn)), said(TextPart(text="ok")), user(f"wish {turn}")]
         bodies.append(encoder.encode(request(URL, *history)))
     tail = OpenAIDialect.tail
     for earlier, later in pairwise(bodies):
         assert earlier.endswith(tail)
         assert later.startswith(earlier.removesuffix(tail) + b",")
-        assert json.loads(later)["messages"][-1] == {"role": "assistant", "content": "ok"}
+        assert json.loads(later)["messages"][-2] == {"role": "assistant", "content": "ok"}
 
 
 def test_kept_bytes_belong_to_the_latest_request_and_are_made_once():
@@ -166,9 +167,9 @@ class CountingDialect(OpenAIDialect):
 
     encoded = 0
 
-    def encode_message(self, message: Message) -> bytes:
+    def encode_message(self, message: Message, model: Model) -> bytes:
         CountingDialect.encoded += 1
-        return super().encode_message(message)
+        return super().encode_message(message, model)
 
 
 def test_changed_tools_are_encoded_anew():

@@ -1,6 +1,8 @@
 """An answer that is growing: pieces are kept in lists, joined and validated once, at the end."""
 
-from vibe_jupyter.llm.calls import CallList
+from collections.abc import Callable, Iterable
+
+from vibe_jupyter.llm.calls import CallList, new_call_id
 from vibe_jupyter.llm.failures import Broken
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.surrogates import PairJoiner, repair
@@ -13,6 +15,7 @@ from vibe_jupyter.protocol import (
     TextDelta,
     TextPart,
     ToolCall,
+    ToolCallDelta,
     Usage,
 )
 
@@ -20,17 +23,19 @@ from vibe_jupyter.protocol import (
 class GrowingAnswer:
     """What the decoders of all dialects fill. Deltas gather until `take`."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, new_id: Callable[[], str] = new_call_id) -> None:
         self.model = ""
         self.usage: Usage | None = None
         """The last counts that came; None while none came."""
         self.stop_reason: StopReason = "stop"
+        self.signature: str | None = None
+        """The server's seal on the reasoning."""
         self._limits = limits
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._text_joiner = PairJoiner()
         self._reasoning_joiner = PairJoiner()
-        self._calls = CallList()
+        self._calls = CallList(new_id)
         self._size = 0
         self._deltas: list[Delta] = []
 
@@ -79,7 +84,7 @@ class GrowingAnswer:
             raise Broken("empty", _why_empty(self.stop_reason, reasoning))
         parts: list[TextPart | ReasoningPart | ToolCall] = []
         if reasoning:
-            parts.append(ReasoningPart(text=reasoning))
+            parts.append(ReasoningPart(text=reasoning, signature=self.signature))
         if text:
             parts.append(TextPart(text=text))
         return AssistantMessage(
@@ -90,6 +95,23 @@ class GrowingAnswer:
         self._size += characters
         if self._size > self._limits.message:
             raise Broken("limit", f"more than {self._limits.message} characters in one answer")
+
+
+def allowed(deltas: Iterable[Delta], *, calls: bool) -> Iterable[Delta]:
+    """The deltas, without those of calls where none are allowed."""
+    return deltas if calls else (delta for delta in deltas if not isinstance(delta, ToolCallDelta))
+
+
+def without_calls(message: AssistantMessage) -> AssistantMessage:
+    """An answer to a request that allowed no calls.
+
+    Raises:
+        Broken: it is nothing but calls.
+    """
+    if message.calls and not message.text:
+        raise Broken("empty", "it called a tool, although it was told to call none")
+    kept = tuple(part for part in message.parts if not isinstance(part, ToolCall))
+    return message.model_copy(update={"parts": kept})
 
 
 def _why_empty(stop_reason: StopReason, reasoning: str) -> str:

@@ -1,7 +1,8 @@
 """Request bodies from bytes that are kept: each message is encoded once in its life (performance 6.2)."""
 
-from vibe_jupyter.llm.dialect import Dialect
-from vibe_jupyter.llm.request import Request
+from vibe_jupyter.llm.dialect import Dialect, Terms
+from vibe_jupyter.llm.request import Model, Request
+from vibe_jupyter.llm.sequence import arranged
 from vibe_jupyter.protocol import Message, ToolSpec
 
 
@@ -10,18 +11,30 @@ class BodyEncoder:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
+        self._model: Model | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._tool_bytes = b""
-        self._messages: dict[int, tuple[Message, bytes]] = {}
-        """By identity. The message is held beside its bytes, so that its identity cannot become another's."""
+        self._messages: dict[tuple[int, bool], tuple[Message, bytes]] = {}
+        """By identity, and whether the message itself is meant or what follows it. The message is held beside its
+        bytes, so that its identity cannot become another's."""
 
-    def encode(self, request: Request, *, plain: bool = False) -> bytes:
+    def encode(self, request: Request, terms: Terms | None = None) -> bytes:
         """The body of a request."""
         if request.tools != self._tools:
             self._tools = request.tools
             self._tool_bytes = self._dialect.encode_tools(request.tools)
-        head = self._dialect.encode_head(request.model, tools=self._tool_bytes, stream=request.stream, plain=plain)
-        kept = self._messages
-        self._messages = {id(m): kept.get(id(m)) or (m, self._dialect.encode_message(m)) for m in request.messages}
-        fragments = b",".join([self._messages[id(message)][1] for message in request.messages])
-        return head + fragments + self._dialect.tail
+        head = self._dialect.encode_head(request, tools=self._tool_bytes, terms=terms or Terms())
+        return head + b",".join(self._fragments(request)) + self._dialect.tail
+
+    def _fragments(self, request: Request) -> list[bytes]:
+        model = request.model
+        before = self._messages if model == self._model else {}
+        self._model, self._messages = model, {}
+        order = arranged(request.messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
+        fragments: list[bytes] = []
+        for anchor, message in order:
+            key = (id(anchor), anchor is message)
+            kept = before.get(key) or (anchor, self._dialect.encode_message(message, model))
+            self._messages[key] = kept
+            fragments.append(kept[1])
+        return fragments

@@ -1,6 +1,7 @@
 """Calls as they come in, fragment by fragment, and which fragment belongs to which call (security 3, Calls)."""
 
 import uuid
+from collections.abc import Callable
 
 from vibe_jupyter.llm.surrogates import PairJoiner, repair
 from vibe_jupyter.protocol import ToolCall, ToolCallDelta
@@ -46,7 +47,8 @@ class _Growing:
 class CallList:
     """The calls of one answer, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_id: Callable[[], str] = new_call_id) -> None:
+        self._new_id = new_id
         self._calls: list[_Growing] = []
         self._by_index: dict[int, _Growing] = {}
         """The newest call at each index."""
@@ -74,7 +76,7 @@ class CallList:
                 continue
             call_id = repair(growing.id)
             while not call_id or call_id in taken:
-                call_id = new_call_id()
+                call_id = self._new_id()
             taken.add(call_id)
             blank = arguments.strip() in {"", "null"}
             calls.append(ToolCall(id=call_id, name=repair(growing.name), arguments="{}" if blank else arguments))

@@ -12,23 +12,25 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 from vibe_jupyter.llm import failures
+from vibe_jupyter.llm.agentic import Piece
+from vibe_jupyter.llm.answer import allowed, without_calls
 from vibe_jupyter.llm.body import BodyEncoder
-from vibe_jupyter.llm.dialect import Dialect
+from vibe_jupyter.llm.dialect import Dialect, Terms
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.endpoint import Endpoint
 from vibe_jupyter.llm.failures import Broken, Refusal
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.network import is_final, reason_of
-from vibe_jupyter.llm.reader import Reader, reader_for
+from vibe_jupyter.llm.reader import Reader, is_stream, reader_for
 from vibe_jupyter.llm.request import Request, RetryScheduled
 from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
 from vibe_jupyter.own_imports import without_working_folder
-from vibe_jupyter.protocol import AssistantMessage, Delta
+from vibe_jupyter.protocol import AssistantMessage
 
 if TYPE_CHECKING:
     import httpx
 
-Item = Delta | RetryScheduled | AssistantMessage
+Item = Piece | RetryScheduled | AssistantMessage
 
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept for the next turn."""
@@ -58,8 +60,9 @@ class LLMClient:
         self._limits = limits or Limits()
         self._sleep = sleep
         self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
-        self._plain: set[str] = set()
-        """Addresses that refused our options once."""
+        self._affinity = affinity
+        self._refused: dict[Endpoint, frozenset[str]] = {}
+        """Optional fields that a model at an address refused once."""
         self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
         """By whether the address is loopback, and whether it speaks TLS."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,25 +76,26 @@ class LLMClient:
             ModelError: with the text received until then.
         """
         dialect = DIALECTS[request.model.server.dialect]
-        endpoint = Endpoint.of(request.model, dialect.path)
+        endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
         attempt = 0
         while isinstance(response := await self._send(request, dialect, endpoint), Setback):
             pause = self._retry.pause(response, attempt)
             attempt += 1
             yield RetryScheduled(pause, response.reason)
             await self._sleep(pause)
-        decoder = dialect.decoder(self._limits)
+        decoder = dialect.decoder(request.model, self._limits)
+        may_call = request.tool_choice != "none"
         try:
             _check_encoding(response)
             kind = response.headers.get("content-type", "")
             reader = reader_for(kind, decoder, self._limits, streamed=request.stream)
             async with aclosing(self._chunks(response, reader)) as chunks:
                 async for chunk in chunks:
-                    for delta in reader.feed(chunk):
+                    for delta in allowed(reader.feed(chunk), calls=may_call):
                         yield delta
-            for delta in reader.end():
+            for delta in allowed(reader.end(), calls=may_call):
                 yield delta
-            message = reader.message()
+            message = reader.message() if may_call else without_calls(reader.message())
         except Broken as failure:
             # Not chained: the cause may hold the key, where a server repeats it.
             raise failures.broken(endpoint, failure, decoder.text) from None
@@ -111,10 +115,11 @@ class LLMClient:
         _load()
         import httpx  # noqa: PLC0415
 
-        plain = endpoint.url in self._plain
+        refused = self._refused.get(endpoint, frozenset())
         try:
-            response = await self._post(request, endpoint, plain=plain)
-        except httpx.ReadTimeout:
+            async with asyncio.timeout(self._limits.answer):
+                response = await self._post(request, endpoint, Terms(refused, self._affinity))
+        except (httpx.ReadTimeout, TimeoutError):
             waited = f"nothing for {self._limits.answer:.0f} s"
             return Setback("timed out", partial(failures.unreachable, endpoint, waited, kind="limit"), again=False)
         except (httpx.TransportError, httpx.InvalidURL) as problem:
@@ -124,8 +129,8 @@ class LLMClient:
         if response.status_code < 300:
             return response
         refusal = await self._refusal(response)
-        if not plain and request.stream and dialect.wants_plain(refusal.status, refusal.body):
-            self._plain.add(endpoint.url)
+        if more := dialect.refused_fields(refusal.status, refusal.body) - refused:
+            self._refused[endpoint] = refused | more
             return await self._send(request, dialect, endpoint)
         return Setback(
             failures.retry_reason(refusal.status),
@@ -134,20 +139,20 @@ class LLMClient:
             asked=asked_wait(response.headers),
         )
 
-    async def _post(self, request: Request, endpoint: Endpoint, *, plain: bool) -> "httpx.Response":
+    async def _post(self, request: Request, endpoint: Endpoint, terms: Terms) -> "httpx.Response":
         limits = self._limits
-        accept = "text/event-stream, application/json" if request.stream else "application/json"
-        headers = {**self._headers, "Accept": accept}
+        accept = "text/event-stream, application/x-ndjson, application/json" if request.stream else "application/json"
+        headers = {**endpoint.headers, **self._headers, "Accept": accept}
         if endpoint.key is not None:
             headers["Authorization"] = f"Bearer {endpoint.key}"
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._client(endpoint)
-        body = self._bodies[request.model.server.dialect].encode(request, plain=plain)
+        body = self._bodies[request.model.server.dialect].encode(request, terms)
         post = client.build_request(
             "POST", endpoint.url, content=body, headers=headers, extensions={"timeout": timeouts}
         )
         response = await client.send(post, stream=True)
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
+        if is_stream(response.headers.get("content-type", "")):
             # Read again by the transport when the body begins; a test holds it to that.
             timeouts["read"] = limits.gap
         return response

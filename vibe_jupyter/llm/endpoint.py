@@ -1,10 +1,12 @@
 """Where a request goes, and whether its key may go there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 from vibe_jupyter.errors import ModelError
+from vibe_jupyter.llm.headers import checked_headers, is_secret
 from vibe_jupyter.llm.request import Model
 
 
@@ -23,6 +25,8 @@ class Endpoint:
     loopback: bool
     """This very machine: nothing leaves it, and no proxy is asked."""
     key: str | None = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    """Those the person set for this server; some may hold a key too."""
 
     @property
     def address(self) -> str:
@@ -40,15 +44,26 @@ class Endpoint:
         """Where the person set the address, for the texts of errors."""
         return f"api_base of provider '{self.provider}'" if self.provider else "the address given as NAME@URL"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown nowhere."""
+        hidden = (value for name, value in self.headers.items() if is_secret(name))
+        return tuple(filter(None, (self.key, *hidden)))
+
     @classmethod
-    def of(cls, model: Model, path: str) -> "Endpoint":
+    def of(cls, model: Model, path: str, *, base_ends: tuple[str, ...] = ()) -> "Endpoint":
         """The address for a model.
 
+        Args:
+            model: what is asked.
+            path: what follows api_base.
+            base_ends: ends of api_base that are left out.
+
         Raises:
-            ModelError: the address is none, or the key must not be sent to it.
+            ModelError: the address is none, or the key or a header must not be sent to it.
         """
         server = model.server
-        whole = _checked(server.name, server.api_base, path)
+        whole = _checked(server.name, server.api_base, path, base_ends)
         parts = urlsplit(whole)
         host = parts.hostname or ""
         endpoint = cls(
@@ -59,19 +74,21 @@ class Endpoint:
             tls=parts.scheme == "https",
             loopback=_is_loopback(host),
             key=server.api_key or None,
+            headers=checked_headers(server),
         )
         endpoint._guard_key()
         return endpoint
 
     def _guard_key(self) -> None:
-        if self.key is None:
-            return
-        if not self.tls and not self.loopback:
+        if self.secrets and not self.tls and not self.loopback:
+            what = "API key" if self.key is not None else f"header {next(filter(is_secret, self.headers))}"
             raise ModelError(
-                f"The API key of provider '{self.provider}' is not sent to {self.host}, since plain http would show it "
-                "to everyone on the way. Use an https address for its api_base, or no key.",
+                f"The {what} of provider '{self.provider}' is not sent to {self.host}, since plain http would show it "
+                "to everyone on the way. Use an https address for its api_base, or none.",
                 kind="auth",
             )
+        if self.key is None:
+            return
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise ModelError(
                 f"The API key of provider '{self.provider}' holds a blank, a line break or a character that no header "
@@ -80,7 +97,7 @@ class Endpoint:
             )
 
 
-def _checked(provider: str, api_base: str, path: str) -> str:
+def _checked(provider: str, api_base: str, path: str, base_ends: tuple[str, ...]) -> str:
     """The whole address; a query in api_base stays at its end."""
     try:
         parts = urlsplit(api_base.strip())
@@ -95,7 +112,9 @@ def _checked(provider: str, api_base: str, path: str) -> str:
             "It should look like https://api.mistral.ai/v1.",
             kind="connection",
         )
-    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))
+    base = parts.path.rstrip("/")
+    end = next((end for end in base_ends if base.endswith(end)), "")
+    return urlunsplit((parts.scheme, parts.netloc, base.removesuffix(end) + path, parts.query, ""))
 
 
 def _is_loopback(host: str) -> bool:

@@ -69,11 +69,12 @@ def provider_message(body: JsonValue) -> str:
     return ""
 
 
-def words(text: str, key: str | None) -> str:
+def words(text: str, *secrets: str) -> str:
     """A server's text made fit to show: plain, on one line, short, and without the key."""
     text = repair(text)
-    if key and len(key) >= MIN_REDACTED_KEY:
-        text = text.replace(key, "[redacted]")
+    for secret in secrets:
+        if len(secret) >= MIN_REDACTED_KEY:
+            text = text.replace(secret, "[redacted]")
     text = _BEARER.sub("Bearer [redacted]", text)
     text = _INVISIBLE.sub(" ", _TAG.sub(" ", text[:MAX_CLEANED])).strip()
     return text if len(text) <= MAX_PROVIDER_MESSAGE else text[: MAX_PROVIDER_MESSAGE - 1] + "…"
@@ -81,7 +82,7 @@ def words(text: str, key: str | None) -> str:
 
 def refused(endpoint: Endpoint, refusal: Refusal, *, retries: int = 0, wait: float | None = None) -> ModelError:
     """The error of a status; `wait` is what the server asked for when that is more than we wait."""
-    said = words(_message_of(refusal.body), endpoint.key)
+    said = words(_message_of(refusal.body), *endpoint.secrets)
     kind = _kind(refusal.status, refusal.body)
     what, step = _refusal_text(endpoint, refusal, kind)
     if retries:
@@ -93,7 +94,7 @@ def refused(endpoint: Endpoint, refusal: Refusal, *, retries: int = 0, wait: flo
 
 def broken(endpoint: Endpoint, failure: Broken, partial_text: str) -> ModelError:
     """The error of an answer that began with a status of 200."""
-    said = words(failure.detail, endpoint.key)
+    said = words(failure.detail, *endpoint.secrets)
     kind: ModelErrorKind = failure.kind
     if kind == "provider" and _OVERFLOW.search(failure.detail):
         kind = "overflow"
@@ -106,7 +107,7 @@ def unreachable(
 ) -> ModelError:
     """The error of a connection that never came about, or broke before an answer began."""
     again = f" after {retries + 1} attempts" if retries else ""
-    what = f"No answer from {endpoint.place}{again} ({words(reason, endpoint.key)})"
+    what = f"No answer from {endpoint.place}{again} ({words(reason, *endpoint.secrets)})"
     base = endpoint.setting
     if "certificate" in reason:
         step = "If its certificate comes from an authority of your own, name that authority's file in SSL_CERT_FILE."
@@ -157,7 +158,7 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
         return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
     if status < 400:
         return (
-            f"{host} answered with a redirect ({status}) to {words(refusal.location, endpoint.key) or 'nowhere'}, "
+            f"{host} answered with a redirect ({status}) to {words(refusal.location, *endpoint.secrets) or 'nowhere'}, "
             "which is not followed, since the key is meant for this host only",
             f"If you trust the new address, put it in the place of {endpoint.setting}.",
         )

@@ -4,23 +4,27 @@ import time
 from collections.abc import Iterable, Iterator
 
 from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm.agentic import Piece
 from vibe_jupyter.llm.dialect import Decoder
 from vibe_jupyter.llm.failures import Broken
 from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.ndjson import LineDecoder
 from vibe_jupyter.llm.sse import EventTooLong, SSEDecoder
-from vibe_jupyter.protocol import AssistantMessage, Delta
+from vibe_jupyter.protocol import AssistantMessage
 
 _EXCERPT = 200
 """Characters of a body that is no answer, shown to the person."""
+_EVENTS = "text/event-stream"
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
 
 class StreamReader:
-    """A body of server-sent events. Every method raises `Broken` for what cannot be used."""
+    """A body of events, server-sent or a line each. Every method raises `Broken` for what cannot be used."""
 
-    def __init__(self, decoder: Decoder, limits: Limits) -> None:
+    def __init__(self, decoder: Decoder, limits: Limits, frames: SSEDecoder | LineDecoder) -> None:
         self._decoder = decoder
         self._limits = limits
-        self._frames = SSEDecoder(max_event=limits.event)
+        self._frames = frames
         self._last_event = time.monotonic()
 
     @property
@@ -38,7 +42,7 @@ class StreamReader:
         """The answer's text so far."""
         return self._decoder.text
 
-    def feed(self, chunk: bytes) -> Iterator[Delta]:
+    def feed(self, chunk: bytes) -> Iterator[Piece]:
         """Take the next read. What came before something broken is given out before that is raised."""
         try:
             events = self._frames.feed(chunk)
@@ -57,11 +61,17 @@ class StreamReader:
             yield from self._decoder.rest()
             raise
 
-    def end(self) -> list[Delta]:
-        """The body is over."""
+    def end(self) -> Sequence[Piece]:
+        """The body is over. A last line that is no JSON is one that was cut."""
+        try:
+            deltas = [delta for name, data in self._frames.end() for delta in self._decoder.event(name, data)]
+        except Broken as broken:
+            if broken.kind == "bad_json":
+                raise Broken("truncated") from broken
+            raise
         if not self.finished:
             raise Broken("truncated")
-        return []
+        return deltas
 
     def message(self) -> AssistantMessage:
         """The complete answer."""
@@ -86,7 +96,7 @@ class WholeReader:
         """The answer's text; empty until the body is over."""
         return self._decoder.text
 
-    def feed(self, chunk: bytes) -> Iterable[Delta]:
+    def feed(self, chunk: bytes) -> Iterable[Piece]:
         """Take the next read."""
         self._pieces.append(chunk)
         self._size += len(chunk)
@@ -96,7 +106,7 @@ class WholeReader:
             raise Broken("limit", f"a body that took more than {self._limits.answer:.0f} s")
         return ()
 
-    def end(self) -> list[Delta]:
+    def end(self) -> Sequence[Piece]:
         """The body is over."""
         text = b"".join(self._pieces).decode("utf-8-sig", "replace")
         if not text.strip():
@@ -118,8 +128,16 @@ Reader = StreamReader | WholeReader
 def reader_for(content_type: str, decoder: Decoder, limits: Limits, *, streamed: bool) -> Reader:
     """The reader for a type; what was asked for decides where the server names none."""
     kind = content_type.partition(";")[0].strip().lower()
-    if kind == "text/event-stream" or (not kind and streamed):
-        return StreamReader(decoder, limits)
+    if kind in _LINES:
+        return StreamReader(decoder, limits, LineDecoder(max_event=limits.event))
+    if kind == _EVENTS or (not kind and streamed):
+        return StreamReader(decoder, limits, SSEDecoder(max_event=limits.event))
     if kind == "application/json" or kind.endswith("+json") or not kind:
         return WholeReader(decoder, limits)
     raise Broken("not_sse", f"content type {kind}")
+
+
+def is_stream(content_type: str) -> bool:
+    """Whether pieces of the answer come one by one."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == _EVENTS or kind in _LINES

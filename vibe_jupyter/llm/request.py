@@ -1,5 +1,6 @@
 """What is asked of a model server, in values that know nothing of any wire format."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -8,6 +9,9 @@ from vibe_jupyter.protocol import Message, ToolSpec, Usage
 
 DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
+
+DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
+Thinking = Literal["off", "low", "medium", "high", "max"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,13 @@ class Server:
     """Such as ``https://api.mistral.ai/v1``, with or without a slash at the end."""
     api_key: str | None = field(default=None, repr=False)
     """None where the server wants no key."""
-    dialect: Literal["openai"] = "openai"
+    dialect: DialectName = "openai"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    """Sent with each request beside our own, which they may not replace."""
+    reasoning_field: str = ""
+    """Where Chat Completions carry the reasoning, both ways; empty: the usual names are read, and none is sent."""
+    keep_alive: str = ""
+    """How long Ollama keeps the model loaded, such as ``30m``; empty: as long as Ollama likes."""
 
     @property
     def host(self) -> str:
@@ -44,12 +54,23 @@ class Model:
     """US dollars per million prompt tokens; None where not known."""
     output_price: float | None = None
     """US dollars per million completion tokens; None where not known."""
+    cached_input_price: float | None = None
+    """US dollars per million prompt tokens that the server read from its cache; None: as dear as the others."""
+    thinking: Thinking | None = None
+    """How much the model thinks before it answers; None: as the server likes."""
+    sees_images: bool = False
+    """Whether images are sent; a model that takes none is told in words that there was one."""
+    context_window: int | None = None
+    """Tokens; None where not known. Ollama is asked to reserve memory for as many."""
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for some tokens; None where the prices are not known."""
+        """US dollars for some tokens; None where the prices are not known. What a model thinks counts as output."""
         if self.input_price is None or self.output_price is None:
             return None
-        return (usage.prompt_tokens * self.input_price + usage.completion_tokens * self.output_price) / 1_000_000
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        cached_price = self.input_price if self.cached_input_price is None else self.cached_input_price
+        spent = (usage.prompt_tokens - cached) * self.input_price + cached * cached_price
+        return (spent + usage.completion_tokens * self.output_price) / 1_000_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,11 @@ class Request:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     stream: bool = True
+    tool_choice: str = "auto"
+    """``auto``, ``none`` (what is called all the same is dropped), ``required`` (at least one call), or the name of the
+    one tool to call."""
+    server_session: str = ""
+    """What the server called its part of this conversation; empty where it keeps none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,10 @@ class SSEDecoder:
             self._line.append(rest)
         return events
 
+    def end(self) -> list[ServerEvent]:
+        """Nothing: an event is over at its blank line only."""
+        return []
+
     def _lines(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this read, and last what is left over."""
         if self._after_cr and chunk:

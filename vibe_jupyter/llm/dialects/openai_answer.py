@@ -11,6 +11,7 @@ from vibe_jupyter.llm import strict_json
 from vibe_jupyter.llm.answer import GrowingAnswer
 from vibe_jupyter.llm.failures import Broken, provider_message
 from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.surrogates import repair
 from vibe_jupyter.protocol import AssistantMessage, Delta, StopReason, Usage
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -23,6 +24,7 @@ _STOP_REASONS: dict[str, StopReason] = {
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 _NO_IDS = frozenset({"", "null"})
 _EXCERPT = 200
 """Characters of a line that is not JSON, shown to the person."""
@@ -33,10 +35,11 @@ Object = dict[str, JsonValue]
 class ChatDecoder:
     """See `vibe_jupyter.llm.dialect.Decoder`."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, reasoning_field: str = "") -> None:
         self.finished = False
         self.ended = False
         self._answer = GrowingAnswer(limits)
+        self._reasoning_fields = tuple(dict.fromkeys(filter(None, (reasoning_field, *_REASONING_FIELDS))))
 
     @property
     def text(self) -> str:
@@ -52,7 +55,7 @@ class ChatDecoder:
         if data.strip() == "[DONE]":
             self.finished = self.ended = True
         elif data and not data.isspace():
-            chunk = _parse(data)
+            chunk = parse_event(data)
             if isinstance(chunk, dict):
                 self._chunk(chunk)
         return self._answer.take()
@@ -99,11 +102,10 @@ class ChatDecoder:
             self.finished = True
 
     def _delta(self, delta: Object, *, whole: bool) -> None:
-        reasoning = delta.get("reasoning_content")
-        if reasoning is None:
-            reasoning = delta.get("reasoning")
-        if isinstance(reasoning, str) and reasoning:
-            self._answer.add_reasoning(reasoning)
+        for field in self._reasoning_fields:
+            if (reasoning := delta.get(field)) is not None:
+                self._thinking(reasoning)
+                break
         content = delta.get("content")
         if isinstance(content, str):
             if content:
@@ -114,11 +116,13 @@ class ChatDecoder:
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._answer.add_text(refusal)
-        calls = delta.get("tool_calls")
-        if isinstance(calls, list):
-            for position, call in enumerate(calls):
-                if isinstance(call, dict):
-                    self._call(call, position if whole else None)
+        if isinstance(calls := delta.get("tool_calls"), list):
+            self._calls(calls, whole=whole)
+
+    def _calls(self, calls: list[JsonValue], *, whole: bool) -> None:
+        for position, call in enumerate(calls):
+            if isinstance(call, dict):
+                self._call(call, position if whole else None)
 
     def _parts(self, parts: list[JsonValue]) -> None:
         """Mistral's form of content."""
@@ -131,6 +135,8 @@ class ChatDecoder:
                     self._answer.add_text(text)
                 elif kind == "thinking":
                     self._thinking(part.get("thinking"))
+                    if isinstance(seal := part.get("signature"), str) and seal:
+                        self._answer.signature = repair(seal)
 
     def _thinking(self, thinking: JsonValue) -> None:
         for piece in thinking if isinstance(thinking, list) else [thinking]:
@@ -157,17 +163,26 @@ class ChatDecoder:
     def _usage(self, usage: JsonValue) -> None:
         if not isinstance(usage, dict):
             return
-        details = usage.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+        if reasoning and count(usage.get("total_tokens")) == prompt + completion + reasoning:
+            # Some servers count what the model thought apart, and bill it as output all the same.
+            completion += reasoning
+        cached = [_detail(usage, "prompt_tokens_details", "cached_tokens")]
+        # DeepSeek and Mistral have fields of their own.
+        cached += [count(usage.get(name)) for name in ("prompt_cache_hit_tokens", "num_cached_tokens")]
         self._answer.usage = Usage(
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            completion_tokens=_count(usage.get("completion_tokens")),
-            # DeepSeek has a field of its own.
-            cached_tokens=_count(cached if cached is not None else usage.get("prompt_cache_hit_tokens")),
+            prompt_tokens=prompt, completion_tokens=completion, cached_tokens=next(filter(None, cached), 0)
         )
 
 
-def _parse(data: str) -> JsonValue:
+def _detail(usage: Object, group: str, name: str) -> int:
+    details = usage.get(group)
+    return count(details.get(name)) if isinstance(details, dict) else 0
+
+
+def parse_event(data: str) -> JsonValue:
+    """The JSON of one event."""
     try:
         return strict_json.parse(data)
     except ValueError as problem:
@@ -193,5 +208,6 @@ def _integer(value: JsonValue) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _count(value: JsonValue) -> int:
+def count(value: JsonValue) -> int:
+    """A number of tokens; 0 for what is none."""
     return max(_integer(value) or 0, 0)
