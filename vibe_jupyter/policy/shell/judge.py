@@ -125,6 +125,8 @@ class _Judgement:
             self._check(simple)
         except Refused as refused:
             return refused if refused.rule in ONCE else self._worse(simple) or refused
+        except OSError as error:
+            return Refused("place", f"names a place that cannot be judged: {error.strerror}")
         return None
 
     def _worse(self, simple: Simple) -> Refused | None:
