@@ -122,6 +122,17 @@ def test_keys_decide_only_while_the_card_has_the_focus(lab: Lab, view: Locator) 
     assert heard(lab) == [{"type": "approve", "approval_id": "a1", "remember": "once", "edited": None}]
 
 
+def test_clicks_and_keys_that_a_script_makes_decide_nothing(lab: Lab, view: Locator) -> None:
+    card(view).get_by_role("button", name="Allow once").dispatch_event("click")
+    for key in ("Enter", "Escape", "e"):
+        card(view).dispatch_event("keydown", {"key": key})
+    expect(card(view).get_by_label("Edit the code before it runs")).to_be_hidden()
+    expect(card(view).get_by_label("Tell the agent why (optional)")).to_be_hidden()
+    assert heard(lab) == []
+    card(view).get_by_role("button", name="Allow once").click()
+    assert [one["type"] for one in heard(lab)] == ["approve"]
+
+
 @pytest.mark.requirement("ui.approval.focus")
 def test_the_card_is_reached_by_tab_in_reading_order(lab: Lab, view: Locator) -> None:
     card(view).focus()

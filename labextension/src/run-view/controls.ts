@@ -70,8 +70,8 @@ export class Controls {
   #key(event: KeyboardEvent): void {
     const { target } = event;
     const card = target instanceof Element ? Card.around(target) : null;
-    if (card === null || !(target instanceof Element)) {
-      return;
+    if (card === null || !(target instanceof Element) || !event.isTrusted) {
+      return; // a script in some output is no person
     }
     const action = plain(event) ? actionOf(event.key, target) : null;
     if (action !== null) {

@@ -58,7 +58,7 @@ export class Questions {
   #key(event: KeyboardEvent): void {
     const { target } = event;
     const card = target instanceof HTMLElement ? cardAround(target) : null;
-    if (card === null || !(target instanceof HTMLElement)) {
+    if (card === null || !(target instanceof HTMLElement) || !event.isTrusted) {
       return;
     }
     const plain = !(event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat);
