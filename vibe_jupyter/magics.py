@@ -3,6 +3,7 @@
 This module is imported by `%load_ext`, so it imports nothing heavy: the app comes with the first prompt.
 """
 
+import difflib
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from vibe_jupyter.completion import Completion, unregister
+from vibe_jupyter.completion import COMMANDS, Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.options import OPTION_NAMES, Options
 from vibe_jupyter.own_imports import without_working_folder
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
 """An option and its value, which may stand in quotes."""
+
+_MISSPELT = 0.8
+"""Likeness, of 1, from which a single word is taken for a misspelt command."""
 
 HELP = """\
 %%vibe                  the cell below is the wish; the agent works on it
@@ -103,7 +107,7 @@ class VibeMagics(Magics):
     def _command(self, words: list[str]) -> bool:
         """Do a sub-command; False when the words are a prompt."""
         match words:
-            case [] | ["help"]:
+            case [] | ["help" | "--help" | "-h"]:
                 print(HELP)
             case ["status"]:
                 print(self.app.status())
@@ -121,6 +125,8 @@ class VibeMagics(Magics):
                 print(self.app.grants.revoke(" ".join(named)))
             case ["config" | "trust", *_]:
                 return self._settings(words)
+            case [word] if nearest := difflib.get_close_matches(word.lower(), COMMANDS, 1, _MISSPELT):
+                return _is_command(word, nearest[0])
             case _:
                 return False
         return True
@@ -133,6 +139,17 @@ class VibeMagics(Magics):
         if said:
             print(said)
         return said is not None
+
+
+def _is_command(word: str, nearest: str) -> bool:
+    """False for the one that takes a run; a misspelt one is no wish that costs tokens.
+
+    Raises:
+        ConfigError: the word only resembles a command.
+    """
+    if word == nearest:
+        return False
+    raise ConfigError(f"There is no command {word!r}. Did you mean %vibe {nearest}? A wish goes into a %%vibe cell.")
 
 
 def parse(line: str) -> tuple[Options, str]:

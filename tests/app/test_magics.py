@@ -43,9 +43,17 @@ def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(sess
     text = session.run("%vibe help").text
     for command in ("status", "model", "reset", "stop", "--max-turns", "--yes"):
         assert command in text
+    assert session.run("%vibe --help").text == session.run("%vibe").text == text
     wrong = session.run("%%vibe --modle x\nhello").text
     assert "--modle" in wrong
     assert "--model, --agent, --max-turns, --yes" in wrong
+    assert session.model.requests == []
+
+
+@pytest.mark.parametrize(("word", "meant"), [("stauts", "status"), ("Reset", "reset"), ("models", "model")])
+def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, word: str, meant: str) -> None:
+    said = session.run(f"%vibe {word}").text
+    assert f"There is no command '{word}'. Did you mean %vibe {meant}?" in said
     assert session.model.requests == []
 
 
