@@ -1,6 +1,7 @@
 """`vibe-jupyter run`, as a person or a script uses it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -165,7 +166,9 @@ def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:
     path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --model nowhere@http://127.0.0.1:1/v1\nhello")
-    assert run(environment, path).returncode == 3
+    done = run(environment, path)
+    assert done.returncode == 3
+    assert re.findall(r"^ +(.*), [\d.]+ s$", done.stdout, re.MULTILINE) == ["ok", "the agent did not come to its end"]
     path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --wrong x\nhello")
     assert run(environment, path).returncode == 3
 
