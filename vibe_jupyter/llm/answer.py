@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from vibe_jupyter.llm.agentic import Piece
 from vibe_jupyter.llm.calls import CallList, new_call_id
 from vibe_jupyter.llm.failures import Broken
 from vibe_jupyter.llm.limits import Limits
@@ -97,7 +98,7 @@ class GrowingAnswer:
             raise Broken("limit", f"more than {self._limits.message} characters in one answer")
 
 
-def allowed(deltas: Iterable[Delta], *, calls: bool) -> Iterable[Delta]:
+def allowed(deltas: Iterable[Piece], *, calls: bool) -> Iterable[Piece]:
     """The deltas, without those of calls where none are allowed."""
     return deltas if calls else (delta for delta in deltas if not isinstance(delta, ToolCallDelta))
 

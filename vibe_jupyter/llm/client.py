@@ -19,10 +19,11 @@ from vibe_jupyter.llm.dialect import Dialect, Terms
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.endpoint import Endpoint
 from vibe_jupyter.llm.failures import Broken, Refusal
+from vibe_jupyter.llm.fetch import READ_GAP, WHOLE, Fetched, Wanted, taken
 from vibe_jupyter.llm.limits import Limits
 from vibe_jupyter.llm.network import is_final, reason_of
 from vibe_jupyter.llm.reader import Reader, is_stream, reader_for
-from vibe_jupyter.llm.request import Request, RetryScheduled
+from vibe_jupyter.llm.request import Model, Request, RetryScheduled
 from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
 from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import AssistantMessage
@@ -102,6 +103,28 @@ class LLMClient:
         finally:
             await response.aclose()
         yield message
+
+    async def fetch(self, model: Model, wanted: Wanted) -> Fetched:
+        """A small request beside the conversation: its answer, whatever its status.
+
+        Raises:
+            ModelError: no answer came, or more than was wanted.
+        """
+        _load()
+        import httpx  # noqa: PLC0415
+
+        endpoint = Endpoint.of(model, wanted.path, base_ends=DIALECTS[model.server.dialect].base_ends)
+        key = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
+        headers = {**endpoint.headers, **self._headers, **key}
+        client = self._client(endpoint)
+        ask = client.build_request(
+            wanted.method, endpoint.url, content=wanted.content, headers=headers, timeout=READ_GAP
+        )
+        try:
+            async with asyncio.timeout(WHOLE):
+                return await taken(await client.send(ask, stream=True), endpoint, wanted.most)
+        except (httpx.HTTPError, TimeoutError) as problem:
+            raise failures.unreachable(endpoint, reason_of(problem)) from None
 
     async def close(self) -> None:
         """Close all connections. The client may be used again."""

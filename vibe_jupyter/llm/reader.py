@@ -1,7 +1,7 @@
 """From the bytes of a response's body to deltas and one message, whatever way the server chose to send them."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from vibe_jupyter.llm import strict_json
 from vibe_jupyter.llm.agentic import Piece

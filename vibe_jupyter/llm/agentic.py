@@ -1,0 +1,186 @@
+"""What a model server does by itself while it answers: calls it runs, calls it wants to run, files it made (seed 003).
+
+`read_event` turns the body of a named event into one of these values; what cannot be read is None, and passed over.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from vibe_jupyter.protocol import Delta
+
+Object = dict[str, JsonValue]
+
+MAX_ID = 256
+"""Characters of an id that a server gave and that is sent back to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCall:
+    """A call that the server runs: it begins, or it is over."""
+
+    round: int
+    name: str
+    """Opaque: the server's name for the tool."""
+    phase: Literal["calling", "complete"]
+    data: Object
+    """Whatever the server tells of it; `kind` says how to read it."""
+
+    @property
+    def kind(self) -> str:
+        """``code_execution``, ``web_search``, ``shell``, ``custom``, or a word we do not know; empty for none."""
+        kind = self.data.get("tool_type")
+        return kind if isinstance(kind, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerApproval:
+    """A call that the server runs only after a yes; its run waits for it."""
+
+    id: str
+    round: int
+    kind: str
+    source: str
+    """Such as ``built_in``."""
+    label: str
+    """What the server calls the tool for people, such as ``Python code``."""
+    arguments: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """A file that the server made."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    text: str | None = None
+    """None where the body is no text, or was left out."""
+    data: str | None = None
+    """Base64; None where the body is text, or was left out."""
+    preview: str = ""
+    problem: str = ""
+    """Why there is no such file, in the server's words; empty where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSession:
+    """The server's name for what it keeps of this conversation."""
+
+    id: str
+
+
+AgenticEvent = ServerCall | ServerApproval | ServerFile | ServerSession
+Piece = Delta | AgenticEvent
+"""What a decoder makes of an answer while it comes in."""
+
+
+def read_event(name: str, body: JsonValue) -> list[AgenticEvent]:
+    """A named event of a stream."""
+    if not isinstance(body, dict):
+        return []
+    events: list[AgenticEvent] = list(session_of(body))
+    match name:
+        case "agentic_tool_call_progress":
+            events += _progress(body)
+        case "agentic_tool_approval_required":
+            events += _approval(body)
+        case "file_produced":
+            events += _file(body)
+        case _:
+            pass
+    return events
+
+
+def read_answer(body: Object) -> list[AgenticEvent]:
+    """What a whole answer carries beside its text."""
+    events: list[AgenticEvent] = list(session_of(body))
+    calls, files = body.get("agentic_tool_calls"), body.get("files")
+    for call in calls if isinstance(calls, list) else []:
+        if isinstance(call, dict):
+            events.append(_record(call))
+    for file in files if isinstance(files, list) else []:
+        if isinstance(file, dict):
+            events += _file(file)
+    return events
+
+
+def session_of(body: Object) -> list[ServerSession]:
+    """The session an answer belongs to; at most one."""
+    session = _word(body, "session_id")
+    return [ServerSession(session)] if 0 < len(session) <= MAX_ID and session.isprintable() else []
+
+
+def _record(call: Object) -> ServerCall:
+    """An entry of agentic_tool_calls as the end of a call."""
+    said = {
+        "tool_type": "record",
+        "arguments": call.get("arguments"),
+        "content": call.get("result_content"),
+        "images_base64": call.get("result_images_base64"),
+        "file_ids": call.get("file_ids"),
+    }
+    present: Object = {name: value for name, value in said.items() if value not in (None, [])}
+    return ServerCall(_number(call, "round"), _word(call, "name"), "complete", present)
+
+
+def _progress(body: Object) -> list[AgenticEvent]:
+    match body.get("phase"):
+        case "calling" | "complete" as phase:
+            return [ServerCall(_number(body, "round"), _word(body, "tool_name"), phase, _object(body, "data"))]
+        case _:
+            return []
+
+
+def _approval(body: Object) -> list[AgenticEvent]:
+    approval_id = _word(body, "approval_id")
+    if not 0 < len(approval_id) <= MAX_ID:
+        return []
+    tool = _object(body, "tool")
+    return [
+        ServerApproval(
+            id=approval_id,
+            round=_number(body, "round"),
+            kind=_word(tool, "kind"),
+            source=_word(tool, "source"),
+            label=_word(tool, "label"),
+            arguments=body.get("arguments"),
+        )
+    ]
+
+
+def _file(body: Object) -> list[AgenticEvent]:
+    text, data, code, message = (body.get(name) for name in ("text", "data_base64", "code", "message"))
+    problem = ""
+    if text is None and data is None and (code or message):
+        words = message if isinstance(message, str) and message else "it could not be made"
+        problem = f"{words} ({code})" if isinstance(code, str) and code else words
+    return [
+        ServerFile(
+            id=_word(body, "id")[:MAX_ID],
+            name=_word(body, "name"),
+            media_type=_word(body, "mime_type"),
+            size=max(_number(body, "bytes"), 0),
+            text=text if isinstance(text, str) else None,
+            data=data if isinstance(data, str) else None,
+            preview=_word(body, "preview"),
+            problem=problem,
+        )
+    ]
+
+
+def _word(body: Object, name: str) -> str:
+    value = body.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(body: Object, name: str) -> int:
+    value = body.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _object(body: Object, name: str) -> Object:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
