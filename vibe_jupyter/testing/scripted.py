@@ -4,12 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Self
+from typing import Literal, Self
 
+from vibe_jupyter.testing.complaints import complaints
 from vibe_jupyter.testing.replies import Answer, Call, Raw, Reply, Status
-from vibe_jupyter.testing.requests import ModelRequest, complaints
+from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.server import ModelServer
 from vibe_jupyter.testing.wire import Wire
+from vibe_jupyter.testing.wire_forms import WIRES, spoken
 
 Script = Callable[[ModelRequest], Reply]
 
@@ -20,6 +22,8 @@ class ScriptedModel:
     The function is called on a thread of the server, once a request. Unless `strict` is false, a request that a
     strict server would refuse (a call without its result, arguments that are no JSON) is answered with 400 and
     uses up no reply. With `api_key`, requests without that key get 401.
+
+    It speaks Chat Completions; with ``dialect="mistral"`` as Mistral's API does, and below ``/api`` always as Ollama.
     """
 
     def __init__(
@@ -29,6 +33,7 @@ class ScriptedModel:
         name: str = "scripted",
         api_key: str | None = None,
         strict: bool = True,
+        dialect: Literal["openai", "mistral"] = "openai",
     ) -> None:
         self.name = name
         """The model's name, as GET /v1/models says it."""
@@ -39,6 +44,7 @@ class ScriptedModel:
         self._given = len(self._replies)
         self._api_key = api_key
         self._strict = strict
+        self._dialect: Literal["openai", "mistral"] = dialect
         self._calls = 0
         self._changed = threading.Condition()
         self._server: ModelServer | None = None
@@ -95,12 +101,13 @@ class ScriptedModel:
             self._changed.notify_all()
         if self._api_key is not None and request.headers.get("authorization") != f"Bearer {self._api_key}":
             return _refusal(401, "Incorrect API key provided.")
-        if self._strict and (wrong := complaints(request.body)):
+        dialect = spoken(request.path, self._dialect)
+        if self._strict and (wrong := complaints(request.body, dialect)):
             return _refusal(400, "; ".join(wrong))
         reply = self._next(request)
         if isinstance(reply, Status | Raw):
             return reply
-        return Wire(self._numbered(_as_answer(reply)), request, self.name, number)
+        return WIRES[dialect](self._numbered(_as_answer(reply)), request, self.name, number)
 
     def _next(self, request: ModelRequest) -> Reply:
         with self._changed:

@@ -23,6 +23,9 @@ POLL = 0.05
 STOP_WITHIN = 5.0
 """Seconds that the threads get to end."""
 
+PATHS = ("/chat/completions", "/api/chat")
+"""Where a model answers."""
+
 Reply = Callable[[ModelRequest], Status | Raw | Wire]
 
 
@@ -117,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """A request to the model."""
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if not urlsplit(self.path).path.endswith("/chat/completions"):
+        if not urlsplit(self.path).path.endswith(PATHS):
             self._no_such_path()
             return
         try:
@@ -150,18 +153,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self._whole(200, reply.whole())
 
     def _stream(self, wire: Wire) -> None:
-        self._begin(200, "text/event-stream")
+        self._begin(200, wire.content_type)
         for chunk in wire.opening():
-            self._delta(chunk, wire.answer.delay)
+            self._delta(wire, chunk)
         self._hold(wire)
         for chunk in wire.rest():
-            self._delta(chunk, wire.answer.delay)
-        self._chunk(b"data: [DONE]\n\n")
+            self._delta(wire, chunk)
+        if wire.end:
+            self._chunk(wire.end)
         self._chunk(b"")
 
-    def _delta(self, chunk: dict[str, Any], delay: float) -> None:
-        self._chunk(b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n")
-        self._wait(delay)
+    def _delta(self, wire: Wire, chunk: dict[str, Any]) -> None:
+        self._chunk(wire.frame(json.dumps(chunk, separators=(",", ":")).encode()))
+        self._wait(wire.answer.delay)
 
     def _raw(self, reply: Raw) -> None:
         self._begin(reply.status, reply.content_type)

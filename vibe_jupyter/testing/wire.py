@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from vibe_jupyter.testing.replies import Answer, Call, Tokens
 from vibe_jupyter.testing.requests import ModelRequest
@@ -30,6 +30,15 @@ class Wire:
     number: int
     """Which request of this server it answers, from 1."""
 
+    content_type: ClassVar[str] = "text/event-stream"
+    end: ClassVar[bytes] = b"data: [DONE]\n\n"
+    """What follows the last chunk."""
+
+    @staticmethod
+    def frame(chunk: bytes) -> bytes:
+        """A chunk as it stands in the stream."""
+        return b"data: " + chunk + b"\n\n"
+
     @property
     def tokens(self) -> Tokens:
         """The counts to report."""
@@ -47,40 +56,52 @@ class Wire:
             message["reasoning_content"] = self.answer.reasoning
         if self.answer.calls:
             message["tool_calls"] = [_call(call) for call in self.answer.calls]
-        choice = {"index": 0, "message": message, "finish_reason": self._finish}
-        return {**self._envelope("chat.completion"), "choices": [choice], "usage": _usage(self.tokens)}
+        choice = {"index": 0, "message": message, "finish_reason": self.finish}
+        return {**self._envelope("chat.completion"), "choices": [choice], "usage": self.usage()}
 
     def opening(self) -> Iterator[Object]:
         """The chunks up to the place where an answer may be held."""
-        yield self._chunk({"role": "assistant", "content": ""})
+        yield self.chunk({"role": "assistant", "content": ""})
         for piece in split(self.answer.reasoning, None):
-            yield self._chunk({"reasoning_content": piece})
+            yield self.chunk({"reasoning_content": piece})
         for piece in split(self.answer.text, self.answer.pieces):
-            yield self._chunk({"content": piece})
+            yield self.chunk({"content": piece})
 
     def rest(self) -> Iterator[Object]:
         """The chunks after that place, to the counts."""
         for piece in split(self.answer.after, None):
-            yield self._chunk({"content": piece})
+            yield self.chunk({"content": piece})
         for index, call in enumerate(self.answer.calls):
             head = _call(replace(call, arguments=""))
-            yield self._chunk({"tool_calls": [{"index": index, **head}]})
+            yield self.chunk({"tool_calls": [{"index": index, **head}]})
             for start in range(0, len(call.arguments), ARGUMENT_PIECE):
                 piece = call.arguments[start : start + ARGUMENT_PIECE]
-                yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-        yield self._chunk({}, finish=self._finish)
+                yield self.chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield self.chunk({}, finish=self.finish)
         if self.request.body.get("stream_options", {}).get("include_usage"):
-            yield {**self._envelope("chat.completion.chunk"), "choices": [], "usage": _usage(self.tokens)}
+            yield {**self._envelope("chat.completion.chunk"), "choices": [], "usage": self.usage()}
+
+    def usage(self) -> Object:
+        """The counts as Chat Completions report them."""
+        tokens = self.tokens
+        return {
+            "prompt_tokens": tokens.prompt,
+            "completion_tokens": tokens.completion,
+            "total_tokens": tokens.prompt + tokens.completion,
+            "prompt_tokens_details": {"cached_tokens": tokens.cached},
+        }
 
     @property
-    def _finish(self) -> str:
+    def finish(self) -> str:
+        """The finish reason."""
         return self.answer.finish or ("tool_calls" if self.answer.calls else "stop")
 
     def _envelope(self, kind: str) -> Object:
         name = f"scripted-{self.number}"
         return {"id": name, "object": kind, "created": int(time.time()), "model": self.model}
 
-    def _chunk(self, delta: Object, *, finish: str | None = None) -> Object:
+    def chunk(self, delta: Object, *, finish: str | None = None) -> Object:
+        """One chunk of the stream."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {**self._envelope("chat.completion.chunk"), "choices": [choice]}
 
@@ -95,12 +116,3 @@ def split(text: str, pieces: int | None) -> list[str]:
 
 def _call(call: Call) -> Object:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def _usage(tokens: Tokens) -> Object:
-    return {
-        "prompt_tokens": tokens.prompt,
-        "completion_tokens": tokens.completion,
-        "total_tokens": tokens.prompt + tokens.completion,
-        "prompt_tokens_details": {"cached_tokens": tokens.cached},
-    }
