@@ -31,7 +31,7 @@ class Terminal:
         self.cancelled = False
 
     def run(self, code: str, *, sees_images: bool = False, **more: object) -> ToolResult:
-        tool = RunCode(self.foreground, CodeRunner(self.shell, None), sees_images=sees_images)
+        tool = RunCode(self.foreground, CodeRunner(self.shell, None), sees_images=lambda: sees_images)
         context = ToolContext(call_id="1", progress=self.progress.append, cancelled=lambda: self.cancelled)
         arguments = RunCodeArguments.model_validate({"code": code, **more})
         future = asyncio.run_coroutine_threadsafe(tool.run(arguments, context), self.engine)

@@ -72,7 +72,7 @@ TOOLS: dict[str, Any] = {
     for tool in (
         ReadNotebook(access.reads),
         ReadCell(access.reads),
-        ReadOutput(access.reads, sees_images=True),
+        ReadOutput(access.reads, sees_images=lambda: True),
         EditCell(access),
         InsertCellTool(access),
         DeleteCellsTool(access),

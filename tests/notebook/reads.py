@@ -128,7 +128,7 @@ async def _answers(access: Any) -> list[Json]:
 
     reads = access.reads
     tools: dict[str, Any] = {
-        tool.name: tool for tool in (ReadNotebook(reads), ReadCell(reads), ReadOutput(reads, sees_images=True))
+        tool.name: tool for tool in (ReadNotebook(reads), ReadCell(reads), ReadOutput(reads, sees_images=lambda: True))
     }
     answers: list[Json] = []
     for name, arguments in CALLS:

@@ -66,7 +66,7 @@ class App:
         self._context = Context(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
         self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
-        self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder))
+        self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder), self.models.sees_images)
         self._own_tools = CustomTools(self.setup, MainLane(shell, pump, self._foreground))
         built_in = all_tools(
             CodeRunner(shell, pump),
@@ -79,6 +79,7 @@ class App:
             self._workspace,
             self._notebook,
             lambda: self._conversation.journal.path.parent if self._conversation is not None else None,
+            sees_images=self.models.sees_images,
         )
         self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
         self._instructions = instructions()
@@ -188,7 +189,7 @@ class App:
             raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
-        model = self.models.current(options.model)
+        model = self.models.for_run(options.model)
         turns = settings.max_turns if options.max_turns is None else options.max_turns
         return Agent(
             name=options.agent,

@@ -24,11 +24,17 @@ class FileTools:
     """A toolset that is made anew when settings change."""
 
     def __init__(
-        self, workspace: Workspace, notebook: NotebookSide | None, session_folder: Callable[[], Path | None]
+        self,
+        workspace: Workspace,
+        notebook: NotebookSide | None,
+        session_folder: Callable[[], Path | None],
+        *,
+        sees_images: Callable[[], bool],
     ) -> None:
         self._workspace = workspace
         self._notebook = notebook
         self._session_folder = session_folder
+        self._sees_images = sees_images
         self._memory = ReadMemory()
         self._toolset = self._made(Settings())
 
@@ -51,6 +57,7 @@ class FileTools:
             notebook.read_own if notebook is not None else None,
             options=settings.tool_options("read_file", ReadFileOptions),
             session_folder=self._session_folder,
+            sees_images=self._sees_images,
             memory=self._memory,
         )
         return StaticToolset(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
+from vibe_jupyter.app.model_table import facts_of, model_table
 from vibe_jupyter.config.places import env_path
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
@@ -30,6 +31,8 @@ class Models:
         self._load = load or (lambda: config.load(environ))
         """None for the person's own settings."""
         self._chosen = ""
+        self._answering: Model | None = None
+        """Of the latest run."""
         self._tour: ScriptedModel | None = None
 
     def current(self, name: str | None = None) -> Model:
@@ -48,6 +51,19 @@ class Models:
             return config.model_of(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
         except ConfigError:
             raise ConfigError(self._advice()) from None
+
+    def for_run(self, name: str | None = None) -> Model:
+        """The same, for a run that begins now.
+
+        Raises:
+            ConfigError: as above.
+        """
+        self._answering = self.current(name)
+        return self._answering
+
+    def sees_images(self) -> bool:
+        """Whether images go to the model of the latest run."""
+        return self._answering is not None and self._answering.sees_images
 
     def choose(self, name: str) -> str:
         """Use a model from the next prompt on; returns what to tell the person.
@@ -69,7 +85,24 @@ class Models:
         except ConfigError as error:
             return str(error)
         names = dict.fromkeys((*settings.model_names(), TOUR, current))
-        return "\n".join(f"{'●' if name == current else ' '} {name}" for name in names)
+        return model_table([self._row(settings, name, is_current=name == current) for name in names])
+
+    def _row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
+        mark = "●" if is_current else " "
+        if name == TOUR:
+            return [mark, name, "a script on this machine, no AI"]
+        try:
+            model = config.model_of(settings, name, self._environ, keyed=False)
+        except ConfigError as error:
+            return [mark, name, str(error)]
+        return [mark, name, *facts_of(model), self._problem(settings, name)]
+
+    def _problem(self, settings: config.Settings, name: str) -> str:
+        try:
+            config.model_of(settings, name, self._environ)
+        except ConfigError as error:
+            return str(error).partition(". ")[0].partition(": ")[2] or str(error)
+        return ""
 
     def close(self) -> None:
         """End the tour's server."""
@@ -89,6 +122,7 @@ class Models:
     def _advice(self) -> str:
         advice = (
             "No model is configured. One of these, then run the cell again:\n"
+            "  with questions     %vibe setup\n"
             f"  a key of Mistral   write MISTRAL_API_KEY=… into {env_path(self._environ)}\n"
             "  your own server    %vibe model NAME@http://127.0.0.1:8080/v1\n"
             "  neither            %vibe model tour (a script on this machine; no key, no network)"

@@ -47,6 +47,8 @@ class Desk:
 
     todo: Todo
     facts: FactFile
+    sees_images: Callable[[], bool]
+    """Whether images go to the model that answers now."""
 
 
 class NotebookSide:
@@ -100,18 +102,18 @@ class NotebookSide:
             return None
         return await ReadNotebook(self.cells.reads).run(ReadNotebookArgs(), context)
 
-    def tools(self) -> list[Tool[Any]]:
+    def tools(self, sees_images: Callable[[], bool]) -> list[Tool[Any]]:
         """The tools for cells."""
         cells = self.cells
         return [
             ReadNotebook(cells.reads),
             ReadCell(cells.reads),
-            ReadOutput(cells.reads),
-            EditCell(cells),
-            InsertCellTool(cells),
+            ReadOutput(cells.reads, sees_images=sees_images),
+            EditCell(cells, sees_images=sees_images),
+            InsertCellTool(cells, sees_images=sees_images),
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
-            RunCell(cells),
+            RunCell(cells, sees_images=sees_images),
         ]
 
 
@@ -126,10 +128,10 @@ def all_tools(
     """What needs no settings, in a stable order."""
     return StaticToolset(
         [
-            *(notebook.tools() if notebook is not None else ()),
+            *(notebook.tools(desk.sees_images) if notebook is not None else ()),
             ListVariables(host.namespace, foreground.call),
             InspectVariable(host.namespace, foreground.call),
-            RunCode(foreground, runner),
+            RunCode(foreground, runner, sees_images=desk.sees_images),
             desk.todo,
             AskUserQuestion(),
             Memory(desk.facts),

@@ -16,8 +16,8 @@ NAME_AT_URL: Final = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
 """A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
 
 
-def model_of(settings: Settings, name: str, environ: Mapping[str, str]) -> Model:
-    """The model of an alias or name, or one given as ``NAME@URL``, with its key.
+def model_of(settings: Settings, name: str, environ: Mapping[str, str], *, keyed: bool = True) -> Model:
+    """The model of an alias or name, or one given as ``NAME@URL``, with its key unless it is only to be described.
 
     Raises:
         ConfigError: no such model or provider, or its key is not set.
@@ -39,7 +39,7 @@ def model_of(settings: Settings, name: str, environ: Mapping[str, str]) -> Model
             f"{config_path(environ)}. Add one with name and api_base."
         )
     model = Model(
-        server=_server(provider, environ),
+        server=_server(provider, _key(provider, environ) if keyed else None),
         name=entry.name,
         alias=entry.known_as,
         temperature=entry.temperature,
@@ -60,11 +60,11 @@ def key_variables(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
 
 
-def _server(provider: ProviderEntry, environ: Mapping[str, str]) -> Server:
+def _server(provider: ProviderEntry, key: str | None) -> Server:
     return Server(
         name=provider.name,
         api_base=provider.api_base,
-        api_key=_key(provider, environ),
+        api_key=key,
         dialect="openai" if provider.backend == "generic" else provider.backend,
         headers=provider.extra_headers,
         reasoning_field=provider.reasoning_field or provider.reasoning_field_name,

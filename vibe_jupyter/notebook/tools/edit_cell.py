@@ -1,6 +1,6 @@
 """The tool `edit_cell`: change the source of a cell, and run it if wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -9,6 +9,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_runs import run_written
 from vibe_jupyter.notebook.tools.cell_words import diff, named, with_newlines, written
+from vibe_jupyter.notebook.tools.report import blind
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 
@@ -46,7 +47,7 @@ class EditCell:
     level: Level = "ask"
     arguments = EditCellArgs
 
-    def __init__(self, access: CellAccess, *, sees_images: bool = False) -> None:
+    def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = blind) -> None:
         self._access = access
         self._sees_images = sees_images
 
@@ -90,7 +91,7 @@ class EditCell:
         status = f"edited #{cell.number} {cell.id}, now hash {new.hash}"
         change = diff(cell.source, new.source)
         if args.run and cell.kind == "code":
-            return await run_written(self._access, new, context, first=status, sees_images=self._sees_images)
+            return await run_written(self._access, new, context, first=status, sees_images=self._sees_images())
         size = _size(change)
         if self._access.waits(cell):
             status, size = f"{status}. {_STARTED}", f"{size}, {_STARTED_BRIEF}"

@@ -1,7 +1,7 @@
 """The tool `insert_cell`: put in a new cell, and run it if wanted."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,6 +10,7 @@ from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.file import PROMPT
 from vibe_jupyter.notebook.tools.cell_runs import run_written
 from vibe_jupyter.notebook.tools.cell_words import number, with_newlines, written
+from vibe_jupyter.notebook.tools.report import blind
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 
@@ -36,7 +37,7 @@ class InsertCellTool:
     level: Level = "ask"
     arguments = InsertCellArgs
 
-    def __init__(self, access: CellAccess, *, sees_images: bool = False) -> None:
+    def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = blind) -> None:
         self._access = access
         self._sees_images = sees_images
 
@@ -78,7 +79,7 @@ class InsertCellTool:
         status = f"inserted #{cell.number} {cell.id}"
         if not _runs(args):
             return ToolResult.text(status, summary=_size(cell), display={"text/x-python": args.source})
-        return await run_written(self._access, cell, context, first=status, sees_images=self._sees_images)
+        return await run_written(self._access, cell, context, first=status, sees_images=self._sees_images())
 
     async def _place(self, after: str) -> str | None:
         """The cell above the new one; None for the top."""

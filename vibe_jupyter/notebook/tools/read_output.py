@@ -1,6 +1,6 @@
 """The tool `read_output`: what a cell shows, page by page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.cell_reads import CellReads
 from vibe_jupyter.notebook.tools.cell_words import named, titles
-from vibe_jupyter.notebook.tools.report import images, output_text
+from vibe_jupyter.notebook.tools.report import blind, images, output_text
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.truncate import RESULT_LIMIT
@@ -36,7 +36,7 @@ class ReadOutput:
     level: Level = "always"
     arguments = ReadOutputArgs
 
-    def __init__(self, cells: CellReads, *, sees_images: bool = False) -> None:
+    def __init__(self, cells: CellReads, *, sees_images: Callable[[], bool] = blind) -> None:
         self._cells = cells
         self._sees_images = sees_images
 
@@ -66,6 +66,6 @@ class ReadOutput:
             status.append(f"shown {args.offset:,}-{end:,}")
         if end < len(text):
             status.append(f"go on with offset={end}")
-        seen = images(outputs) if self._sees_images and args.images and not args.offset else ()
+        seen = images(outputs) if self._sees_images() and args.images and not args.offset else ()
         report = "\n".join(filter(None, ["; ".join(filter(None, status)), page]))
         return ToolResult(parts=(TextPart(text=report), *seen), summary=count)

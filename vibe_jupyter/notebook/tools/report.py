@@ -14,6 +14,11 @@ MAX_IMAGES: Final = 4
 _OBJECT_REPR: Final = "<IPython.core.display."
 
 
+def blind() -> bool:
+    """Of a model that sees no images."""
+    return False
+
+
 def status_line(result: ExecutionResult, limit: float | None) -> str:
     """How it ended, in one line; `limit` is what it was given, in seconds."""
     match result.status:

@@ -1,6 +1,6 @@
 """The tool `run_cell`: run cells where they stand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,6 +8,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
 from vibe_jupyter.notebook.tools.cell_words import named, number
+from vibe_jupyter.notebook.tools.report import blind
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 
@@ -30,7 +31,7 @@ class RunCell:
     level: Level = "ask"
     arguments = RunCellArgs
 
-    def __init__(self, access: CellAccess, *, sees_images: bool = False) -> None:
+    def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = blind) -> None:
         self._access = access
         self._sees_images = sees_images
 
@@ -62,4 +63,4 @@ class RunCell:
                 raise ToolError(f"Nothing was run: cell {cell.id} is {cell.kind}, not code.")
         self._access.must_rest(*cells)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
-        return result_of(done, len(cells), seconds=args.timeout, sees_images=self._sees_images)
+        return result_of(done, len(cells), seconds=args.timeout, sees_images=self._sees_images())

@@ -1,6 +1,6 @@
 """The tool that runs code in the person's kernel without adding a cell."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pydantic import BaseModel, Field, JsonValue
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.notebook.execution import CodeRunner
 from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.tools.report import images, names_line, output_text, status_line, summary
+from vibe_jupyter.notebook.tools.report import blind, images, names_line, output_text, status_line, summary
 from vibe_jupyter.protocol import (
     ExecutionResult,
     Headline,
@@ -46,7 +46,7 @@ class RunCode:
     level: Level = "ask"
     arguments = RunCodeArguments
 
-    def __init__(self, foreground: Foreground, runner: CodeRunner, *, sees_images: bool = False) -> None:
+    def __init__(self, foreground: Foreground, runner: CodeRunner, *, sees_images: Callable[[], bool] = blind) -> None:
         self._foreground = foreground
         self._runner = runner
         self._sees_images = sees_images
@@ -76,7 +76,7 @@ class RunCode:
         output = output_text(result.outputs)
         names = names_line(result, "" if args.keep else _TAKEN_BACK)
         report = "\n".join(filter(None, (status_line(result, args.timeout), output, names)))
-        seen = images(result.outputs) if self._sees_images else ()
+        seen = images(result.outputs) if self._sees_images() else ()
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
             display["text/plain"] = head_and_tail(output, _SHOWN_TEXT)
