@@ -35,8 +35,8 @@ RUN: list[Event] = [
     finished(),
 ]
 IN_ORDER: dict[Form, tuple[str, ...]] = {
-    "full": ("2 steps: ran code 2 times, 1 failed", CODE, "1\n\n3", "KeyError", "What came out", "three", "Done ·"),
-    "summary": ("2 steps: ran code 2 times, 1 failed", "What came out", "three", "a = 1\n\n# b", "Done ·"),
+    "full": ("2 steps: ran code 2 times (1 failed)", CODE, "1\n\n3", "KeyError", "What came out", "three", "Done ·"),
+    "summary": ("2 steps: ran code 2 times (1 failed)", "What came out", "three", "a = 1\n\n# b", "Done ·"),
     "none": ("A run was here: Done, 2 steps.",),
 }
 """What a reader must find, one after the other."""

@@ -85,7 +85,12 @@ def test_the_fold_counts_what_was_done_and_what_was_not() -> None:
     events += [asked("d"), resolved("d", allowed=False, message="no"), code_finished("d", "denied", summary="")]
     events += [code_started("x"), code_finished("x", "interrupted"), finished("interrupted")]
     summary = root_of(events).find("summary")[0].text
-    assert summary == "7 steps: ran code 4 times, inspected 1, 1 failed, 1 denied, 1 interrupted"
+    assert summary == "7 steps: ran code 4 times (1 failed), inspected 1, 1 denied, 1 interrupted"
+
+
+def test_a_call_that_failed_is_not_told_as_if_it_had_worked() -> None:
+    events = [STARTED, *inspected(), code_started("e"), code_finished("e", "error", summary="KeyError"), finished()]
+    assert root_of(events).find("summary")[0].text == "2 steps: inspected 1, ran code (failed)"
 
 
 def test_calls_refused_for_their_arguments_are_not_counted_as_run() -> None:

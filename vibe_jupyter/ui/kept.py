@@ -146,12 +146,18 @@ def _steps_line(steps: Sequence[Step]) -> Markup:
 
 
 def tally(steps: Sequence[Step]) -> str:
-    """``listed variables, inspected 2, ran code 3 times, 1 denied``."""
-    done = Counter(_doing(step) for step in steps if step.outcome in ("ok", "running") or _failed_in_running(step))
-    ends = Counter(step.outcome for step in steps)
-    words = [times(verb, count) for verb, count in done.items()]
+    """``listed variables, inspected 2, ran code 3 times (1 failed), 1 denied``."""
+    failed = Counter(_doing(step) for step in steps if _failed_in_running(step))
+    done = failed + Counter(_doing(step) for step in steps if step.outcome in ("ok", "running"))
+    ends = Counter(step.outcome for step in steps if not _failed_in_running(step))
+    words = [_with_failures(verb, done[verb], failed[verb]) for verb in dict.fromkeys(map(_doing, steps)) if done[verb]]
     named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
     return ", ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
+
+
+def _with_failures(verb: str, count: int, failed: int) -> str:
+    failures = f" ({failed} failed)" if count > 1 else " (failed)"
+    return times(verb, count) + (failures if failed else "")
 
 
 def _failed_in_running(step: Step) -> bool:
