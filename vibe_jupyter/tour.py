@@ -193,8 +193,8 @@ def _first_line(result: str) -> str:
     """What came of a call, in one sentence."""
     if _is_denied(result):
         return "that was not allowed."
-    line = result.split("\n", 1)[0].strip()
-    return line if line.endswith(".") else f"{line}."
+    sentence = result.split("\n", 1)[0].split(". ", 1)[0].strip()
+    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _is_denied(result: str) -> bool:

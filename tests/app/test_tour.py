@@ -3,6 +3,8 @@
 import pytest
 
 from tests.app.conftest import Session
+from vibe_jupyter.testing import Answer, ModelRequest
+from vibe_jupyter.tour import guide
 
 pytestmark = pytest.mark.xdist_group("app")
 
@@ -18,3 +20,24 @@ def test_the_tour_computes_also_where_columns_have_names_beyond_ascii(session: S
     assert 'Höhe \N{PARTY POPPER} "z"` tells the groups apart best: 100.0 %' in str(
         cell.outputs[-1]["content"]["data"]["text/plain"]
     )
+
+
+def test_the_tour_says_in_one_sentence_why_the_cell_was_not_mended() -> None:
+    inspected = (
+        "frame: pandas DataFrame 9 × 2\n"
+        "column | type | nulls | values\nkind | str | 0 | a, b\nsize | float64 | 0 | 1 to 2\nfirst "
+    )
+    refused = (
+        "Nothing was done: cell 4 (e332a753) was changed since you read it. "
+        "Read it first; this is its source now:\nframe['siz']"
+    )
+    results = {
+        "inspect_variable": inspected,
+        "edit_cell": refused,
+        "run_code": "ok\nsize  77.8",
+        "insert_cell": "x; ok",
+    }
+    messages = [{"role": "tool", "name": name, "content": content} for name, content in results.items()]
+    said = guide(ModelRequest({"messages": messages}, {}))
+    assert isinstance(said, Answer)
+    assert "is as it was: Nothing was done: cell 4 (e332a753) was changed since you read it.\n" in said.text
