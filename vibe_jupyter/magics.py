@@ -125,9 +125,8 @@ class VibeMagics(Magics):
                 print(self.app.grants.revoke(" ".join(named)))
             case ["config" | "trust", *_]:
                 return self._settings(words)
-            case [word] if nearest := difflib.get_close_matches(word.lower(), COMMANDS, 1, _MISSPELT):
-                return _is_command(word, nearest[0])
             case _:
+                _refuse_misspelt(words)
                 return False
         return True
 
@@ -141,15 +140,16 @@ class VibeMagics(Magics):
         return said is not None
 
 
-def _is_command(word: str, nearest: str) -> bool:
-    """False for the one that takes a run; a misspelt one is no wish that costs tokens.
+def _refuse_misspelt(words: list[str]) -> None:
+    """A misspelt command is no wish that costs tokens.
 
     Raises:
-        ConfigError: the word only resembles a command.
+        ConfigError: a single word that only resembles a command.
     """
-    if word == nearest:
-        return False
-    raise ConfigError(f"There is no command {word!r}. Did you mean %vibe {nearest}? A wish goes into a %%vibe cell.")
+    nearest = difflib.get_close_matches(words[0].lower(), COMMANDS, 1, _MISSPELT) if len(words) == 1 else []
+    if nearest and nearest[0] != words[0]:
+        advice = f"Did you mean %vibe {nearest[0]}? If it is a wish, write it below %%vibe."
+        raise ConfigError(f"There is no command {words[0]!r}. {advice}")
 
 
 def parse(line: str) -> tuple[Options, str]:
