@@ -174,10 +174,11 @@ class Loop:
                     case ReasoningDelta() | ToolCallDelta():
                         self._run.emit(item)
                     case RetryScheduled():
-                        wait = f"Trying again in {item.seconds:.1f} s: {item.reason}."
-                        self._run.emit(Notice(level="info", text=wait))
+                        self._run.emit(Notice(level="info", text=item.sentence))
                     case AssistantMessage():
                         return item
+                    case _:
+                        pass
         raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
 
     async def _answer(self, call: ToolCall) -> None:

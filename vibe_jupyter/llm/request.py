@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ from vibe_jupyter.protocol import Message, ToolSpec, Usage
 
 DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
+
+NAMED_WAIT = 5.0
+"""Seconds; the end of a longer wait is told as a time of day."""
 
 DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
 Thinking = Literal["off", "low", "medium", "high", "max"]
@@ -95,3 +99,11 @@ class RetryScheduled:
     seconds: float
     reason: str
     """Such as ``the server is busy (429)``."""
+
+    @property
+    def sentence(self) -> str:
+        """For the person, at the moment the wait begins; a long one names its end, since the line does not count."""
+        if self.seconds < NAMED_WAIT:
+            return f"Trying again in {self.seconds:.1f} s: {self.reason}."
+        until = datetime.now().astimezone() + timedelta(seconds=self.seconds)
+        return f"Trying again at {until:%H:%M:%S}, in {self.seconds:.0f} s: {self.reason}. Stop ends the wait."
