@@ -12,6 +12,7 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Choice,
     DurableEvent,
+    FileProduced,
     Headline,
     ImagePart,
     MessageAdded,
@@ -89,6 +90,7 @@ def a_session() -> tuple[DurableEvent, ...]:
         ),
         finished("c1"),
         result("c1", "1"),
+        FileProduced(file_id="f1", name="plot.png", media_type="image/png", size=5, host="localhost", data="aGVsbG8="),
         assistant("Done"),
         RunFinished(reason="stop", turns=2, seconds=1.5, usage=Usage(prompt_tokens=3)),
     )

@@ -24,6 +24,7 @@ from vibe_jupyter.protocol.events import (
     Delta,
     DurableEvent,
     Event,
+    FileProduced,
     FinishReason,
     MessageAdded,
     Notice,
@@ -52,10 +53,24 @@ from vibe_jupyter.protocol.messages import (
 from vibe_jupyter.protocol.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCall
 from vibe_jupyter.protocol.permissions import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.protocol.questions import Answered, Choice, Question
-from vibe_jupyter.protocol.tools import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolResult, ToolSpec
+from vibe_jupyter.protocol.tools import (
+    DOWNLOAD_MIME,
+    PICTURES_MIME,
+    TABLE_MIME,
+    Download,
+    Headline,
+    MimeBundle,
+    Picture,
+    Preview,
+    Table,
+    ToolResult,
+    ToolSpec,
+)
 
 __all__ = [
+    "DOWNLOAD_MIME",
     "DURABLE_EVENTS",
+    "PICTURES_MIME",
     "TABLE_MIME",
     "Allow",
     "Answer",
@@ -75,10 +90,12 @@ __all__ = [
     "DeleteCells",
     "Delta",
     "Deny",
+    "Download",
     "DurableEvent",
     "Event",
     "ExecutionResult",
     "ExpectedCell",
+    "FileProduced",
     "FinishReason",
     "Headline",
     "ImagePart",
@@ -92,6 +109,7 @@ __all__ = [
     "Notice",
     "OutputBrief",
     "Part",
+    "Picture",
     "Preview",
     "Question",
     "QuestionAnswered",

@@ -113,7 +113,8 @@ class ApprovalResolved(Value):
     call_id: str
     allowed: bool
     remember: Literal["once", "session", "project"] = "once"
-    by: Literal["person", "nobody", "interrupt"]
+    by: Literal["person", "nobody", "interrupt", "server"]
+    """``server``: the model server, whose call it was, waits no longer."""
     message: str = ""
     arguments: str | None = None
     """The call's arguments after the person edited them; None when they stayed as shown."""
@@ -150,6 +151,9 @@ class ToolStarted(Value):
     headline: Headline
     preview: Preview | None = None
     """What the line shows when opened while the tool runs; None when the headline says all."""
+    host: str = ""
+    """The model server that runs it by itself; empty for a call of ours. Such a call is no part of the history: its
+    id answers no `ToolCall`."""
 
 
 class ToolProgress(Value):
@@ -173,6 +177,29 @@ class ToolFinished(Value):
     seconds: float = 0.0
     display: MimeBundle = {}
     details: dict[str, JsonValue] = {}
+    host: str = ""
+    """As in `ToolStarted`."""
+
+
+class FileProduced(Value):
+    """The model server made a file while it answered."""
+
+    type: Literal["file_produced"] = "file_produced"
+    file_id: str
+    name: str
+    media_type: str
+    size: int
+    """Bytes, as far as known."""
+    host: str
+    """The model server that made it."""
+    path: str = ""
+    """Where it is kept on this machine; empty where it is not."""
+    data: str = ""
+    """Base64 of its content, where that is small enough to be shown; else empty."""
+    preview: str = ""
+    """The beginning of a text."""
+    problem: str = ""
+    """Why there is no such file, in words for the person; empty where there is one."""
 
 
 class Notice(Value):
@@ -208,6 +235,7 @@ DurableEvent = Annotated[
     | QuestionAnswered
     | ToolStarted
     | ToolFinished
+    | FileProduced
     | RunFinished,
     Field(discriminator="type"),
 ]
@@ -220,6 +248,7 @@ DURABLE_EVENTS = (
     QuestionAnswered,
     ToolStarted,
     ToolFinished,
+    FileProduced,
     RunFinished,
 )
 

@@ -10,8 +10,8 @@ from vibe_jupyter.protocol.value import Value
 MimeBundle = dict[str, JsonValue]
 """MIME type to content, as in Jupyter display messages.
 
-The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python`` and `TABLE_MIME`; it renders all of them
-itself, and never passes HTML through.
+The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python``, `TABLE_MIME`, `PICTURES_MIME` and
+`DOWNLOAD_MIME`; it renders all of them itself, and never passes HTML through.
 """
 
 
@@ -24,6 +24,34 @@ class Table(Value):
 
 TABLE_MIME = "application/vnd.vibe.table+json"
 """MIME type of a dumped `Table` in a `MimeBundle`."""
+
+
+class Picture(Value):
+    """A raster image shown in the detail of a step."""
+
+    media_type: str
+    data: str
+    """Base64, without line breaks."""
+    label: str
+    """For who cannot see it, such as ``picture 1 of 2``."""
+
+
+PICTURES_MIME = "application/vnd.vibe.pictures+json"
+"""MIME type of a list of dumped `Picture` in a `MimeBundle`."""
+
+
+class Download(Value):
+    """A file the person may take out of the transcript."""
+
+    name: str
+    data: str
+    """Base64; empty where it is too long to be carried along."""
+    path: str
+    """Where it is kept on this machine; empty where it is not."""
+
+
+DOWNLOAD_MIME = "application/vnd.vibe.download+json"
+"""MIME type of a dumped `Download` in a `MimeBundle`."""
 
 
 class ToolSpec(Value):

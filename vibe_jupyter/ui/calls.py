@@ -5,6 +5,7 @@ from dataclasses import replace
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
+    FileProduced,
     QuestionAnswered,
     QuestionAsked,
     ToolFinished,
@@ -14,13 +15,25 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui.card import argument_text, card_html
 from vibe_jupyter.ui.entries import Entry, StepEntry
 from vibe_jupyter.ui.group import GROUP_LIMIT, group_html, looks
+from vibe_jupyter.ui.produced import file_step
 from vibe_jupyter.ui.question_card import question_card_html
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.step import PROGRESS_LIMIT, Step, finished, step_html
 
 CallEvent = (
-    ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished
+    ApprovalRequested
+    | ApprovalResolved
+    | QuestionAsked
+    | QuestionAnswered
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | FileProduced
 )
+
+
+_UNANSWERED = {"nobody": "nobody can answer here", "server": "expired: the server waits no longer"}
+"""What stands at the call by who ended the waiting, where it was not the person."""
 
 
 class Calls:
@@ -63,6 +76,8 @@ class Calls:
                 self._progress(event)
             case ToolFinished():
                 self._finish(event)
+            case FileProduced():
+                self._add_file(event)
 
     def end(self) -> None:
         """The run is over: what is still open was interrupted."""
@@ -84,7 +99,7 @@ class Calls:
         if event.allowed:
             self._show(call, _as_allowed(call.step, event.arguments))
         else:
-            summary = "nobody can answer here" if event.by == "nobody" else event.message
+            summary = _UNANSWERED.get(event.by, event.message)
             outcome = "interrupted" if event.by == "interrupt" else "denied"
             self._show(call, replace(call.step, outcome=outcome, summary=summary))
 
@@ -116,6 +131,12 @@ class Calls:
     def _finish(self, event: ToolFinished) -> None:
         call = self._call(event.call_id, Step(event.headline))
         self._show(call, finished(call.step, event))
+
+    def _add_file(self, event: FileProduced) -> None:
+        step = file_step(event)
+        entry = StepEntry(self._sheet.new_id("s"), step)
+        self._entries.append(entry)
+        self._show(entry, step)
 
     def _call(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)

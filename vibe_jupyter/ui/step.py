@@ -6,10 +6,20 @@ from typing import Literal
 
 from pydantic import JsonValue, ValidationError
 
-from vibe_jupyter.protocol import TABLE_MIME, Headline, MimeBundle, Preview, Table, ToolFinished
+from vibe_jupyter.protocol import (
+    DOWNLOAD_MIME,
+    PICTURES_MIME,
+    TABLE_MIME,
+    Headline,
+    MimeBundle,
+    Preview,
+    Table,
+    ToolFinished,
+)
 from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, Look
 from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
+from vibe_jupyter.ui.pictures import download_html, pictures_html
 from vibe_jupyter.ui.preview import preview_html
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
 
@@ -137,9 +147,13 @@ def _repeats(preview: Preview | None, media_type: str) -> bool:
 
 
 def _display(media_type: str, content: JsonValue, look: Look, limit: int) -> Markup:
-    if media_type == TABLE_MIME:
-        return _table(content, look)
     match media_type:
+        case _ if media_type == TABLE_MIME:
+            return _table(content, look)
+        case _ if media_type == PICTURES_MIME:
+            return pictures_html(content, look, limit)
+        case _ if media_type == DOWNLOAD_MIME:
+            return download_html(content, look, limit)
         case "text/markdown":
             return element("div", markdown_html(shorten(_string(content), limit), look))
         case "text/x-python":

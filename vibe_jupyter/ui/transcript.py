@@ -14,6 +14,7 @@ from vibe_jupyter.protocol import (
     ApprovalResolved,
     AssistantMessage,
     Event,
+    FileProduced,
     MessageAdded,
     MimeBundle,
     Notice,
@@ -108,7 +109,7 @@ class Transcript:
                 self._add_message(event)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():
                 self._calls.apply(event)
-            case ToolStarted() | ToolProgress() | ToolFinished():
+            case ToolStarted() | ToolProgress() | ToolFinished() | FileProduced():
                 self._calls.apply(event)
             case Notice():
                 self._remark(event.level, event.text)

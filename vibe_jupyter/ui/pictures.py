@@ -1,0 +1,72 @@
+"""Pictures and files in the detail of a step: what came as data is shown and can be saved, nothing is fetched."""
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from vibe_jupyter.protocol import Download, Picture
+from vibe_jupyter.ui.code import LIVE, Look
+from vibe_jupyter.ui.links import is_picture, picture_size
+from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
+from vibe_jupyter.ui.text import one_line
+
+KEPT_SHARE = 15
+"""Characters of base64 that are kept for each character a text beside it may have: 120,000 where there is room."""
+PICTURES_LIMIT = 12
+"""Pictures shown in a step."""
+
+_UNITS = ("bytes", "kB", "MB", "GB")
+_PICTURES = TypeAdapter(tuple[Picture, ...])
+
+
+def pictures_html(content: JsonValue, look: Look, limit: int) -> Markup:
+    """Raster pictures that came as data."""
+    try:
+        pictures = _PICTURES.validate_python(content)
+    except ValidationError:
+        return NOTHING
+    most = None if look is LIVE else limit * KEPT_SHARE
+    pieces = [_picture(picture, most) for picture in pictures[:PICTURES_LIMIT]]
+    if len(pictures) > PICTURES_LIMIT:
+        pieces.append(element("div", inert(f"… {len(pictures) - PICTURES_LIMIT:,} more pictures")))
+    return element("div", *pieces, class_="vibe-prose" if look is LIVE else None)
+
+
+def download_html(content: JsonValue, look: Look, limit: int) -> Markup:
+    """Where the file is, and a link that saves it where it came along."""
+    try:
+        download = Download.model_validate(content)
+    except ValidationError:
+        return NOTHING
+    pieces: list[Markup] = []
+    if download.data and (look is LIVE or len(download.data) <= limit * KEPT_SHARE):
+        # Never its own type: a click saves it, and no page of it is opened.
+        address = f"data:application/octet-stream;base64,{download.data}"
+        name = one_line(download.name) or "file"
+        pieces.append(element("a", inert(f"Download {name}"), href=address, download=name))
+    if download.path:
+        pieces.append(joined(inert("Kept as "), element("code", escape(download.path))))
+    if not pieces:
+        return NOTHING
+    return element("div", Markup(" · ".join(pieces)), class_="vibe-prose" if look is LIVE else None)
+
+
+def size_words(size: int) -> str:
+    """``950 bytes``, ``1.2 MB``."""
+    amount, unit = float(size), 0
+    while amount >= 1000 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def _picture(picture: Picture, most: int | None) -> Markup:
+    """One of them; `most` is how many characters of base64 are kept, None for all."""
+    address = f"data:{picture.media_type};base64,{picture.data}"
+    label = one_line(picture.label) or "picture"
+    if not is_picture(address):
+        return element("div", inert(f"{label}: no picture that can be shown"))
+    if most is not None and len(picture.data) > most:
+        size = size_words(len(picture.data) * 3 // 4)
+        return element("div", inert(f"{label}: {size}, too large to be kept in the notebook"))
+    width, height = picture_size(address) or (None, None)
+    style = None if most is None else "max-width:100%;height:auto"
+    image = element("img", src=address, alt=label, width=width, height=height, style=style)
+    return element("div", Markup(image.removesuffix("</img>")))
