@@ -5,6 +5,7 @@ rows of one run with each other, never with another day's.
 """
 
 import argparse
+import compileall
 import json
 import os
 import resource
@@ -90,6 +91,8 @@ def main() -> int:
     options.add_argument("--no-peer", action="store_true", help=f"do not install and measure {PEER}")
     given = options.parse_args()
     ours = Path(sys.executable)
+    # As pip does when it installs; without it a source tree would be compiled anew in each process.
+    compileall.compile_dir(ROOT / "vibe_jupyter", quiet=1)
     with tempfile.TemporaryDirectory() as home:
         load_rows: dict[str, Callable[[], Loaded]] = {
             "bare IPython shell": lambda: _load(ours, "", home),
