@@ -58,9 +58,9 @@ def guide(request: ModelRequest) -> Reply:
     """The next step of the tour, from the results of the steps before it."""
     results = _results(request)
     if not results:
-        looks = [call("list_variables")]
-        if "read_notebook" in request.tools:
-            looks.insert(0, call("read_notebook"))
+        if "read_notebook" not in request.tools:
+            return answer(text=f"{HELLO}\n\nFirst I look at what is loaded.", calls=[call("list_variables")])
+        looks = [call("read_notebook"), call("list_variables")]
         return answer(text=f"{HELLO}\n\nFirst I look at the notebook and at what is loaded.", calls=looks)
     if "inspect_variable" not in results:
         return _choose_frame(results.get("list_variables", ""))
@@ -128,7 +128,7 @@ def _mend(notebook: str, data: Data) -> Reply | None:
 def _compute(data: Data) -> Reply:
     text = (
         f"I compare how much of each measurement's spread lies between the groups of `{data.groups}`. "
-        "That runs code in your kernel, so it waits for your click."
+        "That runs code in your kernel, so it waits for your yes."
     )
     code = f"""\
 import pandas as pd
