@@ -158,7 +158,7 @@ class LLMClient:
         return Setback(
             failures.retry_reason(refusal.status),
             partial(failures.refused, endpoint, refusal),
-            again=retried(refusal.status, response.headers),
+            again=not failures.is_overflow(refusal) and retried(refusal.status, response.headers),
             asked=asked_wait(response.headers),
         )
 

@@ -29,7 +29,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 """How servers say that a conversation is too long: OpenAI, Mistral, llama.cpp, vLLM, TGI, Ollama, Groq, Gemini."""
-_OVERFLOW_STATUSES = frozenset({400, 413, 422})
+_OVERFLOW_STATUSES = frozenset({400, 422, 500})
 _TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
 _BEARER = re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
@@ -83,7 +83,7 @@ def words(text: str, *secrets: str) -> str:
 def refused(endpoint: Endpoint, refusal: Refusal, *, retries: int = 0, wait: float | None = None) -> ModelError:
     """The error of a status; `wait` is what the server asked for when that is more than we wait."""
     said = words(_message_of(refusal.body), *endpoint.secrets)
-    kind = _kind(refusal.status, refusal.body)
+    kind = _kind(refusal)
     what, step = _refusal_text(endpoint, refusal, kind)
     if retries:
         what += f", also after {retries} more attempt{'s' if retries > 1 else ''}"
@@ -130,8 +130,16 @@ def _message_of(body: str) -> str:
         return body
 
 
-def _kind(status: int, body: str) -> ModelErrorKind:
-    if status == 413 or (status in _OVERFLOW_STATUSES and _OVERFLOW.search(body)):
+def is_overflow(refusal: Refusal) -> bool:
+    """Whether the conversation is too long, which no further attempt makes shorter."""
+    return refusal.status == 413 or (
+        refusal.status in _OVERFLOW_STATUSES and _OVERFLOW.search(refusal.body) is not None
+    )
+
+
+def _kind(refusal: Refusal) -> ModelErrorKind:
+    status = refusal.status
+    if is_overflow(refusal):
         return "overflow"
     if status in {401, 403}:
         return "auth"

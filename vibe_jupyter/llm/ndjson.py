@@ -26,7 +26,7 @@ class LineDecoder:
             lines[0] = b"".join((*self._line, lines[0]))
             self._line.clear()
         self._held = len(rest) if lines else self._held + len(chunk)
-        if self._held > self._max_event or any(len(line) > self._max_event for line in lines):
+        if self._held > self._max_event or (lines and len(lines[0]) > self._max_event):
             raise EventTooLong
         if rest:
             self._line.append(rest)
