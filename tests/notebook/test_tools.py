@@ -384,6 +384,27 @@ def test_a_cell_that_is_queued_already_is_not_run_twice(open_page: OpenPage) -> 
     assert cell.text == "once\n"
 
 
+def test_a_cell_the_agent_was_refused_to_run_is_the_persons_to_run(open_page: OpenPage) -> None:
+    page = open_page("print('mine')")
+    cell, asked = page.cells[0], list[str]()
+
+    def act(method: str) -> None:
+        asked.append(method)
+        if method == "run":
+            page.type_into(cell, "other = 1")
+        elif method == "cells" and "run" in asked and not cell.request:
+            page.type_into(cell, "print('mine')")
+            page.press(cell)
+
+    page.before = act
+    run = ("run_cell", {"ids": [cell.id]})
+    outer = page.add(f"serve_calls(('read_notebook', {{}}), {run!r}, ('read_notebook', {{}}))")
+    page.press(outer)
+    page.until(lambda: bool(cell.status), "the person's own run")
+    assert "was changed" in error(json.loads(outer.text)[1])
+    assert (cell.status, cell.text) == ("ok", "mine\n")
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"), [("delete_cells", {"ids": ["ID"]}), ("move_cells", {"ids": ["ID"], "after": "top"})]
 )

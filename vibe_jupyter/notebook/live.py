@@ -116,7 +116,7 @@ class LiveNotebook:
             result = await self._foreground.call(
                 lambda: self._in_place.run(expected, timeout=seconds, announced=refused is None)
             )
-        except BridgeError:
+        except NotebookError:
             await self._foreground.call(lambda: self._in_place.drop(expected))
             raise
         if result is not None:
