@@ -75,6 +75,18 @@ async def test_a_result_has_the_command_both_streams_and_the_code(bash: Bash, co
     }
     assert text_of(result) == "returncode: 0\nstdout:\nout\nstderr:\nerr"
     assert BashArgs.model_json_schema()["required"] == ["command"]
+    assert BashOptions().default_timeout == 300
+
+
+@pytest.mark.requirement("tools.bash.args.fields")
+async def test_a_call_may_take_as_long_as_configured_unless_it_says_how_long(
+    workspace: Workspace, context: ToolContext
+) -> None:
+    bash = Bash(Surroundings(workspace, {**os.environ}, {}), BashOptions(default_timeout=1))
+    assert text_of(await bash.run(BashArgs(command="sleep 60"), context)).startswith("timeout: ended after 1 s")
+    longer = await bash.run(BashArgs(command="sleep 1.5; echo out", timeout=30), context)
+    assert not longer.is_error
+    assert longer.details["stdout"] == "out\n"
 
 
 @pytest.mark.requirement("tools.bash.result.nonzero")
