@@ -22,7 +22,7 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-COMMANDS: Final = ("config", "fix", "help", "model", "permissions", "reset", "status", "stop", "trust")
+COMMANDS: Final = ("config", "fix", "help", "model", "permissions", "reset", "setup", "status", "stop", "trust")
 _MORE: Final = {"config": ("path",), "permissions": ("revoke",), "trust": ("forget",)}
 """What may follow a sub-command."""
 _PRIORITY: Final = 2_000
@@ -98,6 +98,8 @@ class Completion:
         option = _open_option(before)
         if option is None:
             if before == ["model"] and not is_cell:
+                return Found(last, [*_models(), "check"], "magic")
+            if before == ["model", "check"] and not is_cell:
                 return Found(last, _models(), "magic")
             more = _MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
             return Found(last, more, "magic") if more else None

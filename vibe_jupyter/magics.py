@@ -40,6 +40,8 @@ HELP = """\
                         with it; Tab completes
 %vibe fix               mend the last error: its frames go with the wish
 %vibe model [NAME]      show the models, or choose one; `tour` needs no key
+%vibe model check       does it answer, stream, call a tool, see images?
+%vibe setup             choose a server, keep its key, and try it
 %vibe config [path]     every setting, and where it was set
 %vibe trust [forget]    what this folder brings of its own, and its use
 %vibe permissions       what you allowed beforehand; `revoke N` takes it back
@@ -111,10 +113,6 @@ class VibeMagics(Magics):
                 print(HELP)
             case ["status"]:
                 print(self.app.status())
-            case ["model"]:
-                print(self.app.models.listing())
-            case ["model", name]:
-                print(self.app.models.choose(name))
             case ["reset"]:
                 print(self.app.reset())
             case ["stop"]:
@@ -123,7 +121,7 @@ class VibeMagics(Magics):
                 print(self.app.grants.listing())
             case ["permissions", "revoke", *named]:
                 print(self.app.grants.revoke(" ".join(named)))
-            case ["config" | "trust", *_]:
+            case ["config" | "trust" | "model" | "setup", *_]:
                 return self._settings(words)
             case _:
                 _refuse_misspelt(words)
@@ -134,7 +132,7 @@ class VibeMagics(Magics):
         app = self.app
         from vibe_jupyter.app.commands import settings_command
 
-        said = settings_command(words, app.setup, app.trusting)
+        said = settings_command(words, app.setup, app.trusting, models=app.models, say=print)
         if said:
             print(said)
         return said is not None

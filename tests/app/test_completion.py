@@ -38,7 +38,7 @@ class Tab:
 
 
 def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
-    assert tab("%vibe ") == ["config", "fix", "help", "model", "permissions", "reset", "status", "stop", "trust"]
+    assert tab("%vibe ") == ["config", "fix", "help", "model", "permissions", "reset", "setup", "status", "stop", "trust"]
     assert tab("%vibe st") == ["status", "stop"]
     assert tab("x = 1\n%vibe he", "\ny = 2") == ["help"]
 
@@ -113,7 +113,7 @@ def test_settings_that_cannot_be_read_leave_tab_quiet(tab: Tab) -> None:
     kept = config.read_text(encoding="utf-8")
     config.write_text("not toml", encoding="utf-8")
     try:
-        assert tab("%vibe model ") == ["tour"]
+        assert tab("%vibe model ") == ["tour", "check"]
     finally:
         config.write_text(kept, encoding="utf-8")
 

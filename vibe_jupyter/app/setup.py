@@ -6,7 +6,11 @@ from pathlib import Path
 
 from vibe_jupyter import config
 from vibe_jupyter.app.project import Project
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.policy.secrets import Redactor
+
+_MODEL_KEY = "key of the model"
+"""Stands in the place of a variable's name."""
 
 
 class Setup:
@@ -40,6 +44,7 @@ class Setup:
         self._told.update(new)
         return new
 
-    def redactor(self, settings: config.Settings) -> Redactor:
-        """Strikes out what is known to be a key."""
-        return Redactor.of(config.effective(self.environ), config.key_variables(settings))
+    def redactor(self, settings: config.Settings, model: Model) -> Redactor:
+        """Strikes out what is known to be a key; the model's may come from the keyring, where no variable holds it."""
+        known = {_MODEL_KEY: model.server.api_key or "", **config.effective(self.environ)}
+        return Redactor.of(known, (_MODEL_KEY, *config.key_variables(settings)))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_jupyter.config.environment import effective
+from vibe_jupyter.config.keys import key_of
 from vibe_jupyter.config.places import config_path, env_path
 from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings
@@ -76,10 +76,10 @@ def _key(provider: ProviderEntry, environ: Mapping[str, str]) -> str | None:
     variable = provider.api_key_env_var
     if not variable:
         return None
-    if key := effective(environ).get(variable, "").strip():
+    if key := key_of(variable, environ):
         return key
     raise ConfigError(
-        f"No key for the provider {provider.name!r}: the variable {variable} is not set. Set it before Jupyter starts, "
-        f"write {variable}=… into {env_path(environ)}, or set it in a cell: import getpass, os; "
-        f'os.environ["{variable}"] = getpass.getpass()'
+        f"No key for the provider {provider.name!r}: the variable {variable} is not set. %vibe setup asks for it. "
+        f"Or set it before Jupyter starts, write {variable}=… into {env_path(environ)}, or set it in a cell: "
+        f'import getpass, os; os.environ["{variable}"] = getpass.getpass()'
     )
