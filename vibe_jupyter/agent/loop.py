@@ -16,7 +16,10 @@ from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.middleware import Progress
 from vibe_jupyter.agent.prepare import headline_of
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.agent.server_files import FileShelf
+from vibe_jupyter.agent.server_tools import ServerTools
 from vibe_jupyter.errors import JournalError, ModelError
+from vibe_jupyter.llm.agentic import Piece, ServerApproval, ServerCall, ServerFile, ServerSession
 from vibe_jupyter.llm.request import Request, RetryScheduled
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
@@ -85,6 +88,7 @@ class Loop:
             results=conversation.journal.path.parent,
             cancelled=lambda: run.interrupted,
         )
+        self._server = ServerTools(self._desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
         self._began = time.monotonic()
         self._turns = 0
         self._usage = Usage()
@@ -148,7 +152,8 @@ class Loop:
                 message = await self._stream_answer()
             except ModelError as failure:
                 await self._keep_partial(in_history=False)
-                if failure.kind != "truncated" or attempt == RE_ASKS:
+                # Nothing is asked again after an effect (security C39).
+                if failure.kind != "truncated" or attempt == RE_ASKS or self._server.acted:
                     raise
                 await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
                 continue
@@ -163,23 +168,34 @@ class Loop:
             messages=(self._system, *self._conversation.history),
             tools=tuple(self._agent.tools.specs()),
             stream=self._agent.stream,
+            server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
         )
         self._partial.clear()
+        self._server.begin()
         async with aclosing(self._agent.client.answer(request)) as items:
-            async for item in items:
-                match item:
-                    case TextDelta():
-                        self._partial.append(item.text)
-                        self._run.emit(item)
-                    case ReasoningDelta() | ToolCallDelta():
-                        self._run.emit(item)
-                    case RetryScheduled():
-                        self._run.emit(Notice(level="info", text=item.sentence))
-                    case AssistantMessage():
+            try:
+                async for item in items:
+                    if isinstance(item, AssistantMessage):
+                        await self._server.end()
                         return item
-                    case _:
-                        pass
+                    await self._take(item)
+            finally:
+                await self._server.stop()
         raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
+
+    async def _take(self, item: Piece | RetryScheduled) -> None:
+        match item:
+            case TextDelta():
+                self._partial.append(item.text)
+                self._run.emit(item)
+            case ReasoningDelta() | ToolCallDelta():
+                self._run.emit(item)
+            case RetryScheduled():
+                self._run.emit(Notice(level="info", text=item.sentence))
+            case ServerSession():
+                self._conversation.server_sessions[self._agent.model.server.api_base] = item.id
+            case ServerCall() | ServerApproval() | ServerFile():
+                await self._server.take(item)
 
     async def _answer(self, call: ToolCall) -> None:
         message, denied = await answer(call, self._desk)

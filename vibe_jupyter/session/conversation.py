@@ -14,6 +14,8 @@ class Conversation:
         self._history: list[Message] = []
         self.usage = Usage()
         """Tokens of all finished runs."""
+        self.server_sessions: dict[str, str] = {}
+        """What model servers call their part of this conversation, by their address."""
 
     @property
     def history(self) -> tuple[Message, ...]:

@@ -23,6 +23,8 @@ class Speech:
         self._entries = entries
         self._answer: Answer | None = None
         """The text that is being written."""
+        self._before = ""
+        """What was said of the same answer before a pause."""
         self._thought: StepEntry | None = None
         """The thinking that goes on."""
 
@@ -41,24 +43,34 @@ class Speech:
             return
         self._sheet.put(_WRITING_ID, "step", step_html(_writing(delta.name)))
 
+    def pause(self) -> None:
+        """Something else is shown in the midst of an answer: what is said after it stands behind it."""
+        if self._answer is not None:
+            self._before += self._answer.text
+            self._answer.finish(self._answer.text)
+            self._answer = None
+
     def add(self, message: AssistantMessage) -> None:
         """Take a whole message; what was shown of it while it came is brought into its final form."""
         self._sheet.remove(_WRITING_ID)
         self._end_thought("".join(part.text for part in message.parts if isinstance(part, ReasoningPart)))
         self.last = message.text
-        if self.last.strip() or self._answer is not None:
-            self._open_answer().finish(self.last)
-        self._answer = None
+        rest = self.last.removeprefix(self._before)
+        if rest.strip() or self._answer is not None:
+            self._open_answer().finish(rest)
+        self._answer, self._before = None, ""
 
     def end(self) -> bool:
         """The run is over; whether it ended in the middle of an answer."""
         self._sheet.remove(_WRITING_ID)
         self._end_thought("")
-        if self._answer is None:
+        if self._answer is None and not self._before:
             return False
-        self.last = self._answer.text
-        self._answer.finish(self.last)
-        self._answer = None
+        text = self._answer.text if self._answer is not None else ""
+        self.last = self._before + text
+        if self._answer is not None:
+            self._answer.finish(text)
+        self._answer, self._before = None, ""
         return True
 
     def _open_answer(self) -> Answer:

@@ -58,6 +58,8 @@ class Transcript:
 
     def apply(self, event: Event) -> list[Patch]:
         """Take the next event; the patches bring the page to where `parts` is."""
+        if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
+            self._speech.pause()
         self._fold(event)
         if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
             self._show_foot(event)
