@@ -1,21 +1,24 @@
 """What a person decides is what happens."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
-from tests.agent.conftest import Bench, one
+from tests.agent.conftest import Bench, Echo, EchoArguments, one
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
     Approve,
     Reject,
+    Resource,
     RunFinished,
     ToolFinished,
     ToolStarted,
 )
 from vibe_jupyter.testing import answer, call, say
+from vibe_jupyter.tools.base import StaticToolset
 
 
 def approve(request: ApprovalRequested) -> Approve:
@@ -121,3 +124,20 @@ async def test_a_tool_set_to_never_does_not_run_even_when_allowed_for_the_run(be
     await bench.ask("go", terms=RunTerms(allowed=frozenset({"quiet"})))
     assert bench.quiet.ran == []
     assert "never" in bench.model.requests[1].tool_results[0]
+
+
+class Commands(Echo):
+    """A tool whose text is judged as a shell command."""
+
+    def touches(self, args: EchoArguments) -> Sequence[Resource]:
+        return [Resource(kind="command", value=args.text, access="execute")]
+
+
+async def test_what_is_denied_stays_denied_when_a_person_edits_a_call_into_it(bench: Bench) -> None:
+    shell = Commands("shell", "ask")
+    bench.tools = StaticToolset([shell])
+    bench.model.will_reply(answer(calls=[call("shell", text="make"), call("shell", text="make")]), say("done"))
+    events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited="vim x"))
+    assert shell.ran == []
+    assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["denied", "denied"]
+    assert "vim is on the denylist" in bench.model.requests[1].tool_results[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import Bench
-from vibe_jupyter.protocol import ApprovalRequested, Approve, ToolFinished
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Reject, ToolFinished
 from vibe_jupyter.testing import ScriptedModel, call, say
 from vibe_jupyter.tools.base import StaticToolset
 from vibe_jupyter.tools.builtin.search_replace import SearchReplace
@@ -78,3 +78,46 @@ async def test_a_new_file_edited_on_the_card_is_written_as_edited(project: Path,
     await bench.ask("Write.", decide=lambda request: Approve(approval_id=request.approval_id, edited="mine"))
 
     assert (project / "a.txt").read_text(encoding="utf-8") == "mine"
+
+
+async def test_an_edit_that_lost_its_place_while_the_card_waited_asks_nobody_again(
+    project: Path, bench: Bench, model: ScriptedModel
+):
+    place = project / "a.txt"
+    place.write_text("old\n", encoding="utf-8")
+    model.will_reply(call("search_replace", **CALLS["search_replace"]), say("Done."))
+
+    def decide(request: ApprovalRequested) -> Approve:
+        place.write_text("other\n", encoding="utf-8")
+        return Approve(approval_id=request.approval_id)
+
+    events = await bench.ask("Edit.", decide=decide)
+
+    assert sum(isinstance(event, ApprovalRequested) for event in events) == 1
+    assert "was not found" in model.requests[1].messages[-1]["content"]
+    assert place.read_text(encoding="utf-8") == "other\n"
+
+
+async def test_a_place_that_leads_outside_by_now_is_asked_about_as_such(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, bench: Bench, model: ScriptedModel
+):
+    outside = tmp_path_factory.mktemp("outside") / "a.txt"
+    outside.write_text("theirs\n", encoding="utf-8")
+    place = project / "a.txt"
+    place.write_text("old\n", encoding="utf-8")
+    model.will_reply(call("write_file", **CALLS["write_file"]), say("Done."))
+    shown: list[ApprovalRequested] = []
+
+    def decide(request: ApprovalRequested) -> Approve | Reject:
+        shown.append(request)
+        if len(shown) > 1:
+            return Reject(approval_id=request.approval_id)
+        place.unlink()
+        place.symlink_to(outside)
+        return Approve(approval_id=request.approval_id)
+
+    await bench.ask("Write.", decide=decide)
+
+    assert [request.remember_as for request in shown] == ["write_file", None]
+    assert "outside the project" in shown[1].reason
+    assert outside.read_text(encoding="utf-8") == "theirs\n"

@@ -11,7 +11,7 @@ from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, explain, refuse
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.strict_json import parse_object
-from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Approve, Ask, Deny, Reject, ToolCall
+from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Approve, Ask, Deny, Preview, Reject, ToolCall
 from vibe_jupyter.tools.base import Prechecked
 
 
@@ -24,10 +24,14 @@ async def permit(prepared: Prepared, desk: Desk) -> Prepared | Refused:
     """
     decision = desk.permissions.decide(prepared.tool, prepared.args, desk.terms)
     if isinstance(decision, Deny):
-        return Refused(error_message(prepared.call, decision.reason), denied=True, summary=decision.reason)
+        return _forbidden(prepared, decision)
     if isinstance(decision, Ask):
         return await _ask_if_possible(prepared, decision, desk)
     return prepared
+
+
+def _forbidden(prepared: Prepared, deny: Deny) -> Refused:
+    return Refused(error_message(prepared.call, deny.reason), denied=True, summary=deny.reason)
 
 
 async def _ask_if_possible(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:
@@ -42,19 +46,18 @@ async def _ask_if_possible(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared
 async def _approve(prepared: Prepared, ask: Ask, desk: Desk) -> Prepared | Refused:
     """Go by what the person said to an equal call of this turn, else show exactly what would run and wait."""
     preview = prepared.tool.preview(prepared.args)
-    shown = digest(prepared.call, preview)
-    said = desk.equal.said(prepared.call, shown)
+    said = desk.equal.said(prepared.call, digest(prepared.call, preview))
     if isinstance(said, Reject):
         return _denied(prepared.call, said.message)
     if said is not None:
-        return _edited(prepared, said, preview.edits)
-    return await _question(prepared, ask, desk, shown=shown)
+        return _edited(prepared, said, preview.edits, desk)
+    return await _question(prepared, ask, desk, preview)
 
 
-async def _question(prepared: Prepared, ask: Ask, desk: Desk, *, shown: str) -> Prepared | Refused:
+async def _question(prepared: Prepared, ask: Ask, desk: Desk, preview: Preview) -> Prepared | Refused:
     """Show the call and wait for the person, as long as it takes."""
     call, tool, args = prepared.call, prepared.tool, prepared.args
-    preview = tool.preview(args)
+    shown = digest(call, preview)
     waiting = desk.approvals.open()
     try:
         await desk.emit(
@@ -80,13 +83,13 @@ async def _question(prepared: Prepared, ask: Ask, desk: Desk, *, shown: str) -> 
         await _resolve(waiting.id, call, command, desk)
         desk.equal.keep(call, shown, command)
         return _denied(call, command.message)
-    edited = _edited(prepared, command, preview.edits)
+    edited = _edited(prepared, command, preview.edits, desk)
     if isinstance(edited, Refused):
         await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk)
         return edited
     await _resolve(waiting.id, edited.call, command, desk, edited=edited.edited)
     if not edited.edited and digest(call, tool.preview(args)) != shown:
-        return await _approve(prepared, ask, desk)  # what would run is no longer what was shown
+        return await permit(prepared, desk)  # what would run is no longer what was shown
     desk.equal.keep(call, shown, command)
     _remember(edited, ask, command, desk)
     return edited
@@ -107,16 +110,18 @@ def _times(count: int) -> str:
     return f" · the agent sent this call {count} times: your answer holds for each" if count > 1 else ""
 
 
-def _edited(prepared: Prepared, command: Approve, edits: str | None) -> Prepared | Refused:
-    """Put the person's version of the shown argument into the call."""
+def _edited(prepared: Prepared, command: Approve, edits: str | None, desk: Desk) -> Prepared | Refused:
+    """Put the person's version of the shown argument into the call; what is denied stays denied."""
     if command.edited is None or edits is None or command.edited == getattr(prepared.args, edits):
         return prepared
     arguments = {**parse_object(prepared.call.arguments), edits: command.edited}
     call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
     try:
-        return replace(prepared, call=call, args=prepared.tool.arguments.model_validate(arguments), edited=True)
+        edited = replace(prepared, call=call, args=prepared.tool.arguments.model_validate(arguments), edited=True)
     except ValidationError as error:
         return refuse(prepared.call, f"The person edited the call, but: {explain(call.name, error)}")
+    decision = desk.permissions.decide(edited.tool, edited.args, desk.terms)
+    return _forbidden(edited, decision) if isinstance(decision, Deny) else edited
 
 
 async def _resolve(
