@@ -312,3 +312,59 @@ def test_an_ordinary_clone_does_not_ask(fresh_project: Path) -> None:
     run_git(parent / "clone", parent, "config", "user.name", "a")
     (parent / "clone" / ".gitattributes").write_text("*.py diff=python\n*.png binary\n* text=auto\n")
     assert judge("git status && git diff && git log -3", Workspace(parent / "clone")).verdict == "allow"
+
+
+@pytest.fixture
+def tracked_secret(tmp_path: Path) -> Path:
+    """A repository that keeps a file with secrets, changed once."""
+    project = tmp_path / "kept"
+    project.mkdir()
+    run_git(project, tmp_path, "init", "-q", "-b", "main", ".")
+    for value in ("one", "two"):
+        (project / ".enc").write_text(value)
+        (project / ".env").write_text(f"KEY={value}")
+        run_git(project, tmp_path, "add", "-A")
+        run_git(project, tmp_path, "-c", "user.name=a", "-c", "user.email=a@x", "commit", "-q", "-m", value)
+    return project
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_a_secret_in_history_asks_whatever_the_form_of_the_index(tracked_secret: Path, version: str) -> None:
+    run_git(tracked_secret, tracked_secret.parent, "update-index", "--index-version", version)
+    workspace = Workspace(tracked_secret)
+    for command in ("git log -p", "git show HEAD~1", "git diff main~1 main", "git diff HEAD~1 HEAD~2 -- ."):
+        assert judge(command, workspace).rule == "place", command
+    for command in ("git log", "git log -p -- .enc", "git diff --stat main~1 main", "git diff HEAD~1 HEAD -- .enc"):
+        assert judge(command, workspace).verdict == "allow", command
+
+
+def test_a_comparison_asks_once_a_tracked_secret_was_changed(tracked_secret: Path) -> None:
+    workspace = Workspace(tracked_secret)
+    assert judge("git diff", workspace).verdict == "allow"
+    (tracked_secret / ".env").write_text("KEY=three")
+    assert judge("git diff", workspace).rule == "place"
+    assert judge("git diff HEAD -- .", workspace).rule == "place"
+    assert judge("git diff -- .enc", workspace).verdict == "allow"
+    assert judge("git diff --stat && git status", workspace).verdict == "allow"
+    (tracked_secret / ".env").unlink()
+    assert judge("git diff", workspace).rule == "place"
+
+
+def test_an_index_of_an_unknown_form_asks_before_history_is_shown(tracked_secret: Path) -> None:
+    index = tracked_secret / ".git" / "index"
+    raw = index.read_bytes()
+    index.write_bytes(raw[:4] + (5).to_bytes(4, "big") + raw[8:])
+    assert judge("git log -p", Workspace(tracked_secret)).rule == "repository"
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_damaged_index_never_breaks_the_decision(tracked_secret: Path, version: int) -> None:
+    run_git(tracked_secret, tracked_secret.parent, "update-index", "--index-version", str(version))
+    index, workspace = tracked_secret / ".git" / "index", Workspace(tracked_secret)
+    raw = index.read_bytes()
+    for length in range(1, len(raw)):
+        index.write_bytes(raw[:length])
+        assert judge("git status && git log -p", workspace).verdict in ("ask", "allow"), length
+    for at in range(8, len(raw)):
+        index.write_bytes(raw[:at] + b"\xff" * (len(raw) - at))
+        assert judge("git status && git log -p", workspace).verdict in ("ask", "allow"), at

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vibe_jupyter.policy.shell.git_index import Tracked
 from vibe_jupyter.policy.shell.operands import Operands
-from vibe_jupyter.policy.shell.options import Given, OptionTable, table
+from vibe_jupyter.policy.shell.options import Argument, Given, OptionTable, table
 from vibe_jupyter.policy.shell.readers import Call
 from vibe_jupyter.policy.shell.repository import harmless_repository
 from vibe_jupyter.policy.shell.verdict import Refused
@@ -44,6 +45,8 @@ _WITH_PATCH: Final = (
     *("-p", "-u", "--patch", "-U", "--unified", "-c", "--cc", "-m", "-W", "--function-context", "--word-diff"),
     *("--color-words", "--patch-with-stat", "--patch-with-raw", "--binary", "--diff-merges"),
 )
+_NEWEST: Final = ("HEAD", "@", "HEAD~1", "HEAD~", "HEAD^")
+"""What a comparison with shows no more than the newest commit and what was changed since."""
 _REVISION: Final = re.compile(r"\^?[\w./@{}^~+-]+(?:\.\.\.?[\w./@{}^~+-]*)?", re.ASCII)
 _PATHSPEC_GLOB: Final = re.compile(r"[*?\[\\]")
 _EXTENSION_GLOB: Final = re.compile(r"(?:[\w.-]+/|\*+/)*\*(\.\w+)", re.ASCII)
@@ -119,8 +122,7 @@ def git(call: Call, root: Path) -> None:
     if repository is None and name == "diff":
         raise Refused("repository", "compares files without a repository")
     if repository is not None and _shows_patches(name, given):
-        named = [operand.text for operand in given.operands if os.path.lexists(root / operand.text)]
-        _check_history(name, given, [*named, *(path.text for path in paths)], _Look(root, repository.secrets))
+        _check_patches(name, given, paths, _Look(root, repository.secrets))
     if sub.needs and (given.operands or paths) and not given.has(*sub.needs):
         raise Refused("operand", f"git {name} with a name is not known to only read")
     check = _check_revision if sub.revisions else _check_pathspec
@@ -132,35 +134,48 @@ def git(call: Call, root: Path) -> None:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a look into history may meet."""
+    """What a look at changes may meet."""
 
     root: Path
-    secrets: tuple[str, ...]
+    secrets: Sequence[Tracked]
+
+    def met(self, specs: Sequence[str]) -> Iterator[Tracked]:
+        """The secrets below these paths; all of them where there is no path."""
+        return (secret for secret in self.secrets if not specs or any(self._covers(spec, secret) for spec in specs))
+
+    def _covers(self, spec: str, secret: Tracked) -> bool:
+        inside = os.path.relpath(os.path.join(self.root, spec), self.root)
+        return inside == "." or secret.name == inside or secret.name.startswith(f"{inside}/")
 
 
 def _shows_patches(name: str, given: Given) -> bool:
-    if name == "show":
+    if name in ("show", "diff"):
         return not given.has(*_WITHOUT_PATCH) or given.has(*_WITH_PATCH)
     return name == "log" and given.has(*_WITH_PATCH)
 
 
-def _check_history(name: str, given: Given, specs: list[str], look: _Look) -> None:
-    """What older commits changed may be a file with secrets that is kept to this day; the newest one is let through."""
+def _check_patches(name: str, given: Given, paths: Sequence[Argument], look: _Look) -> None:
+    """Changes may be those of a file with secrets that is kept to this day; the newest commit is let through."""
+    named = [operand.text for operand in given.operands if os.path.lexists(look.root / operand.text)]
+    specs = [*named, *(path.text for path in paths)]
     revisions = [operand.text for operand in given.operands if operand.text not in specs]
-    counts = given.values("-#", "-n", "--max-count")
-    single = counts == ["1"] or (name == "show" and not counts)
-    if revisions in ([], ["HEAD"]) and single and not given.has("--all", "-g", "--walk-reflogs", "--skip"):
-        return
+    if name == "diff":
+        newest = all(revision in _NEWEST for revision in revisions)
+    else:
+        newest = _is_newest_commit(name, given, revisions)
     if name == "show" and revisions and all(":" in revision for revision in revisions):
         return  # files, and each was judged as one
-    for secret in look.secrets:
-        if not specs or any(_covers(spec, secret, look.root) for spec in specs):
-            raise Refused("place", f"may show {secret}, which usually holds passwords or keys")
+    for secret in look.met(specs):
+        if not newest:
+            raise Refused("place", f"may show {secret.name}, which usually holds passwords or keys")
+        if name == "diff" and not secret.is_as_listed(look.root):
+            raise Refused("place", f"may show {secret.name}, which usually holds passwords or keys and was changed")
 
 
-def _covers(spec: str, name: str, root: Path) -> bool:
-    inside = os.path.relpath(os.path.join(root, spec), root)
-    return inside == "." or name == inside or name.startswith(f"{inside}/")
+def _is_newest_commit(name: str, given: Given, revisions: Sequence[str]) -> bool:
+    counts = given.values("-#", "-n", "--max-count")
+    single = counts == ["1"] or (name == "show" and not counts)
+    return revisions in ([], ["HEAD"]) and single and not given.has("--all", "-g", "--walk-reflogs", "--skip")
 
 
 def _check_revision(text: str, operands: Operands) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vibe_jupyter.policy.shell.git_index import has_submodule, read_index, tracked_secrets
+from vibe_jupyter.policy.shell.git_index import Tracked, has_submodule, read_index, tracked_secrets
 from vibe_jupyter.policy.shell.verdict import Refused
 
 FILE_LIMIT: Final = 256 * 1024
@@ -67,8 +67,12 @@ class Repository:
     index: bytes
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """Files it keeps that usually hold passwords or keys."""
+    def secrets(self) -> tuple[Tracked, ...]:
+        """Files it keeps that usually hold passwords or keys.
+
+        Raises:
+            Refused: that cannot be told.
+        """
         return tracked_secrets(self.index)
 
 
