@@ -63,7 +63,7 @@ class GrowingAnswer:
         """A piece of a call, see `CallList.add`."""
         self._grow(len(name) + len(arguments))
         delta = self._calls.add(index=index, call_id=call_id, name=name, arguments=arguments, whole=whole)
-        if len(self._calls) > self._limits.calls:
+        if delta.position >= self._limits.calls:
             raise Broken("limit", f"more than {self._limits.calls} calls in one answer")
         self._deltas.append(delta)
 

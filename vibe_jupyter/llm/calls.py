@@ -20,6 +20,7 @@ class _Growing:
         self.index = index
         self.id = ""
         self.name = ""
+        self.shown_name = ""
         self._arguments: list[str] = []
         self._joiner = PairJoiner()
 
@@ -27,6 +28,7 @@ class _Growing:
         """Join a fragment; a repeat of the whole name is none."""
         if piece != self.name:
             self.name += piece
+            self.shown_name = repair(self.name)
 
     def add_arguments(self, piece: str) -> str:
         """Join a fragment and return what of it can be shown."""
@@ -58,13 +60,18 @@ class CallList:
 
     def add(self, *, index: int | None, call_id: str, name: str, arguments: str, whole: bool) -> ToolCallDelta:
         """Take a fragment. `call_id` and `name` are empty where none came; `whole` replaces the arguments so far."""
-        call = self._at(index, call_id) if index is not None else self._without_index(call_id, name)
+        if index is None:
+            call = self._without_index(call_id, name)
+        else:
+            call = self._by_index.get(index)
+            if call is None or call_id:
+                call = self._at(index, call_id)
         if call_id and not call.id:
             call.id = call_id
         if name:
             call.add_name(name)
         shown = call.set_arguments(arguments) if whole else call.add_arguments(arguments)
-        return ToolCallDelta(position=call.position, name=repair(call.name), arguments=shown)
+        return ToolCallDelta(call.position, call.shown_name, shown)
 
     def finish(self) -> list[ToolCall]:
         """All calls, with ids that are there and unique. A fragment that never said anything is none."""

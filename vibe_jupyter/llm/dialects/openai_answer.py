@@ -52,12 +52,12 @@ class ChatDecoder:
             if name == "error" and not self.ended:
                 raise Broken("provider", _error_words(data))
             return []
-        if data.strip() == "[DONE]":
+        # Nearly all events begin so, and need no copy without blanks.
+        bare = data if data.startswith("{") else data.strip()
+        if bare == "[DONE]":
             self.finished = self.ended = True
-        elif data and not data.isspace():
-            chunk = parse_event(data)
-            if isinstance(chunk, dict):
-                self._chunk(chunk)
+        elif bare and isinstance(chunk := parse_event(data), dict):
+            self._chunk(chunk)
         return self._answer.take()
 
     def whole(self, body: JsonValue) -> list[Delta]:
@@ -146,18 +146,19 @@ class ChatDecoder:
 
     def _call(self, call: Object, position: int | None) -> None:
         """A piece of a call. In a whole answer each entry is a call of its own, whatever index it has."""
-        index, call_id, function = call.get("index"), call.get("id"), call.get("function")
+        function = call.get("function")
         if not isinstance(function, dict):
             function = {}
-        name, arguments = function.get("name"), function.get("arguments")
-        text = arguments if isinstance(arguments, str) else ""
-        is_value = arguments is not None and not isinstance(arguments, str)
+        call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+        whole = not isinstance(arguments, str | None)
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False) if whole else ""
         self._answer.add_call(
-            index=position if position is not None else _integer(index),
+            index=_integer(call.get("index")) if position is None else position,
             call_id=call_id if isinstance(call_id, str) and call_id not in _NO_IDS else "",
             name=name if isinstance(name, str) else "",
-            arguments=json.dumps(arguments, ensure_ascii=False) if is_value else text,
-            whole=is_value,
+            arguments=arguments,
+            whole=whole,
         )
 
     def _usage(self, usage: JsonValue) -> None:
