@@ -18,6 +18,7 @@ Schema = dict[str, JsonValue]
 
 _FORMATS = frozenset({"date", "time", "date-time"})
 """What all servers know; others are refused by some."""
+_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "$vocabulary", "examples", "deprecated"})
 _NOT_AT_TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"})
 """OpenAI refuses them outside of properties."""
@@ -116,8 +117,11 @@ def _loosen(schema: Schema) -> None:
             said = schema.get("description")
             hint = f"Must match {pattern}"
             schema["description"] = f"{said} ({hint})" if isinstance(said, str) and said else hint
-    if schema.get("format") not in _FORMATS:
+    if not isinstance(kind := schema.get("format"), str) or kind not in _FORMATS:
         schema.pop("format", None)
+    kinds = schema.get("type")
+    if not all(isinstance(one, str) and one in _TYPES for one in (kinds if isinstance(kinds, list) else [kinds])):
+        schema.pop("type", None)
     for name in _BOUNDS:
         if isinstance(schema.get(name), bool):
             del schema[name]
