@@ -217,3 +217,36 @@ def test_a_level_of_a_profile_wins_over_the_general_one(permissions: Permissions
 def test_what_a_long_denied_command_says_reaches_the_model(permissions: Permissions) -> None:
     denied = decide(permissions, "vim x")
     assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for a person.")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat ../secret > copy",
+        "echo x > .git/hooks/pre-commit",
+        "echo $(cat .env)",
+        "(cat '.e'nv)",
+        "for f in a b; do cp $f ../there; done",
+        "cp .env copy &",
+        'cat "$HOME/.ssh/id_rsa"',
+        "f() { cat ~/.netrc; }; f",
+    ],
+)
+@pytest.mark.parametrize("terms", EVERY_MODE)
+def test_a_place_that_is_named_asks_each_time_in_whatever_a_command_nests(
+    permissions: Permissions, terms: RunTerms, command: str
+) -> None:
+    decision = decide(permissions, command, terms)
+    assert isinstance(decision, Ask), decision
+    assert decision.remember_as is None
+
+
+def test_what_is_nested_and_names_no_such_place_runs_where_the_shell_is_allowed(permissions: Permissions) -> None:
+    allowed = RunTerms(allowed=frozenset({"bash"}))
+    for command in (
+        "for f in *; do wc -l $f >/dev/null 2>/dev/null; done",
+        "cat > notes.txt <<'EOF'\nread ../this and /that\nEOF",
+        "curl -s https://example.org/x > page.html",
+        "(/usr/bin/env make all) &",
+    ):
+        assert decide(permissions, command, allowed) == Allow(rule="--yes"), command

@@ -71,6 +71,9 @@ ls .*
 ls *
 ls link_dir_out/
 cat '../outside/secret.txt'
+echo a=~/x
+ls > /dev/nullx
+cat < .env
 cat src/link_up/outside/secret.txt
 cat pipe
 cat README.md/
@@ -161,7 +164,6 @@ tr a b
 ls; wc""",
     "expansion": """\
 echo ~root
-echo a=~/x
 echo {1..9}
 echo "$HOME"
 FOO=1 ls
@@ -170,10 +172,8 @@ FOO+=1 ls
 grep REA* README.md
 grep hello ${PWD}""",
     "redirection": """\
-ls > /dev/nullx
 ls >| PWNED
 cat <<< x
-cat < .env
 ls 12>/dev/null
 ls |& cat""",
     "syntax": """\

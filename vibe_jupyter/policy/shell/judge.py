@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,12 +15,14 @@ from vibe_jupyter.policy.shell.operands import Operands
 from vibe_jupyter.policy.shell.pattern import CHANGES_THE_SHELL, is_keepable, pattern_of
 from vibe_jupyter.policy.shell.readers import SIMPLE_READERS, Call, Rule
 from vibe_jupyter.policy.shell.searching import diff, find, grep
-from vibe_jupyter.policy.shell.syntax import nested_commands, same_commands
+from vibe_jupyter.policy.shell.syntax import named_words, nested_commands, same_commands
 from vibe_jupyter.policy.shell.verdict import ONCE, Refused, ShellVerdict
 from vibe_jupyter.tools.workspace import Workspace
 
 _READERS: Final[Mapping[str, Rule]] = {**SIMPLE_READERS, "diff": diff, "find": find, "grep": grep}
 _BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false"})
+_STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")
+"""Outside, but nobody's files."""
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
 _UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
 
@@ -47,6 +49,7 @@ def judge(command: str, workspace: Workspace, shell: Shell | None = None) -> She
     shell = shell or Shell.of(os.environ)
     if problem := _cannot_run(command):
         return ShellVerdict("deny", "cannot-run", problem)
+    judgement = _Judgement(workspace, shell, Operands(workspace))
     try:
         commands = simple_commands(command)
         if not command.isascii() and not _UNIVERSAL_LOCALES.fullmatch(shell.locale):
@@ -56,8 +59,9 @@ def judge(command: str, workspace: Workspace, shell: Shell | None = None) -> She
     except Refused as refused:
         if denied := _denied_inside(command, shell.lists):
             return denied
-        return ShellVerdict("ask", refused.rule, refused.reason)
-    return _Judgement(workspace, shell, Operands(workspace)).verdict(commands)
+        worse = None if refused.rule in ONCE else judgement.worse(named_words(command))
+        return ShellVerdict("ask", (worse or refused).rule, (worse or refused).reason)
+    return judgement.verdict(commands)
 
 
 def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) -> ShellVerdict:
@@ -90,6 +94,10 @@ def _denial(pattern: str) -> ShellVerdict:
     return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a person")
 
 
+def _texts(simple: Simple) -> list[str]:
+    return [word.text for word in simple.words[1:]]
+
+
 @dataclass
 class _Judgement:
     workspace: Workspace
@@ -114,6 +122,17 @@ class _Judgement:
         keepable = pattern is not None and is_keepable(simples)
         return ShellVerdict("ask", worst.rule, worst.reason, pattern, keepable)
 
+    def worse(self, words: Iterable[str]) -> Refused | None:
+        """What asks already must not lead outside as well, or it is asked about each time."""
+        try:
+            for word in words:
+                self._check_word(word)
+        except Refused as refused:
+            return refused
+        except OSError as error:
+            return Refused("place", f"names a place that cannot be judged: {error.strerror}")
+        return None
+
     def _on_list(self, simple: Simple, refused: Refused) -> bool:
         if refused.rule in ONCE:
             return False
@@ -124,18 +143,9 @@ class _Judgement:
         try:
             self._check(simple)
         except Refused as refused:
-            return refused if refused.rule in ONCE else self._worse(simple) or refused
+            return refused if refused.rule in ONCE else self.worse(_texts(simple)) or refused
         except OSError as error:
             return Refused("place", f"names a place that cannot be judged: {error.strerror}")
-        return None
-
-    def _worse(self, simple: Simple) -> Refused | None:
-        """What asks already must not lead outside as well, or it is asked about each time."""
-        try:
-            for word in simple.words[1:]:
-                self._check_word(word.text)
-        except Refused as refused:
-            return refused
         return None
 
     def _check(self, simple: Simple) -> None:
@@ -168,7 +178,7 @@ class _Judgement:
                 self._check_place(text)
 
     def _check_place(self, text: str) -> None:
-        if "://" in text:
+        if "://" in text or text in _STREAMS:
             return
         try:
             located = self.workspace.resolve(text)

@@ -13,6 +13,7 @@ from vibe_jupyter.policy.shell.commands import Simple
 NESTED_LIMIT: Final = 5_000
 """Characters of a command that nests which are parsed: error recovery takes time that grows with the square."""
 _OPENERS: Final = "({[`<"
+_QUOTES: Final = re.compile(r"""['"\\]""")
 _FOREIGN: Final = re.compile(r"[^\t\n\x20-\x7e]")
 OPENERS_LIMIT: Final = 200
 """Opening marks in such a command."""
@@ -43,9 +44,30 @@ def same_commands(command: str, commands: tuple[Simple, ...]) -> bool:
 
 def nested_commands(command: str) -> list[list[str]]:
     """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
-    if len(command) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT:
+    if _is_too_much(command):
         return []
     return [_words(node) for node in _walk(_parse(command)) if node.type == "command"]
+
+
+def named_words(command: str) -> list[str]:
+    """The arguments and the files of redirections, those in loops, functions and substitutions too.
+
+    None if it is too much, and no variable is filled in: what it does not name may be reached all the same.
+    """
+    if _is_too_much(command):
+        return []
+    nodes = _walk(_parse(command))
+    texts = [(node.text or b"").decode(errors="replace") for node in nodes if _is_argument(node)]
+    return list(dict.fromkeys(_QUOTES.sub("", text) for text in texts))
+
+
+def _is_argument(node: Node) -> bool:
+    above = node.parent.type if node.parent is not None else ""
+    return node.type in _WORDS and node.type != "command_name" and above not in ("command_name", "concatenation")
+
+
+def _is_too_much(command: str) -> bool:
+    return len(command) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT
 
 
 def _parse(command: str) -> Node:
