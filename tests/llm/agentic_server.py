@@ -120,6 +120,8 @@ class AgenticServer:
         self.files: dict[str, tuple[int, bytes]] = {}
         """Status and content, by id."""
         self.fetched: list[str] = []
+        self.models: list[Any] = []
+        """Entries of the list of models."""
         self.stopping = threading.Event()
         self.answered = threading.Condition()
         self._listener = _Listener(("127.0.0.1", 0), _Handler)
@@ -169,6 +171,9 @@ class _Handler(BaseHTTPRequestHandler):
         file_id = self.path.removeprefix("/v1/files/").removesuffix("/content")
         owner.fetched.append(self.path)
         owner.keys.append(self.headers.get("authorization"))
+        if self.path == "/v1/models":
+            self._whole(200, json.dumps({"object": "list", "data": owner.models}).encode(), "application/json")
+            return
         status, content = owner.files.get(file_id, (404, b"{}"))
         self._whole(status, content, "application/octet-stream")
 

@@ -24,6 +24,7 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter import config
+from vibe_jupyter.app.models import Models
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.client import Item, LLMClient
 from vibe_jupyter.llm.dialects import DIALECTS
@@ -60,7 +61,7 @@ def text_of(items: Sequence[Item]) -> str:
 async def test_the_backend_of_a_provider_chooses_it(tmp_path: Path) -> None:
     with serving([progress("calling", tool_type="custom"), Chunk("Hello."), *END]) as server:
         (tmp_path / "config.toml").write_text(
-            f'[[providers]]\nname = "rs"\napi_base = "{server.url}"\nbackend = "mistralrs"\n'
+            f'active_model = "there"\n[[providers]]\nname = "rs"\napi_base = "{server.url}"\nbackend = "mistralrs"\n'
             '[[models]]\nname = "default"\nprovider = "rs"\nalias = "there"\n',
             encoding="utf-8",
         )
@@ -158,3 +159,33 @@ async def test_an_id_of_a_server_leads_nowhere_else_and_bounds_hold() -> None:
                 await client.fetch(model_at(server), Wanted("GET", "/files/big/content", most=1_000))
         finally:
             await client.close()
+
+
+@pytest.mark.requirement("mistralrs.model.list")
+def test_the_list_of_models_says_what_the_server_says_of_each(tmp_path: Path) -> None:
+    with serving() as server:
+        server.models = [
+            {
+                "id": "org/big",
+                "status": "loaded",
+                "tools_available": True,
+                "mcp_tools_count": 3,
+                "mcp_servers_connected": 1,
+            },
+            {"id": "org/small", "status": "unloaded"},
+            {"id": "bare"},
+        ]
+        (tmp_path / "config.toml").write_text(
+            f'active_model = "there"\n[[providers]]\nname = "rs"\napi_base = "{server.url}"\nbackend = "mistralrs"\n'
+            '[[models]]\nname = "default"\nprovider = "rs"\nalias = "there"\n',
+            encoding="utf-8",
+        )
+        models = Models({"VIBE_HOME": str(tmp_path)})
+        lines = [line.strip() for line in models.listing().splitlines()]
+        assert lines[-4:] == [
+            f"{server.host} has:",
+            "org/big: loaded, tools of its own, 3 MCP tools, 1 MCP servers connected",
+            "org/small: unloaded",
+            "bare",
+        ]
+    assert f"{server.host} does not answer just now." in models.listing()

@@ -2,11 +2,13 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
 from vibe_jupyter.app.model_table import facts_of, model_table
+from vibe_jupyter.app.served import served
 from vibe_jupyter.config.places import env_path
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
@@ -85,7 +87,8 @@ class Models:
         except ConfigError as error:
             return str(error)
         names = dict.fromkeys((*settings.model_names(), TOUR, current))
-        return model_table([self._row(settings, name, is_current=name == current) for name in names])
+        table = model_table([self._row(settings, name, is_current=name == current) for name in names])
+        return "\n".join([table, *served(self._usable(settings, names))])
 
     def _row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
         mark = "●" if is_current else " "
@@ -96,6 +99,13 @@ class Models:
         except ConfigError as error:
             return [mark, name, str(error)]
         return [mark, name, *facts_of(model), self._problem(settings, name)]
+
+    def _usable(self, settings: config.Settings, names: Iterable[str]) -> list[Model]:
+        usable: list[Model] = []
+        for name in names:
+            with suppress(ConfigError):
+                usable.append(config.model_of(settings, name, self._environ))
+        return usable
 
     def _problem(self, settings: config.Settings, name: str) -> str:
         try:

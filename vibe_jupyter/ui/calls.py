@@ -77,7 +77,8 @@ class Calls:
             case ToolFinished():
                 self._finish(event)
             case FileProduced():
-                self._add_file(event)
+                step = file_step(event)
+                self._show(self._call(self._sheet.new_id("f"), step), step)
 
     def end(self) -> None:
         """The run is over: what is still open was interrupted."""
@@ -131,12 +132,6 @@ class Calls:
     def _finish(self, event: ToolFinished) -> None:
         call = self._call(event.call_id, Step(event.headline))
         self._show(call, finished(call.step, event))
-
-    def _add_file(self, event: FileProduced) -> None:
-        step = file_step(event)
-        entry = StepEntry(self._sheet.new_id("s"), step)
-        self._entries.append(entry)
-        self._show(entry, step)
 
     def _call(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
