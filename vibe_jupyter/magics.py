@@ -26,7 +26,7 @@ _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
 """An option and its value, which may stand in quotes."""
 
-_MISSPELT = 0.8
+_MISSPELT = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
 
 HELP = """\
