@@ -189,13 +189,16 @@ class LLMClient:
             self._loop, self._clients = loop, {}
         kind = (endpoint.loopback, endpoint.tls)
         if kind not in self._clients:
-            self._clients[kind] = httpx.AsyncClient(
-                verify=_trust(tls=endpoint.tls),
-                # A proxy is asked for what is on other machines only.
-                trust_env=not endpoint.loopback,
-                follow_redirects=False,
-                limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE),
-            )
+            try:
+                self._clients[kind] = httpx.AsyncClient(
+                    verify=_trust(tls=endpoint.tls),
+                    # A proxy is asked for what is on other machines only.
+                    trust_env=not endpoint.loopback,
+                    follow_redirects=False,
+                    limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE),
+                )
+            except (ImportError, ValueError) as problem:
+                raise failures.unreachable(endpoint, f"the proxy that is set cannot be used: {problem}") from problem
         return self._clients[kind]
 
     async def _refusal(self, response: "httpx.Response") -> Refusal:

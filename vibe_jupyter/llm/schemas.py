@@ -110,15 +110,7 @@ class _Cleaner:
 
 def _loosen(schema: Schema) -> None:
     """Leave out what some server refuses."""
-    pattern = schema.get("pattern")
-    if pattern is not None and not _is_plain(pattern):
-        del schema["pattern"]
-        if isinstance(pattern, str):
-            said = schema.get("description")
-            hint = f"Must match {pattern}"
-            schema["description"] = f"{said} ({hint})" if isinstance(said, str) and said else hint
-    if not isinstance(kind := schema.get("format"), str) or kind not in _FORMATS:
-        schema.pop("format", None)
+    _loosen_text(schema)
     kinds = schema.get("type")
     if not all(isinstance(one, str) and one in _TYPES for one in (kinds if isinstance(kinds, list) else [kinds])):
         schema.pop("type", None)
@@ -132,6 +124,19 @@ def _loosen(schema: Schema) -> None:
         schema.setdefault("items", {})
     if not isinstance(schema.get("required", []), list):
         del schema["required"]
+
+
+def _loosen_text(schema: Schema) -> None:
+    """The same for what is said of text."""
+    pattern = schema.get("pattern")
+    if pattern is not None and not _is_plain(pattern):
+        del schema["pattern"]
+        if isinstance(pattern, str):
+            said = schema.get("description")
+            hint = f"Must match {pattern}"
+            schema["description"] = f"{said} ({hint})" if isinstance(said, str) and said else hint
+    if not isinstance(form := schema.get("format"), str) or form not in _FORMATS:
+        schema.pop("format", None)
 
 
 def _is_plain(pattern: JsonValue) -> bool:

@@ -77,7 +77,8 @@ class ChatDecoder:
         return self._answer.finish()
 
     def _chunk(self, chunk: Object, *, whole: bool = False) -> None:
-        _raise_error(chunk)
+        if "error" in chunk or chunk.get("object") == "error":
+            _raise_error(chunk)
         if usage := chunk.get("usage"):
             self._usage(usage)
         model = chunk.get("model")
@@ -102,6 +103,14 @@ class ChatDecoder:
             self.finished = True
 
     def _delta(self, delta: Object, *, whole: bool) -> None:
+        calls = delta.get("tool_calls")
+        # A piece of a call stands alone, and there are many.
+        if calls is None or len(delta) > 1:
+            self._words(delta)
+        if isinstance(calls, list):
+            self._calls(calls, whole=whole)
+
+    def _words(self, delta: Object) -> None:
         for field in self._reasoning_fields:
             if (reasoning := delta.get(field)) is not None:
                 self._thinking(reasoning)
@@ -116,8 +125,6 @@ class ChatDecoder:
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._answer.add_text(refusal)
-        if isinstance(calls := delta.get("tool_calls"), list):
-            self._calls(calls, whole=whole)
 
     def _calls(self, calls: list[JsonValue], *, whole: bool) -> None:
         for position, call in enumerate(calls):
