@@ -6,6 +6,7 @@ from collections.abc import Callable
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
+    FileProduced,
     MessageAdded,
     MimeBundle,
     Notice,
@@ -19,7 +20,7 @@ from vibe_jupyter.ui.pace import Pace
 from vibe_jupyter.ui.paper import PLAIN, Ink, Paper
 from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.step import plain_line
-from vibe_jupyter.ui.text import output_text, readable, split_unfinished
+from vibe_jupyter.ui.text import one_line, output_text, readable, split_unfinished
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.wrap import Wrap
 
@@ -86,6 +87,10 @@ class TerminalFrontEnd:
             case ToolFinished():
                 line = self._paper.fit(plain_line(event))
                 return f"{self._paper.ink(_OUTCOMES[event.outcome], line[:1])}{line[1:]}\n"
+            case FileProduced():
+                place = event.problem or event.path
+                line = self._paper.fit(readable(one_line(f"Made the file {event.name} on {event.host}: {place}")))
+                return f"{self._paper.ink('bad' if event.problem else 'ok', line)}\n"
             case Notice():
                 return self._lines(output_text(event.text), "warn")
             case RunFinished():
