@@ -58,7 +58,8 @@ def everything_kept(session: Session) -> str:
 def test_a_newcomer_is_led_to_a_server_that_answers_and_the_key_is_in_no_toml(fresh: Session) -> None:
     config(fresh).write_text('# mine\n[tools.bash]\npermission = "never"  # as it is\n', encoding="utf-8")
     fresh.model.will_reply(*WELL)
-    talk = Asked(fresh, "%vibe setup", MENU["another"], fresh.model.url, "OFFICE_KEY", "office-1", KEY, "2")
+    talk = Asked(fresh, "%vibe setup", MENU["another"], fresh.model.url, "OFFICE_KEY", "office-1", KEY, "1")
+    assert "keyring" not in talk.text, "a plain file is no keyring"
     assert [hidden for _, hidden in talk.prompts] == [False, False, False, False, True, False]
     assert "✓ calls a tool" in talk.text
     assert "Ready" in talk.text
@@ -86,8 +87,9 @@ def test_a_newcomer_is_led_to_a_server_that_answers_and_the_key_is_in_no_toml(fr
 def test_the_keyring_keeps_a_key_and_gives_it_back(fresh: Session) -> None:
     place = fresh.folder / "keyring"
     fresh.run(
-        f"import keyring, keyrings.alt.file\nring = keyrings.alt.file.PlaintextKeyring()\n"
-        f"ring.file_path = {str(place)!r}\nkeyring.set_keyring(ring)"
+        "import keyring, keyrings.alt.file\n"
+        f"class Ring(keyrings.alt.file.PlaintextKeyring):\n    priority = 5\n    file_path = {str(place)!r}\n"
+        "keyring.set_keyring(Ring())"
     )
     fresh.model.will_reply(*WELL)
     talk = Asked(fresh, "%vibe setup", MENU["another"], fresh.model.url, "OFFICE_KEY", "office-1", KEY, "1")

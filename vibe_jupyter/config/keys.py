@@ -16,6 +16,8 @@ from vibe_jupyter.own_imports import without_working_folder
 SERVICE: Final = "vibe-jupyter"
 """Under which the keyring has our keys; the name in it is that of the variable."""
 _PRIVATE: Final = 0o600
+_SAFE: Final = 1
+"""Least priority, in the package's own scale, of a keyring that it recommends."""
 
 
 def key_of(variable: str, environ: Mapping[str, str]) -> str:
@@ -24,13 +26,13 @@ def key_of(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def has_keyring() -> bool:
-    """Whether the package is installed and the system has a keyring behind it."""
+    """Whether the package is installed and the system has a keyring behind it; a plain file is none."""
     with without_working_folder():
         if importlib.util.find_spec("keyring") is None:
             return False
         import keyring  # noqa: PLC0415 - optional, and slow to load
-        from keyring.backends import fail, null  # noqa: PLC0415
-    return not isinstance(keyring.get_keyring(), fail.Keyring | null.Keyring)
+    behind = keyring.get_keyring()
+    return any(one.priority >= _SAFE for one in getattr(behind, "backends", [behind]))
 
 
 def keep_in_keyring(variable: str, key: str) -> None:

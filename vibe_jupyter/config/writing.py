@@ -50,6 +50,7 @@ def _put(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
     """Write one entry of a named list, in the list's own form: ``[[tables]]``, or one array."""
     entries: Any = document.get(key)
     if entries is None:
+        document.add(tomlkit.nl())
         entries = document[key] = tomlkit.aot()
     known = _known_as(entry, names)
     there: Any = next((one for one in entries if _known_as(cast(Entry, one), names) == known), None)
