@@ -27,6 +27,7 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.server_files import safe_name
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
@@ -430,3 +431,99 @@ async def test_what_is_said_after_a_call_of_the_server_stands_behind_it(tmp_path
     kept = str(shown.bundle()["text/html"])
     assert kept.count("The answer is 41.") == 1
     assert shown.answer_text == "I compute.The answer is 41."
+
+
+async def test_a_call_announced_before_its_card_stays_one_step(tmp_path: Path, model: Any) -> None:
+    script = [
+        progress("calling", tool_type="code_execution", code="print(6 * 7)"),
+        approval(),
+        Await("appr_1"),
+        progress("complete", tool_type="code_execution", stdout="denied by the app"),
+        Chunk("As you like."),
+        *END,
+    ]
+    with serving(script) as server:
+        _, events = await drive(tmp_path, model, server, decide=no("never"))
+    ids = {event.call_id for event in events if isinstance(event, ToolStarted | ToolFinished | ApprovalResolved)}
+    assert len(ids) == 1
+    assert {end.outcome for end in finished(events)} == {"denied"}
+    assert "denied by the app" in transcript(events)
+
+
+async def test_two_cards_of_one_round_are_answered_each_for_itself(tmp_path: Path, model: Any) -> None:
+    second = approval("appr_2", arguments={"code": "print(2)"})
+    script = [approval(), second, Await("appr_1"), Await("appr_2"), Chunk("Both answered."), *END]
+
+    def decide(asked: ApprovalRequested) -> Approve | Reject:
+        first = asked.preview.text == "print(6 * 7)"
+        return yes()(asked) if first else no("only the first")(asked)
+
+    with serving(script) as server:
+        _, events = await drive(tmp_path, model, server, decide=decide)
+        assert dict(server.decisions) == {
+            "appr_1": {"decision": "approve"},
+            "appr_2": {"decision": "deny", "message": "only the first"},
+        }
+    assert sorted(end.outcome for end in finished(events)) == ["denied", "ok"]
+
+
+async def test_an_interrupt_while_the_server_runs_a_call_ends_its_step(tmp_path: Path, model: Any) -> None:
+    script = [progress("calling", tool_type="shell", commands=["sleep 600"]), Hold(threading.Event())]
+    with serving(script) as server:
+        bench = ServerBench(tmp_path, model)
+        bench.server = server
+
+        def end(event: Event) -> None:
+            if isinstance(event, ToolStarted):
+                assert bench.run is not None
+                bench.run.send(Interrupt())
+
+        events = await bench.ask("go", on_event=end)
+        await bench.client.close()
+        bench.journal.close()
+    step = one(events, ToolFinished)
+    assert (step.outcome, step.summary) == ("interrupted", "cut off; it may have run there")
+
+
+async def test_no_text_of_a_server_becomes_markup(tmp_path: Path, model: Any) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    tool = {"source": evil, "kind": evil, "label": evil}
+    script = [
+        approval(tool=tool, arguments={evil: evil}),
+        Await("appr_1"),
+        progress(
+            "complete", name=evil, tool_type="code_execution", stdout=evil, images_base64=[f'x"{evil}', "iVBOR" + evil]
+        ),
+        produced(name=evil, text=None, data_base64="iVBOR<script>", mime_type="image/png"),
+        produced(id="2", name=f'{evil}".csv', text=evil),
+        Chunk("Done."),
+        *END,
+    ]
+    cards: list[str] = []
+    with serving(script) as server:
+        shown = Transcript()
+
+        def note(event: Event) -> None:
+            cards.extend(str(patch.get("html", "")) for patch in shown.apply(event))
+
+        _, events = await drive(tmp_path, model, server, decide=yes(), on_event=note)
+    for html in (*cards, transcript(events)):
+        assert "<img src=x" not in html
+        assert "<script" not in html
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("plot.png", "plot.png"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\temp\\x.csv", "x.csv"),
+        (".bashrc", "_bashrc"),
+        ("..", "file"),
+        ("", "file"),
+        ("a\x00b\nc.txt", "a_b_c.txt"),
+        ("é" * 300 + ".csv", "é" * 88 + ".csv"),
+    ],
+)
+def test_a_file_has_a_name_that_leads_nowhere(name: str, safe: str) -> None:
+    assert safe_name(name) == safe
