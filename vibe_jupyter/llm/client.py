@@ -1,20 +1,19 @@
 """One request to a model server: sent, sent again where that helps, and read as it comes in.
 
-The only module that imports httpx, and only when the first request goes out: until then nobody should wait for it.
+It and `connections` alone import httpx, and only when the first request goes out: until then nobody should wait for it.
 """
 
 import asyncio
-import importlib
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from vibe_jupyter.llm import failures
 from vibe_jupyter.llm.agentic import Piece
 from vibe_jupyter.llm.answer import allowed, without_calls
 from vibe_jupyter.llm.body import BodyEncoder
+from vibe_jupyter.llm.connections import Connections, load
 from vibe_jupyter.llm.dialect import Dialect, Terms
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.endpoint import Endpoint
@@ -25,7 +24,6 @@ from vibe_jupyter.llm.network import is_final, reason_of
 from vibe_jupyter.llm.reader import Reader, is_stream, reader_for
 from vibe_jupyter.llm.request import Model, Request, RetryScheduled
 from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
-from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import AssistantMessage
 
 if TYPE_CHECKING:
@@ -33,11 +31,6 @@ if TYPE_CHECKING:
 
 Item = Piece | RetryScheduled | AssistantMessage
 
-KEEP_ALIVE = 60.0
-"""Seconds an idle connection is kept for the next turn."""
-
-_NETWORK = ("httpx", "httpcore", "h11", "anyio._backends._asyncio", "certifi")
-"""What httpx imports by itself when it is first used is among them."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
 
@@ -64,9 +57,7 @@ class LLMClient:
         self._affinity = affinity
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
-        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
-        """By whether the address is loopback, and whether it speaks TLS."""
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections = Connections()
 
     async def answer(self, request: Request) -> AsyncGenerator[Item, None]:
         """Deltas as they arrive, and last exactly one complete message. Closing the iterator closes the connection.
@@ -110,13 +101,13 @@ class LLMClient:
         Raises:
             ModelError: no answer came, or more than was wanted.
         """
-        _load()
+        load()
         import httpx  # noqa: PLC0415
 
         endpoint = Endpoint.of(model, wanted.path, base_ends=DIALECTS[model.server.dialect].base_ends)
         key = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
         headers = {**endpoint.headers, **self._headers, **key}
-        client = self._client(endpoint)
+        client = self._connections.client(endpoint)
         ask = client.build_request(
             wanted.method, endpoint.url, content=wanted.content, headers=headers, timeout=READ_GAP
         )
@@ -128,14 +119,11 @@ class LLMClient:
 
     async def close(self) -> None:
         """Close all connections. The client may be used again."""
-        clients, self._clients = self._clients, {}
-        if self._loop is asyncio.get_running_loop():
-            for client in clients.values():
-                await client.aclose()
+        await self._connections.close()
 
     async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | Setback":
         """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
-        _load()
+        load()
         import httpx  # noqa: PLC0415
 
         refused = self._refused.get(endpoint, frozenset())
@@ -169,7 +157,7 @@ class LLMClient:
         if endpoint.key is not None:
             headers["Authorization"] = f"Bearer {endpoint.key}"
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
-        client = self._client(endpoint)
+        client = self._connections.client(endpoint)
         body = self._bodies[request.model.server.dialect].encode(request, terms)
         post = client.build_request(
             "POST", endpoint.url, content=body, headers=headers, extensions={"timeout": timeouts}
@@ -179,27 +167,6 @@ class LLMClient:
             # Read again by the transport when the body begins; a test holds it to that.
             timeouts["read"] = limits.gap
         return response
-
-    def _client(self, endpoint: Endpoint) -> "httpx.AsyncClient":
-        """The kept client; one that belongs to another event loop cannot be used or closed here, and is dropped."""
-        import httpx  # noqa: PLC0415
-
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._clients = loop, {}
-        kind = (endpoint.loopback, endpoint.tls)
-        if kind not in self._clients:
-            try:
-                self._clients[kind] = httpx.AsyncClient(
-                    verify=_trust(tls=endpoint.tls),
-                    # A proxy is asked for what is on other machines only.
-                    trust_env=not endpoint.loopback,
-                    follow_redirects=False,
-                    limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE),
-                )
-            except (ImportError, ValueError) as problem:
-                raise failures.unreachable(endpoint, f"the proxy that is set cannot be used: {problem}") from problem
-        return self._clients[kind]
 
     async def _refusal(self, response: "httpx.Response") -> Refusal:
         """What a refusing server says, as far as it says it within bounds."""
@@ -248,26 +215,6 @@ class LLMClient:
             if isinstance(problem, httpx.ReadTimeout):
                 raise Broken("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
             raise Broken("truncated", reason_of(problem)) from problem
-
-
-@cache
-def _load() -> None:
-    """Import what speaks HTTP, with what it imports when first used."""
-    with without_working_folder():
-        for name in _NETWORK:
-            importlib.import_module(name)
-
-
-def _trust(*, tls: bool) -> ssl.SSLContext:
-    """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR. For plain http none: reading
-    them would take 20 ms for nothing."""
-    import httpx  # noqa: PLC0415
-
-    if not tls:
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context = httpx.create_ssl_context(trust_env=False)
-    context.load_default_certs()
-    return context
 
 
 def _check_encoding(response: "httpx.Response") -> None:
