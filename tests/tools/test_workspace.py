@@ -113,10 +113,31 @@ def test_reading_is_judged_on_the_place_the_links_lead_to(tree: Path, path: str,
         ".g\u200cit/config",
         ".git ./config",
         ".ssh/known_hosts",
+        ".bashrc",
+        ".gitconfig",
+        ".claude/settings.json",
+        ".cursor/mcp.json",
+        "share/jupyter/kernels/x/kernel.json",
+        "lib/sitecustomize.py",
     ],
 )
 def test_what_decides_what_runs_here_is_never_written_unasked(tree: Path, path: str):
     assert not allowed_by_place(Workspace(tree / "proj"), path, "write")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".local/share/jupyter/runtime/kernel-1234.json",
+        ".local/share/jupyter/runtime/jpserver-7.json",
+        ".local/share/jupyter/runtime/jupyter_cookie_secret",
+        ".kube/config",
+        ".npmrc",
+        ".config/gcloud/application_default_credentials.json",
+    ],
+)
+def test_what_opens_a_kernel_a_server_or_an_account_is_never_read_unasked(tree: Path, path: str):
+    assert not allowed_by_place(Workspace(tree / "proj"), path, "read")
 
 
 @pytest.mark.parametrize("path", [".gitignore", "agents.txt", "git/config", "my.env", "environment.yml", "keys.md"])

@@ -33,12 +33,19 @@ SECRET_FILES: Final = (
     ".pypirc",
     ".git-credentials",
     ".databrickscfg",
+    ".npmrc",
+    ".htpasswd",
     "credentials.json",
+    "application_default_credentials.json",
     "kaggle.json",
     "secrets.toml",
+    "kernel-*.json",
+    "jpserver-*.json",
+    "nbserver-*.json",
+    "jupyter_cookie_secret",
 )
 """Glob patterns of file names that usually hold passwords or keys."""
-SECRET_FOLDERS: Final = (".ssh", ".gnupg", ".aws")
+SECRET_FOLDERS: Final = (".ssh", ".gnupg", ".aws", ".azure", ".kube")
 """Folders that usually hold passwords or keys."""
 
 _GUARDED_FOLDERS: Final[dict[str, str]] = {
@@ -47,10 +54,22 @@ _GUARDED_FOLDERS: Final[dict[str, str]] = {
     ".ipython": "holds code that runs when a kernel starts",
     ".jupyter": "holds settings of Jupyter, which are code",
     ".vscode": "holds settings of the editor, which can start programs",
+    ".cursor": "holds settings of the editor, which can start programs",
+    ".idea": "holds settings of the editor, which can start programs",
+    ".claude": "holds settings of another agent",
 }
 _GUARDED_FILES: Final[dict[str, str]] = {
     ".mcp.json": "names programs to start as MCP servers",
     "agents.md": "holds instructions for agents",
+    "claude.md": "holds instructions for agents",
+    "kernel.json": "names the program of a kernel",
+    "sitecustomize.py": "runs whenever Python starts",
+    "usercustomize.py": "runs whenever Python starts",
+    **dict.fromkeys(
+        (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv", ".zprofile"),
+        "runs whenever a shell starts",
+    ),
+    ".gitconfig": "holds git's settings, which can name programs",
     "jupyter_*config.*": "is a setting of Jupyter that runs as code",
     "jupyter_*config.d": "is a setting of Jupyter that runs as code",
     "ipython_config.*": "is a setting of IPython that runs as code",

@@ -35,7 +35,8 @@ _LONGEST_NUMBER: Final = 8
 _PADDING: Final = 8
 """Entries are filled up to a multiple of so many bytes."""
 _MAY_BE_SECRET: Final = re.compile(
-    b"|".join(re.escape(name.strip("*").encode()) for name in (*SECRET_FILES, *SECRET_FOLDERS)), re.IGNORECASE
+    b"|".join(re.escape(max(name.split("*"), key=len).encode()) for name in (*SECRET_FILES, *SECRET_FOLDERS)),
+    re.IGNORECASE,
 )
 
 
