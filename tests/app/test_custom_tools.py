@@ -272,7 +272,12 @@ def folder_of_tools(kernel: Session) -> Iterator[Path]:
     folder.rmdir()
 
 
-@pytest.mark.requirement("tools.base.custom.short", "tools.base.model.config-extra", "tools.base.discovery.home")
+@pytest.mark.requirement(
+    "tools.base.custom.short",
+    "tools.base.model.config-extra",
+    "tools.base.model.prompt",
+    "tools.base.discovery.home",
+)
 def test_a_class_as_the_manual_writes_it_is_a_tool_with_its_settings_and_its_prompt(
     kernel: Session, folder_of_tools: Path
 ) -> None:
@@ -291,8 +296,7 @@ def test_a_class_as_the_manual_writes_it_is_a_tool_with_its_settings_and_its_pro
         "'include_hidden': False, 'max_depth': 7, 'other': 1}"
     )
     function = offered(kernel)["project_stats"]
-    prompt = "# Project stats\n\nAlways count twice."
-    assert function["description"] == f"Generate statistics about the project structure\n\n{prompt}"
+    assert function["description"] == "# Project stats\n\nAlways count twice."
     assert set(function["parameters"]["properties"]) == {"include_hidden", "max_depth"}
 
 
@@ -419,7 +423,7 @@ def test_a_tool_may_have_its_usage_in_a_file_beside_it(kernel: Session, folder_o
     (folder_of_tools / "count.py").write_text(RELEASE_CLASS, encoding="utf-8")
     kernel.model.will_reply(say("Hello."))
     kernel.run("%vibe hello")
-    assert offered(kernel)["count_words"]["description"] == "Counts words.\n\nCount slowly."
+    assert offered(kernel)["count_words"]["description"] == "Count slowly."
 
 
 @pytest.mark.requirement("tools.base.filter.enabled", "tools.base.filter.disabled")

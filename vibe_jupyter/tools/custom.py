@@ -88,7 +88,7 @@ class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wan
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """More for the model, on how to use it: ``prompts/NAME.md`` beside the file, unless a class says otherwise."""
+        """What the model reads in place of the description: ``prompts/NAME.md`` beside the file, if there is one."""
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         path = None if file is None else Path(file).parent / "prompts" / f"{cls.get_name()}.md"
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None

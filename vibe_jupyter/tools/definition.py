@@ -52,5 +52,5 @@ def checked_name(name: str) -> str:
 
 
 def description_of(words: str, prompt: str | None) -> str:
-    """What the model reads: the words, and how to use it."""
-    return head_and_tail("\n\n".join(filter(None, (words.strip(), (prompt or "").strip()))), LONGEST_DESCRIPTION)
+    """What the model reads: a usage text of the tool's own, else the words."""
+    return head_and_tail((prompt or "").strip() or words.strip(), LONGEST_DESCRIPTION)
