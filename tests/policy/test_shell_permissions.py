@@ -1,5 +1,7 @@
 """The shell tool under the person's rules: verdict, levels, lists and grants together."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -250,3 +252,27 @@ def test_what_is_nested_and_names_no_such_place_runs_where_the_shell_is_allowed(
         "(/usr/bin/env make all) &",
     ):
         assert decide(permissions, command, allowed) == Allow(rule="--yes"), command
+
+
+WITHOUT_GRAMMAR = """
+import sys
+import subprocess
+import sys
+from pathlib import Path
+from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, Surroundings
+from vibe_jupyter.tools.workspace import Workspace
+
+sys.modules["tree_sitter_bash"] = None
+workspace = Workspace(Path.cwd())
+tool = Bash(Surroundings(workspace, {}, {}))
+for terms in (RunTerms(), RunTerms(allowed=frozenset({"bash"}))):
+    print(repr(Permissions(workspace).decide(tool, BashArgs(command="ls"), terms)))
+"""
+
+
+def test_where_the_grammar_cannot_be_loaded_every_command_asks(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_GRAMMAR], cwd=tmp_path, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    assert all(line.startswith("Ask(") and "tree_sitter_bash cannot be loaded" in line for line in lines), lines

@@ -136,9 +136,12 @@ class Permissions:
         commands = [resource.value for resource in resources if resource.kind == "command"]
         if not commands:
             return None
-        with without_working_folder():
-            # Its grammars only where they are needed.
-            from vibe_jupyter.policy.shell.judge import judge_all  # noqa: PLC0415
+        try:
+            with without_working_folder():
+                # Its grammars only where they are needed.
+                from vibe_jupyter.policy.shell.judge import judge_all  # noqa: PLC0415
+        except ImportError as error:
+            return ShellVerdict("ask", "grammar", f"it cannot be judged, since {error.name} cannot be loaded: {error}")
 
         return judge_all(commands, self.workspace, self.lists.get(tool, ToolLists()).for_shell())
 

@@ -20,10 +20,11 @@ Rule = Literal[
     "option",
     "operand",
     "input",  # it would wait for input
+    "grammar",  # tree-sitter cannot be loaded, so nothing can be told
     "place",  # outside the project, protected, or no regular file
     "repository",  # git would run programs that the repository names, or read outside
 ]
-ONCE: Final[frozenset[Rule]] = frozenset({"place", "repository", "characters", "length"})
+ONCE: Final[frozenset[Rule]] = frozenset({"place", "repository", "characters", "length", "grammar"})
 """What is asked about in every mode, and is approved once at a time."""
 
 
