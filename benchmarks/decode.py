@@ -1,0 +1,176 @@
+"""CPU per piece of a streamed answer: ours beside httpx with `json` and a fold, and beside the clients people use.
+
+    PYTHONPATH=. python benchmarks/decode.py          # 20,000 deltas, and 100,000 for the growth
+    PYTHONPATH=. python benchmarks/decode.py --quick  # a tenth of it, and no peers
+
+The server runs in a process of its own, and so does each measurement, since only CPU time of the client is compared:
+the ratio of two figures of one run means something on a busy machine, the figures themselves do not. The peers (the
+SDKs of OpenAI and Mistral, Ollama's client) are installed into `.matrix/llm-peers` at the first full run.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import decode_clients, decode_streams
+
+ROUNDS = 5
+"""Measurements of each figure; the median counts."""
+PEER_ROUNDS = 3
+PEERS = Path(__file__).resolve().parents[1] / ".matrix" / "llm-peers"
+PEER_PACKAGES = ("openai", "mistralai", "ollama")
+INSTALL_TIME = 600
+"""Seconds."""
+MODES = {
+    # mode: (times the floor, peers)
+    "text": (1.5, ("openai", "mistralai")),
+    "tools": (1.6, ("openai", "mistralai")),
+    "bulk": (1.5, ("openai",)),
+    "lines": (1.5, ("ollama",)),
+    "linetools": (1.6, ("ollama",)),
+}
+"""What is streamed (``tools``: 200 calls in 50 pieces each, in the full run), the aim (performance 5, S1, S2, S4), and
+who reads it too."""
+OF_OPENAI = 0.2
+"""Of the cost of OpenAI's SDK (S1, S2)."""
+MAX_GROWTH = 1.15
+"""Cost of a delta in an answer five times as long (S3)."""
+
+
+def main() -> int:
+    """Run the table, or one of the processes it needs."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.serve:
+        decode_streams.serve()
+    elif chosen.measure:
+        client, name, url = chosen.measure
+        print(*asyncio.run(decode_clients.CLIENTS[client](name, url)))
+    else:
+        return table(2_000 if chosen.quick else 20_000, peers=not chosen.quick and has_peers())
+    return 0
+
+
+def table(deltas: int, *, peers: bool) -> int:
+    """Measure everything and print it; 1 if an aim is missed."""
+    server = subprocess.Popen([*command(), "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+    assert server.stdout
+    url = server.stdout.readline().decode().strip()
+    missed: list[str] = []
+    try:
+        print(f"CPU, µs a delta\n{'':12}{'floor':>8}{'ours':>8}{'ratio':>8}{'aim':>6}   others")
+        for mode, (goal, others) in MODES.items():
+            count = deltas // 2 if mode == "tools" else deltas
+            missed += row(mode, count, url, goal, others if peers else ())
+        floor, ours = (figure(name, "text", deltas * 5, url)[0] / figure(name, "text", deltas, url)[0] for name in PAIR)
+        print(f"{'growth × 5':12}{floor:8.2f}{ours:8.2f}{'':8}{MAX_GROWTH:6.2f}")
+        if ours > MAX_GROWTH * max(floor, 1.0):
+            missed.append("growth")
+        missed += separators(url, peers=peers)
+    finally:
+        server.communicate(timeout=30)
+    if missed:
+        print("Missed:", ", ".join(missed))
+    return bool(missed)
+
+
+PAIR = ("floor", "ours")
+
+
+def row(mode: str, deltas: int, url: str, goal: float, others: tuple[str, ...]) -> list[str]:
+    """One line of the table, and the aims that were missed."""
+    (floor, _), (ours, whole) = pair(mode, deltas, url)
+    told: list[str] = []
+    missed = [] if ours / floor <= goal and whole else [mode]
+    for name in others:
+        try:
+            cost, right = figure(name, mode, deltas, url, PEER_ROUNDS)
+        except subprocess.CalledProcessError as failure:
+            told.append(f"{name}: {failure.stderr.strip().splitlines()[-1][:60] if failure.stderr else 'failed'}")
+            continue
+        told.append(f"{name} {cost:.1f}{'' if right else ' (wrong)'}, ours {ours / cost:.2f} of it")
+        if name == "openai" and ours > OF_OPENAI * cost:
+            missed.append(f"{mode} beside {name}")
+    print(f"{mode:12}{floor:8.2f}{ours:8.2f}{ours / floor:8.2f}{goal:6.2f}   {'; '.join(told)}")
+    return missed
+
+
+def separators(url: str, *, peers: bool) -> list[str]:
+    """Who brings U+2028 and its like through whole."""
+    missed: list[str] = []
+    for mode, others in (("textu", ("openai", "mistralai")), ("linesu", ("ollama",))):
+        told: list[str] = []
+        for name in ("ours", *(others if peers else ())):
+            try:
+                right = measured(name, f"{mode}-1000", url)[1]
+            except subprocess.CalledProcessError:
+                right = False
+            told.append(f"{name} {'right' if right else 'broken'}")
+            if name == "ours" and not right:
+                missed.append(mode)
+        print(f"U+2028 ({mode}): {', '.join(told)}")
+    return missed
+
+
+def pair(mode: str, deltas: int, url: str) -> list[tuple[float, bool]]:
+    """The floor and ours, measured in turns."""
+    figures: dict[str, list[tuple[float, bool]]] = {name: [] for name in PAIR}
+    for _ in range(ROUNDS):
+        for name, found in figures.items():
+            found.append(measured(name, f"{mode}-{deltas}", url))
+    return [
+        (statistics.median(cost for cost, _ in found) / deltas * 1e6, all(r for _, r in found))
+        for found in figures.values()
+    ]
+
+
+def figure(name: str, mode: str, deltas: int, url: str, rounds: int = ROUNDS) -> tuple[float, bool]:
+    """Microseconds a delta, and whether the answer came through whole."""
+    found = [measured(name, f"{mode}-{deltas}", url) for _ in range(rounds)]
+    return statistics.median(cost for cost, _ in found) / deltas * 1e6, all(right for _, right in found)
+
+
+def measured(name: str, mode: str, url: str) -> tuple[float, bool]:
+    """Seconds of CPU of one client in a process of its own."""
+    done = subprocess.run(
+        [*command(), "--measure", name, mode, url],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env=environment(peer=name not in PAIR),
+    )
+    cost, right = done.stdout.split()
+    return float(cost), right == "True"
+
+
+def command() -> list[str]:
+    """This program in another process."""
+    return [sys.executable, "-m", "benchmarks.decode"]
+
+
+def environment(*, peer: bool = False) -> dict[str, str]:
+    """Peers bring packages of their own; nobody else sees them."""
+    path = [str(Path(__file__).resolve().parents[1]), *([str(PEERS)] if peer else [])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path[::-1])}
+
+
+def has_peers() -> bool:
+    """Install them at the first time; without a network the table goes without."""
+    if not PEERS.exists():
+        install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(PEERS), *PEER_PACKAGES]
+        if subprocess.run(install, capture_output=True, check=False, timeout=INSTALL_TIME).returncode:
+            print("The other clients could not be installed; the table goes without them.")
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
