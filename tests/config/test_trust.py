@@ -120,4 +120,4 @@ def test_two_processes_lose_no_decision_of_each_other(tmp_path: Path) -> None:
     folders = TrustedFolders(tmp_path)
     states = {folders.state(Path(f"/{name}/{number}"), "d") for name in ("one", "two") for number in range(25)}
     assert states == {"trusted"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["trusted_folders.lock", "trusted_folders.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trusted_folders.toml", "trusted_folders.toml.lock"]

@@ -5,8 +5,6 @@ is asked for again.
 """
 
 import json
-import os
-import tempfile
 import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,11 +15,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ValidationError
 
 from vibe_jupyter.errors import ConfigError
-
-try:
-    import fcntl
-except ImportError:  # Windows: two kernels that decide at the same moment may lose one decision
-    fcntl = None
+from vibe_jupyter.tools.own_file import locked, replace_text
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the person's folder; the lists in it are Mistral Vibe's own."""
@@ -95,11 +89,10 @@ class TrustedFolders:
     @contextmanager
     def _changing(self) -> "Generator[_Kept]":
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(self._path.with_suffix(".lock")):
+            with locked(self._path):
                 kept = self._read()
                 yield kept
-                _replace(self._path, kept.text())
+                replace_text(self._path, kept.text())
         except OSError as error:
             raise ConfigError(f"The decision cannot be kept in {self._path}: {error}.") from error
 
@@ -125,27 +118,6 @@ class _Kept(BaseModel):
         lines = [f"{key} = [{', '.join(map(_quoted, folders))}]" for key, folders in lists.items()]
         lines += ["", "[content]", *(f"{_quoted(key)} = {_quoted(value)}" for key, value in self.content.items())]
         return "\n".join(lines) + "\n"
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    with path.open("a", encoding="utf-8") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _replace(path: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _quoted(text: str) -> str:

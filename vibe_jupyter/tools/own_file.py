@@ -8,10 +8,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
+try:
+    import fcntl
+except ImportError:  # Windows: two kernels that write at the same moment may lose what one of them wrote
+    fcntl = None
+
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 LOCK_PATIENCE: Final = 5.0
-"""Seconds until a lock counts as left behind by a process that died: who holds it writes one small file."""
+"""Seconds to wait for a lock: who holds it writes one small file."""
 _GAP: Final = 0.02
 """Seconds between two tries to get the lock."""
 
@@ -39,23 +44,30 @@ def replace_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Read and write `path` while nobody else does who asks for the same.
+    """Read and write `path` while nobody else does who asks for the same. A process that dies lets go.
 
     Raises:
-        OSError: the lock file cannot be made.
+        OSError: the lock file cannot be made, or another process does not let go.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR, PRIVATE_FILE)
+    try:
+        if fcntl is not None:
+            _take(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> None:
+    assert fcntl is not None
     until = time.monotonic() + LOCK_PATIENCE
     while True:
         try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
-            break
-        except FileExistsError:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             if time.monotonic() >= until:
-                lock.unlink(missing_ok=True)
+                raise
             time.sleep(_GAP)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
+        except OSError:  # some file systems have no locks
+            return None
