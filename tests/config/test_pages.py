@@ -57,4 +57,4 @@ def test_the_examples_of_own_tools_work_as_they_are_written(session: Session) ->
         "default": "all",
         "description": 'Name of a customer segment, or "all".',
     }
-    assert offered["holidays"]["description"] == "Public holidays of a year.\n\nAsk for one year at a time."
+    assert offered["holidays"]["description"] == "Public holidays of a year. Ask for one year at a time."
