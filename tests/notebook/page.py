@@ -206,7 +206,9 @@ class Page:
             "front_end": "test",
         }
 
-    def _answer_keep(self, _message: Message, cell: str, model_id: str, data: Message | None = None) -> Message:
+    def _answer_keep(
+        self, _message: Message, cell: str, model_id: str, data: Message | None = None, number: int | None = None
+    ) -> Message:
         view = "application/vnd.jupyter.widget-view+json"
         for output in self._cell(cell).outputs:
             if output.get("data", {}).get(view, {}).get("model_id") == model_id:

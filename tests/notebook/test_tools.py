@@ -189,6 +189,7 @@ def test_edit_cell_replaces_a_string_and_shows_the_diff(open_page: OpenPage) -> 
         "text": "@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n c = a",
         "language": "",
         "edits": None,
+        "made_from": "",
     }
     assert (result["headline"]["asking"], result["headline"]["target"]) == ("Edit cell", "#1")
     assert len(requests(page, "edit")) == 1
@@ -260,7 +261,13 @@ def test_insert_cell_puts_cells_where_they_belong(open_page: OpenPage) -> None:
     )
     assert not any(result["is_error"] for result in results)
     assert [cell.source for cell in page.cells] == ["# Top", "first", "behind first", "last", "behind last"]
-    assert results[0]["preview"] == {"kind": "code", "text": "behind first", "language": "python", "edits": "source"}
+    assert results[0]["preview"] == {
+        "kind": "code",
+        "text": "behind first",
+        "language": "python",
+        "edits": "source",
+        "made_from": "",
+    }
     assert page.cells[0].kind == "markdown"
     assert all(cell.count is None for cell in page.cells)
 
