@@ -102,10 +102,13 @@ def oldest_lab() -> Path:
         others = [one for one in needed if not one.startswith("jupyterlab")]
         front_ends = (f"jupyterlab=={OLDEST_LAB}", f"notebook=={OLDEST_NOTEBOOK}")
         _pip(str(python), *front_ends, *others, "matplotlib")
-        extensions = folder / "share" / "jupyter" / "labextensions"
-        extensions.mkdir(parents=True, exist_ok=True)
-        (extensions / "vibe-jupyter").symlink_to(ROOT / "vibe_jupyter" / "labextension")
         (folder / "ready").touch()
+    # A copy: behind a link of this tree the builder of the sdist would take the extension for visited.
+    extension = folder / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
+    if extension.is_symlink():
+        extension.unlink()
+    shutil.rmtree(extension, ignore_errors=True)
+    shutil.copytree(ROOT / "vibe_jupyter" / "labextension", extension)
     return python
 
 
