@@ -17,7 +17,7 @@ from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, BashOptions, Surroundings
 from vibe_jupyter.tools.shell.bounded import BoundedOutput
-from vibe_jupyter.tools.shell.environment import NOT_INTERACTIVE
+from vibe_jupyter.tools.shell.environment import NOT_INTERACTIVE, child_environment
 from vibe_jupyter.tools.workspace import Workspace
 
 PATIENCE = 10.0
@@ -117,6 +117,12 @@ async def test_a_command_sees_no_key_and_is_told_that_nobody_answers(
     assert seen["LC_PAPER"] == "de_DE.UTF-8"
     assert seen["PROJ_LIB"] == "/proj"
     assert seen["GIT_TERMINAL_PROMPT"] == "0"
+
+
+def test_a_pattern_lets_nothing_through_that_steers_the_shell_but_a_whole_name_does() -> None:
+    environ = {"BASH_ENV": "/x", "BASH_FUNC_ls%%": "() { rm x; }", "LD_PRELOAD": "/x.so", "GIT_DIR": "/x", "MINE": "1"}
+    assert child_environment(environ, ["*"]).items() - NOT_INTERACTIVE.items() == {("MINE", "1")}
+    assert child_environment(environ, ["*", "GIT_DIR"])["GIT_DIR"] == "/x"
 
 
 async def test_a_shell_of_the_persons_choice_and_its_files_do_not_run(

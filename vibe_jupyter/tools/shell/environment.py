@@ -23,6 +23,10 @@ PASSED_ON: Final = (
 )
 """Names a command gets from the kernel's environment where they are set; ``*`` stands for anything."""
 
+STEERING: Final = ("BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "BASH_FUNC_*", "LD_*", "DYLD_*", "GIT_*")
+"""Names that make the shell or a program run other code, so that what was judged would not be what runs: a pattern of
+the person's does not let them through, only their whole name does."""
+
 NOT_INTERACTIVE: Final[Mapping[str, str]] = {
     "CI": "true",
     "NONINTERACTIVE": "1",
@@ -40,12 +44,17 @@ def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> d
 
     Args:
         environ: the kernel's environment.
-        also: further names the person lets through, whatever they are called.
+        also: further names the person lets through, whatever they are called; ``*`` stands for anything.
     """
-    patterns = (*PASSED_ON, *also)
+    named = frozenset(also)
+    patterns = (*PASSED_ON, *named)
     passed = {
         name: value
         for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+        if name in named or (_matches(name, patterns) and not _matches(name, STEERING))
     }
     return {**passed, **NOT_INTERACTIVE}
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
