@@ -38,7 +38,18 @@ class Tab:
 
 
 def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
-    assert tab("%vibe ") == ["config", "fix", "help", "model", "permissions", "reset", "setup", "status", "stop", "trust"]
+    assert tab("%vibe ") == [
+        "config",
+        "fix",
+        "help",
+        "model",
+        "permissions",
+        "reset",
+        "setup",
+        "status",
+        "stop",
+        "trust",
+    ]
     assert tab("%vibe st") == ["status", "stop"]
     assert tab("x = 1\n%vibe he", "\ny = 2") == ["help"]
 
