@@ -157,6 +157,13 @@ async def test_output_is_shown_while_the_command_runs(bash: Bash, project: Path)
     assert "".join(shown) == "first\nlast\n"
 
 
+@pytest.mark.requirement("tools.bash.guidance.dedicated")
+def test_the_model_is_pointed_to_the_dedicated_tools() -> None:
+    words = Bash.description
+    assert all(tool in words for tool in ("read_file", "write_file", "search_replace", "grep"))
+    assert all(command in words for command in ("cat", "sed", "echo >"))
+
+
 async def test_at_its_time_the_whole_tree_is_ended(bash: Bash, context: ToolContext, project: Path) -> None:
     tree = (
         "(sleep 1000 & echo $! > child; (sleep 1001 & echo $! > grandchild; wait); wait) & "

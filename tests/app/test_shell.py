@@ -1,0 +1,92 @@
+"""Shell commands in a kernel: the card, the output as it comes, and what the settings say of them."""
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.testing import call, say
+
+pytestmark = pytest.mark.xdist_group("app")
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("shell")) as session:
+        yield session
+
+
+def settings(session: Session) -> Path:
+    return session.folder / "vibe" / "config.toml"
+
+
+def ask(session: Session, command: str, wish: str = "%vibe go") -> str:
+    session.run("%vibe reset")
+    session.model.requests.clear()
+    session.model.will_reply(call("bash", command=command), say("Done."))
+    return session.wire.send(wish)
+
+
+def told(session: Session) -> str:
+    return session.model.requests[1].tool_results[-1]
+
+
+@pytest.mark.requirement("tools.bash.permission.default")
+def test_a_command_that_no_rule_allows_asks_and_the_card_shows_it_whole(shell: Session) -> None:
+    command = "mkdir -p made\n" + "\n".join(f"touch made/file{number}" for number in range(60))
+    request = ask(shell, command)
+    view = shell.view(request)
+    approval = view.card()
+    assert not (shell.folder / "made").exists()
+    shown = html.unescape(re.sub("<[^>]+>", "", "\n".join(map(str, shell.wire.seen))))
+    assert all(f"touch made/file{number}" in shown for number in range(60))
+    view.command(type="approve", approval_id=approval)
+    shell.wire.cell(request)
+    assert len(list((shell.folder / "made").iterdir())) == 60
+    assert told(shell) == "returncode: 0"
+
+
+@pytest.mark.requirement("ui.stream.tool-output")
+def test_output_appears_before_the_command_ends(shell: Session) -> None:
+    gate = shell.folder / "gate"
+    request = ask(shell, f"echo be''gun; until [ -e {gate} ]; do sleep 0.02; done; echo over", "%vibe --yes=bash go")
+    shell.view(request).wait_for("begun")
+    gate.touch()
+    shell.wire.cell(request)
+    assert told(shell) == "returncode: 0\nstdout:\nbegun\nover"
+
+
+def test_a_command_that_only_reads_runs_unasked(shell: Session) -> None:
+    shell.wire.cell(ask(shell, "ls -1 vibe"))
+    assert "config.toml" in told(shell)
+
+
+@pytest.mark.requirement("permission.auto.config")
+def test_auto_approve_lets_all_run_that_is_not_denied(shell: Session) -> None:
+    before = settings(shell).read_text()
+    settings(shell).write_text(f"auto_approve = true\n{before}")
+    try:
+        shell.wire.cell(ask(shell, "echo hi > written"))
+        assert (shell.folder / "written").read_text() == "hi\n"
+        shell.wire.cell(ask(shell, "vim written"))
+        assert "denylist" in told(shell)
+    finally:
+        settings(shell).write_text(before)
+    shell.wire.cell(shell.wire.send("%vibe reset"))
+
+
+def test_the_level_never_holds_and_limits_of_the_settings_count(shell: Session) -> None:
+    before = settings(shell).read_text()
+    settings(shell).write_text(f"{before}\n[tools.bash]\nmax_output_bytes = 300\n")
+    try:
+        shell.wire.cell(ask(shell, "seq 1 1000", "%vibe --yes=bash go"))
+        assert "bytes left out" in told(shell)
+        settings(shell).write_text(f'{before}\n[tools.bash]\npermission = "never"\n')
+        shell.wire.cell(ask(shell, "ls"))
+        assert "permission = never" in told(shell)
+    finally:
+        settings(shell).write_text(before)
