@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,17 +27,8 @@ OLDEST_NOTEBOOK = "7.4.0"
 _INSTALL = 600  # seconds
 
 
-# What a kernel needs of ours, without the front ends.
-PACKAGES = (
-    "ipykernel",
-    "pydantic",
-    "nest-asyncio",
-    "matplotlib",
-    "markdown-it-py",
-    "nh3",
-    "httpx",
-    "anywidget",
-)
+_FRONT_ENDS = ("jupyterlab", "mcp")
+"""What a kernel does not need of our dependencies, or not yet."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +74,14 @@ def other_python(version: str) -> Target | None:
     """An environment of another Python with the newest ipykernel; None where that Python is not installed."""
     folder = MATRIX / f"py{version}"
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
+    packages = (*_dependencies(), "matplotlib")
+    if not _is_ready(folder, packages):
         found = find_python(version)
         if found is None:
             return None
         subprocess.run([found, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
-        _pip(str(python), *PACKAGES)
-        (folder / "ready").touch()
+        _pip(str(python), *packages)
+        _say_ready(folder, packages)
     return Target(f"py{version}", python=str(python))
 
 
@@ -96,13 +89,11 @@ def oldest_lab() -> Path:
     """The Python of an environment with the oldest JupyterLab and Notebook we support, and our extension."""
     folder = MATRIX / f"lab{OLDEST_LAB}"
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
+    packages = (f"jupyterlab=={OLDEST_LAB}", f"notebook=={OLDEST_NOTEBOOK}", *_dependencies(), "matplotlib")
+    if not _is_ready(folder, packages):
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
-        needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-        others = [one for one in needed if not one.startswith("jupyterlab")]
-        front_ends = (f"jupyterlab=={OLDEST_LAB}", f"notebook=={OLDEST_NOTEBOOK}")
-        _pip(str(python), *front_ends, *others, "matplotlib")
-        (folder / "ready").touch()
+        _pip(str(python), *packages)
+        _say_ready(folder, packages)
     # A copy: behind a link of this tree the builder of the sdist would take the extension for visited.
     extension = folder / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
     if extension.is_symlink():
@@ -125,6 +116,22 @@ def main() -> None:
     for version in PYTHONS if options.pythons else ():
         target = other_python(version)
         print(f"Python {version}: {target.python if target else 'not installed here'}")
+
+
+def _dependencies() -> list[str]:
+    """What a kernel needs at run time."""
+    needed: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    return [one for one in needed if not one.startswith(_FRONT_ENDS)]
+
+
+def _is_ready(folder: Path, packages: Sequence[str]) -> bool:
+    """Whether the folder holds just these packages; what is needed may have changed since it was made."""
+    ready = folder / "ready"
+    return ready.exists() and ready.read_text(encoding="utf-8") == "\n".join(packages)
+
+
+def _say_ready(folder: Path, packages: Sequence[str]) -> None:
+    (folder / "ready").write_text("\n".join(packages), encoding="utf-8")
 
 
 def _pip(python: str, *arguments: str) -> None:
