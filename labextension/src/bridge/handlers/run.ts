@@ -7,24 +7,38 @@ import { cellWidget, isRunning } from "../notebook";
 import { hashOf } from "../source";
 
 const SEND_WAIT = 5000; // ms until the page must have sent the cell
+const END_WAIT = 2000; // ms in which the page hears of the end of a run that the kernel has finished
+
+/** The last run that we began of each cell; settled when the page has heard of its end. */
+const runs = new WeakMap<object, Promise<unknown>>();
 
 /**
  * Run a cell as Shift-Enter does, but without touching mode, selection and scroll. Answers when the kernel has been
  * sent the cell; the end is told as an event, since the kernel cannot finish the cell before it has the answer.
  */
 export const run: Handler<"run"> = async (place, { cell, code_hash: expected }, { id }) => {
+  await heardOfEnd(cellWidget(place.panel, cell));
   const widget = runnable(place, cell, expected);
   const sent = whenSent(place.kernel, cell);
   const done = execute(place, widget).then(() => {
     place.tell("run_done", { id, cell });
     return "done" as const;
   });
+  runs.set(widget, done);
   if ((await Promise.race([sent.promise, done])) !== "sent") {
     sent.stop();
     throw new Failure("not_finished", `The page did not send the cell ${cell} to the kernel.`, { cell });
   }
   return { started: true };
 };
+
+/** The kernel asks for the next run of a cell as soon as it has finished one, which the page may not know yet. */
+async function heardOfEnd(widget: object): Promise<void> {
+  const before = runs.get(widget);
+  if (before !== undefined) {
+    await Promise.race([before, new Promise((resolve) => setTimeout(resolve, END_WAIT))]);
+  }
+}
 
 function runnable({ panel }: Place, id: string, expected: string): CodeCell {
   const widget = cellWidget(panel, id);
