@@ -1,0 +1,50 @@
+"""A server of tools as the person declared it. Nothing here starts or opens anything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+STARTUP_TIMEOUT: Final = 10.0
+"""Seconds a server may take until its tools are listed (seed 001, MCP Configuration Structure)."""
+TOOL_TIMEOUT: Final = 60.0
+"""Seconds one call may take (seed 001, MCP Configuration Structure)."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Started on this machine, spoken to over its standard input and output."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Beside the small environment every child gets; values may be keys, so they are never shown."""
+    cwd: str = ""
+    """Where it is started; empty for the project folder."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server that runs already, spoken to over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request; values may be keys, so they are never shown."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One ``[[mcp_servers]]`` entry, checked and with its name."""
+
+    name: str
+    """Unique among the servers, of ``[A-Za-z0-9_-]``."""
+    at: Program | Address
+    prompt: str = ""
+    """A hint for the model on when to use it."""
+    startup_timeout: float = STARTUP_TIMEOUT
+    tool_timeout: float = TOOL_TIMEOUT
+    disabled: bool = False
+    disabled_tools: tuple[str, ...] = ()
+    """Patterns of names that are not offered."""
+    sampling: bool = False
+    """Whether it may ask for words of the model; each time the person is asked."""
+    origin: str = ""
+    """Where it is declared, such as ``~/.vibe/config.toml:12``."""
