@@ -7,7 +7,6 @@ else keeps its place in the queue and is handled after the cell.
 Only the standard library, zmq and what a kernel has loaded already are imported here: loading stays cheap.
 """
 
-import asyncio
 import hmac
 import inspect
 import threading
@@ -15,13 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard, cast
+from typing import Final, TypeGuard, cast
 
 import zmq
 
 from vibe_jupyter.notebook.arrivals import Arrivals
+from vibe_jupyter.notebook.cell_order import CellOrder
 from vibe_jupyter.notebook.shell import Frames, Message, Receive
-from vibe_jupyter.notebook.shell_stream import find, order_of, receiver
+from vibe_jupyter.notebook.shell_stream import find, receiver
 
 IDLE_LAG: Final = 0.020
 """Seconds in which the kernel has surely called itself idle, once it handled a control message."""
@@ -49,8 +49,7 @@ class Pump:
     def __init__(self, shell: object) -> None:
         self._kernel, self._stream = find(shell)
         self._pass_on: Receive = receiver(self._stream)
-        self._in_order = order_of(self._stream)
-        self._holds = False
+        self._order = CellOrder(self._stream)
         self._installed = False
         self._serving = False
         self._flushing = False
@@ -121,24 +120,8 @@ class Pump:
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Keep queued cells back until the running cell ends, if it did not come through this pump itself.
-
-        ipykernel 7 runs all shell messages in one shared context, and a task that starts in it while a nested loop
-        runs is lost. A cell that came through the pump holds the lock already.
-        """
-        if self._in_order.locked() or not inspect.iscoroutinefunction(self._pass_on):
-            return
-        cell = _running_task()
-        if cell is None or not _acquire(self._in_order):
-            return
-        self._holds = True
-        cell.add_done_callback(lambda _: self.release())
-
-    def release(self) -> None:
-        """Let queued cells go on, if `hold` kept them back."""
-        if self._holds:
-            self._holds = False
-            self._in_order.release()
+        """Keep queued cells back until the running cell ends."""
+        self._order.hold(self._pass_on)
 
     def _receive(self, frames: Frames) -> Awaitable[None] | None:
         if not self._installed:
@@ -152,11 +135,7 @@ class Pump:
         passed = self._pass_on(frames)
         if passed is None or kind in _COMM:
             return passed
-        return self._after_earlier_ones(passed)
-
-    async def _after_earlier_ones(self, passed: Awaitable[None]) -> None:
-        async with self._in_order:
-            await passed
+        return self._order.after_earlier_ones(passed)
 
     def _peek(self, frames: Frames) -> tuple[str, QueuedCell | None]:
         """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
@@ -224,23 +203,6 @@ class Pump:
 def _is_pump(owner: object) -> TypeGuard[Pump]:
     """Whether this is a pump, also one of this module before it was reloaded."""
     return type(owner).__module__ == __name__ and type(owner).__name__ == Pump.__name__
-
-
-def _running_task() -> "asyncio.Task[Any] | None":
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no loop runs
-        return None
-
-
-def _acquire(lock: asyncio.Lock) -> bool:
-    attempt = lock.acquire()
-    try:
-        attempt.send(None)
-    except StopIteration:
-        return True
-    attempt.close()  # somebody is about to get it
-    return False
 
 
 def _run_to_end(outcome: object) -> None:

@@ -3,14 +3,11 @@
 Much of this is private to ipykernel and to pyzmq: looked for before it is used, tested on each version of the matrix.
 """
 
-import asyncio
 from typing import Final, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.notebook.shell import Kernel, Receive, Stream
 
-_ORDER: Final = "_vibe_jupyter_order"
-"""Attribute of the shell stream."""
 _NEEDED: Final = (
     "session.feed_identities",
     "session.deserialize",
@@ -54,15 +51,6 @@ def find(shell: object) -> tuple[Kernel, Stream]:
 def receiver(stream: Stream) -> Receive:
     """What is called for each message of the stream now."""
     return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, found by `find`)
-
-
-def order_of(stream: Stream) -> asyncio.Lock:
-    """One lock for all pumps this stream ever has: what waits in it must outlive the pump that made it wait."""
-    order = getattr(stream, _ORDER, None)
-    if not isinstance(order, asyncio.Lock):
-        order = asyncio.Lock()
-        setattr(stream, _ORDER, order)
-    return order
 
 
 def _look_up(start: object, path: str) -> object | None:
