@@ -6,19 +6,19 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 
 import time
 from contextlib import aclosing
-from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.calls import answer, unanswered
+from vibe_jupyter.agent.budget import Budget
+from vibe_jupyter.agent.calls import answer
+from vibe_jupyter.agent.companion import Alone, Companion, Parts, Prepared, Seat
 from vibe_jupyter.agent.denials import Denials
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.equal_calls import EqualCalls
-from vibe_jupyter.agent.middleware import Progress
-from vibe_jupyter.agent.prepare import headline_of
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.server_files import FileShelf
 from vibe_jupyter.agent.server_tools import ServerTools
-from vibe_jupyter.errors import JournalError, ModelError
+from vibe_jupyter.agent.stages import Stages
+from vibe_jupyter.errors import JournalError, ModelError, VibeError
 from vibe_jupyter.llm.agentic import Piece, ServerApproval, ServerCall, ServerFile, ServerSession
 from vibe_jupyter.llm.request import Request, RetryScheduled
 from vibe_jupyter.policy.permissions import RunTerms
@@ -37,10 +37,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolCall,
     ToolCallDelta,
-    ToolFinished,
-    ToolStarted,
     TurnStarted,
-    Usage,
     UserMessage,
 )
 from vibe_jupyter.session.conversation import Conversation
@@ -50,7 +47,15 @@ RE_ASKS = 1
 """How often a turn whose answer was cut off is asked again (security C39)."""
 
 
-def start(agent: Agent, conversation: Conversation, prompt: str, *, terms: RunTerms, context: str = "") -> Run:
+def start(
+    agent: Agent,
+    conversation: Conversation,
+    prompt: str,
+    *,
+    terms: RunTerms,
+    context: str = "",
+    companion: Companion | None = None,
+) -> Run:
     """A run that has not begun; iterate it on the engine loop.
 
     Args:
@@ -59,11 +64,12 @@ def start(agent: Agent, conversation: Conversation, prompt: str, *, terms: RunTe
         prompt: the person's words, unchanged.
         terms: what holds for this run only.
         context: what changed in the notebook since the last run; goes before the prompt in the same message.
+        companion: prepares the prompt; None for nobody.
     """
-    parts = tuple(TextPart(text=text) for text in (context, prompt) if text)
 
     async def work(run: Run) -> None:
-        await Loop(agent, conversation, terms, run).work(UserMessage(parts=parts))
+        loop = Loop(agent, conversation, terms, run)
+        await loop.work(_parts(context), _parts(prompt), companion or Alone())
 
     return Run(work)
 
@@ -90,15 +96,13 @@ class Loop:
         )
         self._server = ServerTools(self._desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
         self._began = time.monotonic()
-        self._turns = 0
-        self._usage = Usage()
+        self._budget = Budget(agent.model, agent.middleware)
         self._partial: list[str] = []
         """Text of the answer that is coming in."""
-        self._stage: dict[str, Literal["started", "finished"]] = {}
-        """How far each call came, by its id."""
+        self._stages = Stages()
         self._denials = Denials(attended=terms.attended)
 
-    async def work(self, prompt: UserMessage) -> None:
+    async def work(self, context: Parts, words: Parts, companion: Companion) -> None:
         """Do the whole run."""
         reason: FinishReason = "interrupted"
         error = ""
@@ -111,28 +115,40 @@ class Loop:
                     agent=self._agent.name,
                 )
             )
-            await self._emit(MessageAdded(message=prompt))
-            while (ended := await self._turn()) is None:
-                pass
-            reason = ended
-        except (ModelError, JournalError) as failure:
+            if await self._take_prompt(context, words, companion):
+                while (ended := await self._turn()) is None:
+                    pass
+                reason = ended
+        except VibeError as failure:
             reason, error = "error", str(failure)
         except BaseException as failure:
             reason, error = "error", f"{type(failure).__name__}: {failure}"
             raise
         finally:
+            companion.end()
             await self._finish(reason, error)
+
+    async def _take_prompt(self, context: Parts, words: Parts, companion: Companion) -> bool:
+        """Add the person's words to the history, with what goes with them; False when an interrupt came meanwhile."""
+        seat = Seat(self._desk, self._agent.model, self._agent.client, self._budget)
+        prepared = Prepared()
+
+        async def begin() -> None:
+            nonlocal prepared
+            prepared = await companion.begin(seat)
+
+        goes_on = await self._run.guard(begin())
+        words = words if prepared.instead is None else prepared.instead
+        await self._emit(MessageAdded(message=UserMessage(parts=(*context, *prepared.before, *words))))
+        return goes_on
 
     async def _turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
-        cost = self._agent.model.cost(self._usage)
-        for rule in self._agent.middleware:
-            stop = rule.before_turn(Progress(turns=self._turns, usage=self._usage, cost=cost))
-            if stop is not None:
-                await self._emit(Notice(level="warning", text=stop.notice))
-                return stop.reason
-        self._turns += 1
-        await self._emit(TurnStarted(turn=self._turns))
+        if (stop := self._budget.stop()) is not None:
+            await self._emit(Notice(level="warning", text=stop.notice))
+            return stop.reason
+        self._budget.turns += 1
+        await self._emit(TurnStarted(turn=self._budget.turns))
         if not await self._run.guard(self._ask()):
             return "interrupted"
         message = self._conversation.history[-1]
@@ -158,7 +174,7 @@ class Loop:
                 await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
                 continue
             self._partial.clear()
-            self._usage = self._usage + (message.usage or Usage())
+            self._budget.add(message.usage)
             await self._emit(MessageAdded(message=message))
             return
 
@@ -191,7 +207,7 @@ class Loop:
             case ReasoningDelta() | ToolCallDelta():
                 self._run.emit(item)
             case RetryScheduled():
-                self._run.emit(Notice(level="info", text=item.sentence))
+                self._run.emit(Notice(level="info", text=item.sentence, wait=item.counted))
             case ServerSession():
                 self._conversation.server_sessions[self._agent.model.server.api_base] = item.id
             case ServerCall() | ServerApproval() | ServerFile():
@@ -219,7 +235,7 @@ class Loop:
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._closing(call):
+            for event in self._stages.closing(call, self._desk.tools):
                 try:
                     await self._emit(event)
                 except JournalError as failure:
@@ -228,10 +244,10 @@ class Loop:
                     self._run.emit(event)
         finished = RunFinished(
             reason=reason,
-            turns=self._turns,
+            turns=self._budget.turns,
             seconds=round(time.monotonic() - self._began, 3),
-            usage=self._usage,
-            cost=self._agent.model.cost(self._usage),
+            usage=self._budget.usage,
+            cost=self._budget.cost,
             error=error,
         )
         try:
@@ -240,23 +256,14 @@ class Loop:
             self._conversation.apply(finished)
             self._run.emit(finished)
 
-    def _closing(self, call: ToolCall) -> list[ToolFinished | MessageAdded]:
-        """What is still to be said of a call that the end of the run cut off."""
-        stage = self._stage.get(call.id)
-        message = MessageAdded(message=unanswered(call, started=stage is not None))
-        if stage == "finished":
-            return [message]
-        headline = headline_of(call, self._agent.tools)
-        ended = ToolFinished(
-            call_id=call.id, name=call.name, headline=headline, outcome="interrupted", summary="interrupted"
-        )
-        return [ended, message]
-
     async def _emit(self, event: Event) -> None:
         """Write a durable event to disk before anyone acts on it, then show it."""
-        if isinstance(event, ToolStarted | ToolFinished):
-            self._stage[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
+        self._stages.note(event)
         if isinstance(event, DURABLE_EVENTS):
             event = self._agent.redactor.value(event)
             await self._conversation.record(event)
         self._run.emit(event)
+
+
+def _parts(text: str) -> Parts:
+    return (TextPart(text=text),) if text else ()
