@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from vibe_jupyter.headless.document import Document
@@ -43,12 +43,13 @@ class _Request:
     cell: str
     asked_by: str | None
     """Id of the bridge request that wanted the cell to run; None for our own."""
-    began: float = field(default_factory=time.monotonic)
     replied: Message | None = None
     idle: bool = False
+    """Whether the kernel said on iopub that it is done with it."""
 
     @property
     def is_over(self) -> bool:
+        """Whether its end and its reply are here; they come on two channels, and either may be the first."""
         return self.idle and self.replied is not None
 
 
@@ -84,7 +85,7 @@ class NotebookRun:
             KeyboardInterrupt: Ctrl-C; the cell was interrupted and what it had put out is in the document.
         """
         self.send(cell)
-        request = next(request for request in self._open.values() if request.cell == cell)
+        *_, request = self._open.values()
         try:
             return self._to_the_end(request, timeout)
         except KeyboardInterrupt:
@@ -144,16 +145,20 @@ class NotebookRun:
         if channel == "shell":
             request.replied = message["content"]
         elif channel == "iopub" and message["msg_type"] == "status":
-            request.idle = message["content"]["execution_state"] == "idle"
+            self._hear_status(request, message["content"]["execution_state"])
         elif channel == "iopub":
             self._outputs.take(request.cell, message)
         if request.is_over:
             del self._open[parent["msg_id"]]
-            self._end(request)
+            if all(other.cell != request.cell for other in self._open.values()):  # else it was sent once more
+                self._outputs.number(request.cell, (request.replied or {}).get("execution_count"))
 
-    def _end(self, request: _Request) -> None:
+    def _hear_status(self, request: _Request, state: str) -> None:
+        """The run ends here, in the order of iopub: what a later cell asks cannot come before it, as the reply can."""
+        if state != "idle" or request.idle:
+            return
+        request.idle = True
         self._document.running.discard(request.cell)
-        self._outputs.number(request.cell, (request.replied or {}).get("execution_count"))
         if request.asked_by is not None:
             content = {"client": self.client, "panel": PANEL, "event": "run_done"}
             self._kernel.tell("vibe_bridge_event", {**content, "id": request.asked_by, "cell": request.cell})
