@@ -32,7 +32,7 @@ from vibe_jupyter.testing import ScriptedModel
 from vibe_jupyter.tools.base import StaticToolset, ToolContext
 from vibe_jupyter.tools.workspace import Workspace
 
-WAIT = 10.0
+WAIT = 30.0
 """Seconds any run of these tests may take."""
 
 

@@ -21,7 +21,7 @@ from vibe_jupyter.testing import call, hold, say
 from vibe_jupyter.ui.handover import SILENT_PAGE
 
 pytestmark = pytest.mark.xdist_group("vscode")
-WAIT = 20
+WAIT = 60
 """Seconds until a test gives up."""
 
 

@@ -149,7 +149,7 @@ async def test_a_flood_of_text_becomes_few_messages_and_all_of_it_arrives(wire: 
     began = loop.time()
     for number in range(1_000):
         await front_end.on_event(TextDelta(f"{number} "))
-    await asyncio.wait_for(_arrived(wire, "999 "), timeout=5)
+    await asyncio.wait_for(_arrived(wire, "999 "), timeout=30)
     assert len(wire.sent) - 1 <= (loop.time() - began) / PATCH_GAP + 2
     texts = [patch["append"] for message in wire.sent[1:] for patch in message["patches"] if "append" in patch]
     assert "".join(texts) == "".join(f"{number} " for number in range(1_000))

@@ -15,7 +15,7 @@ from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult
 
-WAIT = 6.0  # seconds
+WAIT = 25.0  # seconds
 shell = get_ipython()
 pump = Pump(shell)
 pump.install()

@@ -111,7 +111,7 @@ def interrupt() -> None:
             await asyncio.sleep(0.05)
             cleaned.append("cleaned")
 
-    interrupted(cleaning(), within=2)
+    interrupted(cleaning(), within=10)
     assert cleaned == ["cleaned"]
 
 
@@ -120,7 +120,7 @@ def busy() -> None:
         while True:
             pass
 
-    interrupted(never_awaits(), within=2)
+    interrupted(never_awaits(), within=10)
 
 
 def stubborn() -> None:
@@ -139,7 +139,7 @@ def stubborn() -> None:
         interrupt_later(0.2)
         assert isinstance(raised(lambda: run_nested(swallowing())), KeyboardInterrupt)
         took = time.monotonic() - began
-        assert nested.DRAIN <= took < nested.DRAIN + 1.5, took
+        assert nested.DRAIN <= took < nested.DRAIN + 10, took
         release.append(True)
         await asyncio.sleep(0.1)
 

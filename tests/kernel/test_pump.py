@@ -92,6 +92,7 @@ def test_queued_cells_run_once_and_in_order_after_the_cell(kernel: Wire, comm_id
 
 
 def test_a_completion_asked_for_meanwhile_is_answered(kernel: Wire, comm_id: str) -> None:
+    kernel.run("%config Completer.use_jedi = False")  # which reads a whole grammar the first time
     cell = kernel.send("serve(clicked())")
     kernel.until_printed(cell, "serving")
     request = kernel.send_shell("complete_request", {"code": "threa", "cursor_pos": 5})

@@ -17,7 +17,7 @@ from jupyter_client.manager import KernelManager
 
 from tests.kernel.matrix import ROOT, Target
 
-WAIT = 10.0
+WAIT = 30.0
 """Seconds that any one answer may take."""
 Message = dict[str, Any]
 

@@ -34,7 +34,7 @@ from vibe_jupyter.llm.reader import reader_for
 from vibe_jupyter.llm.request import Model, Request, Server
 from vibe_jupyter.protocol import AssistantMessage, TextDelta, TextPart, UserMessage
 
-WAIT = 10.0
+WAIT = 30.0
 """Seconds any of these may take."""
 
 

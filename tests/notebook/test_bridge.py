@@ -15,8 +15,8 @@ from tests.notebook.test_tools import after_reading, call, call_all, error, requ
 from vibe_jupyter.notebook.bridge import KNOWN_WAIT
 
 OpenPage = Callable[..., Page]
-PROMPT_BACK = 2.0
-"""Seconds an interrupt may take."""
+PROMPT_BACK = 10.0
+"""Seconds, far fewer than what is interrupted would take, and enough for any machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +231,7 @@ def test_a_page_that_is_gone_is_waited_for_once(open_page: OpenPage, on_disk: Pa
     page.answers = False
     began = time.monotonic()
     call_all(page, *[("read_notebook", {})] * 5)
-    assert time.monotonic() - began < KNOWN_WAIT + 2.0
+    assert time.monotonic() - began < 2 * KNOWN_WAIT
     assert len(requests(page, "hello")) == 1
 
 

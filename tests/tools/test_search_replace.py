@@ -423,7 +423,7 @@ async def test_a_file_that_asks_is_not_opened_before_it_is_allowed(tree: Path, p
         await tool.precheck(args)
     shown = tool.preview(args)
 
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 20
     assert not isinstance(
         Permissions(workspace, levels={"search_replace": "always"}).decide(tool, args, RunTerms()), Allow
     )

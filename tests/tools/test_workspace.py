@@ -40,7 +40,7 @@ def test_the_place_of_a_path_is_judged_as_the_corpus_says(tree: Path, case: dict
 
     allowed = allowed_by_place(Workspace(tree / "proj"), path, case["op"])
 
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 20
     assert case["optional"] or allowed == case["allowed"], case["why"]
 
 

@@ -19,7 +19,7 @@ from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 
-WAIT = 20
+WAIT = 60
 """Seconds until a test gives up."""
 
 

@@ -61,7 +61,7 @@ def test_no_hostile_text_runs_or_fetches_anything_as_trusted_output(page: Page) 
 def test_the_check_would_notice_a_text_that_runs_or_fetches(page: Page) -> None:
     with page.expect_request("**/evil.png"):
         page.evaluate(INSERT, "<img src='/evil.png' onerror='window.__pwned = 1'><script>window.__pwned = 2</script>")
-    page.wait_for_function("window.__pwned", timeout=5_000)
+    page.wait_for_function("window.__pwned", timeout=30_000)
 
 
 @pytest.mark.browser
