@@ -12,7 +12,7 @@ DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
 
 NAMED_WAIT = 5.0
-"""Seconds; the end of a longer wait is told as a time of day."""
+"""Seconds; the end of a longer wait is told as a time of day, and counted down."""
 
 DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
 Thinking = Literal["off", "low", "medium", "high", "max"]
@@ -101,8 +101,13 @@ class RetryScheduled:
     """Such as ``the server is busy (429)``."""
 
     @property
+    def counted(self) -> float:
+        """Seconds to count down before the person's eyes; 0 for a wait that is over before anyone has read of it."""
+        return self.seconds if self.seconds >= NAMED_WAIT else 0.0
+
+    @property
     def sentence(self) -> str:
-        """For the person, at the moment the wait begins; a long one names its end, since the line does not count."""
+        """For the person, at the moment the wait begins; a long one names its end, since not every view can count."""
         if self.seconds < NAMED_WAIT:
             return f"Trying again in {self.seconds:.1f} s: {self.reason}."
         until = datetime.now().astimezone() + timedelta(seconds=self.seconds)

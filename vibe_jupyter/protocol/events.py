@@ -208,6 +208,8 @@ class Notice(Value):
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning"]
     text: str
+    wait: float = Field(default=0.0, ge=0)
+    """Seconds that are waited from now on, for a view to count down; 0 for none."""
 
 
 class RunFinished(Value):

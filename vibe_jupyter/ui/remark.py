@@ -1,5 +1,6 @@
 """Words of ours in the run: notices, and the error it ended with."""
 
+import math
 import re
 
 from vibe_jupyter.ui.markup import Markup, element, escape, inert, joined
@@ -17,9 +18,16 @@ REFUSED = (
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 
 
-def notice_html(level: str, text: str) -> Markup:
-    """A notice in the live view."""
-    return element("div", lines(text), class_="vibe-notice", data_level=level)
+def notice_html(level: str, text: str, wait: float = 0.0) -> Markup:
+    """A notice in the live view, with the seconds it has left to wait, which the page counts down."""
+    left = element("span", inert(left_words(wait)), class_="vibe-countdown", data_vibe_countdown=f"{wait:.1f}")
+    said = joined(lines(text), Markup(" "), left) if wait > 0 else lines(text)
+    return element("div", said, class_="vibe-notice", data_level=level)
+
+
+def left_words(seconds: float) -> str:
+    """How long a wait still is."""
+    return f"{math.ceil(seconds)} s left"
 
 
 def error_html(text: str) -> Markup:

@@ -15,6 +15,7 @@ from vibe_jupyter.protocol import (
     ToolFinished,
 )
 from vibe_jupyter.ui.asking import Asking
+from vibe_jupyter.ui.countdown import Countdown
 from vibe_jupyter.ui.front_end import CallMain, Send
 from vibe_jupyter.ui.pace import Pace
 from vibe_jupyter.ui.paper import PLAIN, Ink, Paper
@@ -49,6 +50,7 @@ class TerminalFrontEnd:
         self._asking = Asking(prompt, before=self._pace.now)
         self._waiting: deque[str] = deque()
         """Text that is not yet printed; filled on the loop, emptied on the main thread."""
+        self._countdown = Countdown(self._say)
         self._held = ""
         self._streamed = False
         """Whether the answer that ends next was printed while it came."""
@@ -61,8 +63,10 @@ class TerminalFrontEnd:
     async def on_event(self, event: Event) -> None:
         """Print what is new."""
         self._transcript.apply(event)
-        self._waiting.append(self._text_of(event))
-        self._pace.soon()
+        self._countdown.end()
+        self._say(self._text_of(event))
+        if isinstance(event, Notice) and event.wait and self._paper.width is not None:
+            self._countdown.begin(event.wait)
         self._asking.take(event, self._send)
         if isinstance(event, RunFinished):
             await self._pace.stop()
@@ -72,6 +76,10 @@ class TerminalFrontEnd:
         self._send = None
         self._print()
         return self._transcript.bundle()
+
+    def _say(self, text: str) -> None:
+        self._waiting.append(text)
+        self._pace.soon()
 
     def _text_of(self, event: Event) -> str:
         match event:

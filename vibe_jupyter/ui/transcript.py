@@ -55,6 +55,8 @@ class Transcript:
         self._speech = Speech(self._sheet, self._entries)
         self._calls = Calls(self._sheet, self._entries)
         self._foot = Foot()
+        self._refresh_wait: Callable[[], None] = lambda: None
+        """Puts the latest wait anew, with what is left of it."""
 
     def apply(self, event: Event) -> list[Patch]:
         """Take the next event; the patches bring the page to where `parts` is."""
@@ -69,6 +71,7 @@ class Transcript:
         """The whole live view, its clock as it stands now."""
         shown = self._sheet.parts()
         if shown and not self._foot.is_over:
+            self._refresh_wait()
             self._put_foot(replace(self._foot, seconds=self._clock() - self._began))
             self._sheet.take_patches()  # who is told the whole needs no patch
             shown = self._sheet.parts()
@@ -114,7 +117,7 @@ class Transcript:
             case ToolStarted() | ToolProgress() | ToolFinished() | FileProduced():
                 self._calls.apply(event)
             case Notice():
-                self._remark(event.level, event.text)
+                self._remark(event.level, event.text, wait=event.wait)
             case RunStarted() | TurnStarted():
                 pass
             case RunFinished():
@@ -133,10 +136,16 @@ class Transcript:
         elif message.stop_reason == "length":
             self._remark("warning", remark.CUT_BY_LENGTH)
 
-    def _remark(self, level: str, text: str) -> None:
+    def _remark(self, level: str, text: str, *, wait: float = 0.0) -> None:
         kind = "warning" if level == "warning" else "info"
         self._entries.append(Remark(kind, text))
-        self._sheet.put(self._sheet.new_id("n"), "notice", remark.notice_html(kind, text))
+        part_id = self._sheet.new_id("n")
+        self._sheet.put(part_id, "notice", remark.notice_html(kind, text, wait))
+        if wait > 0:
+            until = self._clock() + wait
+            self._refresh_wait = lambda: self._sheet.put(
+                part_id, "notice", remark.notice_html(kind, text, until - self._clock())
+            )
 
     def _end(self, event: RunFinished) -> None:
         if self._speech.end():

@@ -1,14 +1,18 @@
+import { Countdown } from "./countdown";
+
 const TICK = 1000; // ms
 
-/** Counts the seconds in the foot between two words of the kernel. */
+/** Counts the seconds in the foot, and those of a wait, between two words of the kernel. */
 export class Clock {
   readonly #root: HTMLElement;
+  readonly #countdown: Countdown;
   readonly #timer: ReturnType<typeof setInterval>;
   #told = ""; // the kernel's last figure
   #toldAt = 0; // ms
 
   constructor(root: HTMLElement) {
     this.#root = root;
+    this.#countdown = new Countdown(root);
     this.#timer = setInterval(() => {
       this.refresh();
     }, TICK);
@@ -16,6 +20,7 @@ export class Clock {
 
   /** Bring the shown seconds up to date, also right after the kernel said a new figure. */
   refresh(): void {
+    this.#countdown.refresh();
     const clock = this.#root.querySelector<HTMLElement>(".vibe-clock[data-vibe-clock]");
     if (clock === null || this.#root.querySelector(stillGoing) === null) {
       return;
