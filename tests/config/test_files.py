@@ -46,7 +46,12 @@ include_project_context = false
         ("[tools.bash]\ndefault_timeout = 0\n", "line 2: tools.bash.default_timeout: expected 1 or more"),
         ("tools.bash = 1\n", "line 1: tools.bash: expected a table"),
         ('system_prompt_id = "../../x"\n', "line 1: system_prompt_id: expected a name, not a path"),
-        ('[[mcp_servers]]\nname = "s"\ntransport = "pigeon"\n', "line 1: mcp_servers.s: expected 'stdio', 'http'"),
+        ('[[mcp_servers]]\nname = "s"\ntransport = "stdio"\n', "line 1: mcp_servers.s.command: it is missing"),
+        ('[[mcp_servers]]\nname = "s"\ncommand = "a \\"b"\n', "line 3: mcp_servers.s.command: No closing quotation"),
+        (
+            '[[mcp_servers]]\nurl = "http://a"\napi_key_format = "x"\n',
+            "line 3: mcp_servers.0.api_key_format: expected {tok",
+        ),
         ('[[mcp_servers]]\nname = "s"\ntransport = "stdio"\nargs = [1]\ncommand="x"\n', "line 4: mcp_servers.s.args.0"),
         ('name = "\\ud800"\n', "is not TOML"),
     ],

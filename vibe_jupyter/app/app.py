@@ -199,7 +199,7 @@ class App:
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
-            redactor=self.setup.redactor(settings, model),
+            redactor=self.setup.redactor(settings, model, {}),
         )
 
     def _open_client(self) -> LLMClient:

@@ -10,6 +10,7 @@ from vibe_jupyter.policy.survey import PROJECT_FOLDER, Brought, survey
 from vibe_jupyter.policy.trust import State, TrustedFolders, TrustQuestion
 
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
+_SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {
     "trusted": "is trusted, as it is now",
     "untrusted": "is not trusted: what it brings is not used",
@@ -36,7 +37,12 @@ class Look:
     @property
     def settings(self) -> config.ProjectFile | None:
         """Its settings; None where it has none."""
-        return _settings(self.folder, self.brought, trusted=self.trusted)
+        return _file(self, _CONFIG)
+
+    @property
+    def servers(self) -> config.ProjectFile | None:
+        """Its list of MCP servers; None where it has none."""
+        return _file(self, _SERVERS)
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -74,12 +80,14 @@ class Project:
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
             return Look(self.folder, Brought(), (), "unknown")  # the person's own folder
         brought = survey(self.folder)
-        settings = _settings(self.folder, brought, trusted=False)
+        first = Look(self.folder, brought, (), "unknown")
         demanded: list[str] = []
-        if settings is not None:
-            brought = survey(self.folder, config.tool_paths(settings))
-            demanded = config.demands(settings)
-        files = [_line(path, content) for path, content in brought.files.items() if path != _CONFIG]
+        if first.settings is not None:
+            brought = survey(self.folder, config.tool_paths(first.settings))
+            demanded = config.demands(first.settings)
+        if first.servers is not None:
+            demanded += config.demanded_servers(first.servers)
+        files = [_line(path, content) for path, content in brought.files.items() if path not in (_CONFIG, _SERVERS)]
         state = self._trusted_folders().state(self.folder, brought.digest) if brought.files else "unknown"
         return Look(self.folder, brought, (*demanded, *files), state)
 
@@ -95,9 +103,11 @@ class Project:
         return TrustedFolders(config.vibe_home(self._environ))
 
 
-def _settings(folder: Path, brought: Brought, *, trusted: bool) -> config.ProjectFile | None:
-    text = brought.files.get(_CONFIG)
-    return None if text is None else config.ProjectFile(folder / _CONFIG, text.decode("utf-8", "replace"), trusted)
+def _file(look: Look, name: str) -> config.ProjectFile | None:
+    text = look.brought.files.get(name)
+    if text is None:
+        return None
+    return config.ProjectFile(look.folder / name, text.decode("utf-8-sig", "replace"), look.trusted)
 
 
 def _line(path: str, content: bytes) -> str:

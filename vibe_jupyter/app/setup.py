@@ -28,7 +28,8 @@ class Setup:
         Raises:
             ConfigError: one is wrong; says where.
         """
-        return config.read(self.environ, project=self.project.look().settings)
+        look = self.project.look()
+        return config.read(self.environ, project=look.settings, servers=look.servers)
 
     def settings(self) -> config.Settings:
         """The values alone."""
@@ -39,12 +40,18 @@ class Setup:
         look = self.project.look()
         told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and look.settings is None:
-            told.append(f"{look.folder} is not trusted; its tools are not used. %vibe trust shows them and asks.")
+            told.append(f"{look.folder} is not trusted; what it brings is not used. %vibe trust shows it and asks.")
         new = [text for text in dict.fromkeys(told) if text not in self._told]
         self._told.update(new)
         return new
 
-    def redactor(self, settings: config.Settings, model: Model) -> Redactor:
-        """Strikes out what is known to be a key; the model's may come from the keyring, where no variable holds it."""
-        known = {_MODEL_KEY: model.server.api_key or "", **config.effective(self.environ)}
-        return Redactor.of(known, (_MODEL_KEY, *config.key_variables(settings)))
+    def redactor(self, settings: config.Settings, model: Model, others: Mapping[str, str]) -> Redactor:
+        """Strikes out what is known to be a key; the model's may come from the keyring, where no variable holds it.
+
+        Args:
+            settings: name the variables that hold keys.
+            model: whose key it is.
+            others: what MCP servers get, by what it is called.
+        """
+        known = {_MODEL_KEY: model.server.api_key or "", **config.effective(self.environ), **others}
+        return Redactor.of(known, (_MODEL_KEY, *config.key_variables(settings), *others))

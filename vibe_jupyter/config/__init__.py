@@ -6,26 +6,31 @@ limits.
 """
 
 from vibe_jupyter.config.choice import key_variables, model_of
+from vibe_jupyter.config.declared import Declarations, Declared, mcp_servers
 from vibe_jupyter.config.environment import effective
 from vibe_jupyter.config.listing import listing, places
 from vibe_jupyter.config.models import DEFAULT_ACTIVE_MODEL
 from vibe_jupyter.config.places import config_path, env_path, vibe_home
-from vibe_jupyter.config.project import ProjectFile, demands, tool_paths
+from vibe_jupyter.config.project import ProjectFile, demanded_servers, demands, tool_paths
 from vibe_jupyter.config.reading import Reading, load, read
 from vibe_jupyter.config.settings import Settings
 
 __all__ = [
     "DEFAULT_ACTIVE_MODEL",
+    "Declarations",
+    "Declared",
     "ProjectFile",
     "Reading",
     "Settings",
     "config_path",
+    "demanded_servers",
     "demands",
     "effective",
     "env_path",
     "key_variables",
     "listing",
     "load",
+    "mcp_servers",
     "model_of",
     "places",
     "read",

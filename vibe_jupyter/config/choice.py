@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from vibe_jupyter.config.keys import key_of
+from vibe_jupyter.config.mcp_servers import McpHttp
 from vibe_jupyter.config.places import config_path, env_path
 from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings
@@ -56,7 +57,7 @@ def model_of(settings: Settings, name: str, environ: Mapping[str, str], *, keyed
 def key_variables(settings: Settings) -> tuple[str, ...]:
     """The variables that the settings say hold keys."""
     servers = (provider.api_key_env_var for provider in settings.providers)
-    others = (server.api_key_env for server in settings.mcp_servers if server.transport != "stdio")
+    others = (server.api_key_env for server in settings.mcp_servers if isinstance(server, McpHttp))
     return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
 
 

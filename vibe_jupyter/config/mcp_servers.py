@@ -1,44 +1,67 @@
 """``[[mcp_servers]]``: servers of further tools (seed 001, MCP Server Discovery)."""
 
-from typing import Annotated, ClassVar, Literal
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal, cast
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from vibe_jupyter.config.entry import Entry
 from vibe_jupyter.config.patterns import Patterns
+from vibe_jupyter.tools.mcp.server import STARTUP_TIMEOUT, TOOL_TIMEOUT
+
+MOST_PATIENCE: Final = 86_400.0
+"""Seconds that a time-out may be at the most."""
 
 
-class _McpServer(Entry):
+class McpServer(Entry):
     """What every server has."""
 
-    unused: ClassVar = frozenset({"sampling_enabled"})
+    unused: ClassVar = frozenset({"auth", "type"})
 
-    name: str = Field(min_length=1)
+    name: str = ""
+    """Empty for one that is made of its host, or of its command."""
     prompt: str = ""
     """A hint for the model on when to use it."""
     disabled: bool = False
     disabled_tools: Patterns = ()
-    startup_timeout_sec: float = Field(default=10.0, gt=0)
-    tool_timeout_sec: float = Field(default=60.0, gt=0)
+    startup_timeout_sec: float = Field(default=STARTUP_TIMEOUT, gt=0, le=MOST_PATIENCE)
+    tool_timeout_sec: float = Field(default=TOOL_TIMEOUT, gt=0, le=MOST_PATIENCE)
+    sampling: bool = False
+    """Whether it may ask for words of the model; each time the person is asked."""
+    sampling_enabled: bool = False
+    """The same, as Mistral Vibe calls it; there it is on unless it is switched off."""
 
 
-class McpStdio(_McpServer):
+class McpStdio(McpServer):
     """A program on this machine."""
 
-    transport: Literal["stdio"]
+    transport: Literal["stdio"] = "stdio"
     command: str | tuple[str, ...]
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
-    cwd: str | None = None
-    """Where it is started; None for the folder of the kernel."""
+    cwd: str = ""
+    """Where it is started; empty for the folder of the kernel."""
+
+    @field_validator("command")
+    @classmethod
+    def _names_a_program(cls, command: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        words = shlex.split(command) if isinstance(command, str) else command
+        if not words or not words[0]:
+            raise ValueError("expected the name of a program; it is empty")
+        return command
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments; a command of one text is split like a shell does, and runs in none."""
+        words = shlex.split(self.command) if isinstance(self.command, str) else self.command
+        return (*words, *self.args)
 
 
-class McpHttp(_McpServer):
+class McpHttp(McpServer):
     """A server elsewhere; both names of the transport mean the same."""
 
-    unused: ClassVar = frozenset({"auth", "sampling_enabled"})
-
-    transport: Literal["http", "streamable-http"]
+    transport: Literal["http", "streamable-http"] = "http"
     url: str = Field(min_length=1)
     headers: dict[str, str] = {}
     api_key_env: str = ""
@@ -46,5 +69,37 @@ class McpHttp(_McpServer):
     api_key_header: str = "Authorization"
     api_key_format: str = "Bearer {token}"
 
+    @field_validator("api_key_format")
+    @classmethod
+    def _has_a_place(cls, form: str) -> str:
+        if "{token}" not in form:
+            raise ValueError("expected {token} where the key goes")
+        return form
 
-McpServer = Annotated[McpStdio | McpHttp, Field(discriminator="transport")]
+
+class McpOther(McpServer):
+    """A transport that is not spoken here. It is told, and stops no other server."""
+
+    unused: ClassVar = McpServer.unused.union(McpStdio.model_fields, McpHttp.model_fields)
+
+    transport: str
+
+
+def kind_of(entry: object) -> str:
+    """Which of `MODELS` a table is; one without a transport is what its keys say."""
+    if isinstance(entry, McpServer):
+        return next(kind for kind, model in MODELS.items() if isinstance(entry, model))
+    if not isinstance(entry, Mapping):
+        return "stdio"
+    table = cast("Mapping[str, object]", entry)
+    said = table.get("transport", "http" if "url" in table and "command" not in table else "stdio")
+    return {"stdio": "stdio", "http": "http", "streamable-http": "http"}.get(str(said), "other")
+
+
+MODELS: Final[Mapping[str, type[McpServer]]] = {"stdio": McpStdio, "http": McpHttp, "other": McpOther}
+"""What an entry may be: a program, an address, or something that is not spoken here."""
+
+AnyMcpServer = Annotated[
+    Annotated[McpStdio, Tag("stdio")] | Annotated[McpHttp, Tag("http")] | Annotated[McpOther, Tag("other")],
+    Discriminator(kind_of),
+]

@@ -61,7 +61,8 @@ def _joined(weak: Node, strong: Node) -> Node:
 
 def _united(weak: Node, strong: Node, name: Callable[[Node], str]) -> Node:
     own = {name(entry) for entry in strong.items}
-    return Node([*strong.items, *(entry for entry in weak.items if name(entry) not in own)], strong.origin)
+    kept = [entry for entry in weak.items if not name(entry) or name(entry) not in own]
+    return Node([*strong.items, *kept], strong.origin)
 
 
 def _check_names(layer: Node) -> None:

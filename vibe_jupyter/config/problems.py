@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from vibe_jupyter.config.mcp_servers import MODELS
 from vibe_jupyter.config.node import Node, Step
 from vibe_jupyter.errors import ConfigError
 
@@ -65,7 +66,7 @@ def key_of(path: tuple[Step, ...], tree: Node) -> str:
     node = tree
     for step in path:
         inner = node.at((step,))
-        is_tag = inner is node and isinstance(step, str) and node.is_table and step == _transport(node)
+        is_tag = inner is node and node.is_table and step in MODELS
         if isinstance(step, int):
             entry = inner.table.get("alias", inner.table.get("name"))
             words.append(str(entry.value) if entry is not None and isinstance(entry.value, str) else str(step))
@@ -73,8 +74,3 @@ def key_of(path: tuple[Step, ...], tree: Node) -> str:
             words.append(step)
         node = inner
     return ".".join(words)
-
-
-def _transport(node: Node) -> object:
-    transport = node.table.get("transport")
-    return None if transport is None else transport.value

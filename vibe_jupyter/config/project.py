@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from vibe_jupyter.config.mcp_json import json_layer
 from vibe_jupyter.config.node import Node
 from vibe_jupyter.config.problems import key_of
 from vibe_jupyter.config.settings import Settings
@@ -59,6 +60,13 @@ def demands(file: ProjectFile) -> list[str]:
         return [f"settings that cannot be read: {error}"]
     kept = Node(dict(_tightening(layer, Node({}, layer.origin))), layer.origin)
     return [f"{file.path.name}: {_line(key_of(path, layer), node)}" for path, node in _widening(layer, kept)]
+
+
+def demanded_servers(file: ProjectFile) -> list[str]:
+    """What its ``.mcp.json`` would have us start or speak to, a line each."""
+    layer, problems = json_layer(file.text, file.path)
+    lines = [f"{file.path.name}: {_line(key_of(path, layer), node)}" for path, node in layer.leaves() if path]
+    return [*lines, *problems]
 
 
 def tool_paths(file: ProjectFile) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from vibe_jupyter.config.environment import effective, environment_layer
+from vibe_jupyter.config.mcp_json import json_layer
 from vibe_jupyter.config.merge import merged
 from vibe_jupyter.config.models import DEFAULT_MODELS
 from vibe_jupyter.config.node import Node, Origin, node_of
@@ -48,6 +49,7 @@ def read(
     environ: Mapping[str, str] = os.environ,
     *,
     project: ProjectFile | None = None,
+    servers: ProjectFile | None = None,
     profile: Node | None = None,
     flags: Mapping[str, JsonValue] | None = None,
 ) -> Reading:
@@ -56,6 +58,7 @@ def read(
     Args:
         environ: the process's environment.
         project: the file of the folder the kernel works in; None where there is none.
+        servers: its ``.mcp.json``; None where there is none.
         profile: what the agent's profile sets, from `vibe_jupyter.config.toml_file.read_toml`; None for nothing.
         flags: options of one prompt, under the names of the keys they set.
 
@@ -67,6 +70,10 @@ def read(
     user = read_toml(config_path(environ), "user")
     if user is not None:
         layers.append(_accepted(user, warnings))
+    if servers is not None and servers.trusted:
+        layer, told = json_layer(servers.text, servers.path)
+        layers.append(layer)
+        warnings += told
     if project is not None:
         layer, told = project_layer(project, merged(layers))
         layers.append(_renamed_tools(layer))

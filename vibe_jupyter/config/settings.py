@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from vibe_jupyter.agent.middleware.price_limit import DEFAULT_PRICE
 from vibe_jupyter.agent.middleware.turn_limit import DEFAULT_TURNS
 from vibe_jupyter.config.entry import Entry
-from vibe_jupyter.config.mcp_servers import McpServer
+from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.models import DEFAULT_MODELS, ModelEntry
 from vibe_jupyter.config.patterns import Patterns, chosen
 from vibe_jupyter.config.project_context import ProjectContext
@@ -63,7 +63,7 @@ class Settings(Entry):
     """Empty for all."""
     disabled_tools: Patterns = ()
     bypass_tool_permissions: bool = False
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[AnyMcpServer, ...] = ()
 
     default_agent: str = "default"
     agent_paths: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from vibe_jupyter.config.entry import Entry
+from vibe_jupyter.config.mcp_servers import MODELS, kind_of
 from vibe_jupyter.config.node import Node
 from vibe_jupyter.config.settings import RENAMED, Settings
 from vibe_jupyter.config.tools import OTHER_TOOLS, TOOL_OPTIONS, UNUSED_OPTIONS, ToolEntry
@@ -96,7 +97,5 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _fits(table: Node, kind: type[BaseModel]) -> bool:
-    """Whether a table is of this kind, where its transport says which."""
-    field = kind.model_fields.get("transport")
-    said = table.table.get("transport")
-    return field is None or (said is not None and said.value in get_args(field.annotation))
+    """Whether a table is of this kind, where there are several."""
+    return kind not in MODELS.values() or MODELS[kind_of(table.plain())] is kind

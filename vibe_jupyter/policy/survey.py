@@ -11,6 +11,8 @@ from typing import Final
 PROJECT_FOLDER: Final = ".vibe"
 LOADED: Final = ("config.toml", "tools")
 """Files and folders in `PROJECT_FOLDER` of which something is loaded or run."""
+BESIDE: Final = (".mcp.json",)
+"""Files beside that folder of which something is run."""
 LOADED_FILES: Final = (".py", ".md")
 """Ends of names in such folders: tools, and what is told of them."""
 MOST_FILES: Final = 500
@@ -65,6 +67,8 @@ def _candidates(folder: Path, also: Sequence[str], problems: list[str]) -> Itera
     elif own.is_dir():
         for name in LOADED:
             yield from _below(own / name, problems)
+    for name in BESIDE:
+        yield from _below(folder / name, problems)
     for name in also:
         path = Path(os.path.normpath(folder / name))
         if path == folder or not path.is_relative_to(folder) or any(step.is_symlink() for step in _steps(path, folder)):

@@ -15,7 +15,7 @@ class Program:
     """Started on this machine, spoken to over its standard input and output."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Beside the small environment every child gets; values may be keys, so they are never shown."""
     cwd: str = ""
     """Where it is started; empty for the project folder."""
@@ -26,7 +26,7 @@ class Address:
     """A server that runs already, spoken to over streamable HTTP."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Sent with every request; values may be keys, so they are never shown."""
 
 
