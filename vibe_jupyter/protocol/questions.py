@@ -19,6 +19,8 @@ class Question(Value):
     options: tuple[Choice, ...] = ()
     """Empty where only free text makes sense."""
     multi_select: bool = False
+    link: str = ""
+    """An address the person may open, shown in full beside it; nothing opens it by itself. Empty for none."""
 
 
 class Answered(Value):

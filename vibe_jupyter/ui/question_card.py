@@ -1,6 +1,7 @@
 """The card of questions: choices and free text, several questions behind tabs."""
 
 from vibe_jupyter.protocol import Choice, Question, QuestionAsked
+from vibe_jupyter.ui.links import is_link
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert
 from vibe_jupyter.ui.question_text import heading
 from vibe_jupyter.ui.text import one_line
@@ -61,6 +62,7 @@ def _panel(question: Question, place: int, question_id: str, *, in_tabs: bool) -
     return element(
         "fieldset",
         element("legend", inert(question.question)),
+        _link(question.link),
         *(_option(option, kind, group) for option in question.options),
         _own_words(question),
         id=_panel_id(question_id, place),
@@ -69,6 +71,14 @@ def _panel(question: Question, place: int, question_id: str, *, in_tabs: bool) -
         hidden=place > 0,
         data_vibe_text=question.question,
     )
+
+
+def _link(address: str) -> Markup:
+    """Followed by the reader's click alone; its text is where it leads."""
+    if not is_link(address):
+        return NOTHING
+    shown = element("a", escape(address), href=address, target="_blank", rel="noopener noreferrer nofollow")
+    return element("p", shown, class_="vibe-question-link")
 
 
 def _option(option: Choice, kind: str, group: str) -> Markup:

@@ -43,7 +43,9 @@ def understood(question: Question, line: str) -> Answered:
 
 
 def _shown(question: Question) -> str:
-    head = readable(one_line(question.question))
+    head = "\n".join(readable(one_line(line)) for line in question.question.split("\n"))
+    if question.link:
+        head += f"\n  {readable(one_line(question.link, len(question.link)))}"
     options = [
         f"  {number}  {readable(one_line(option.label))}"
         + (f": {readable(one_line(option.description))}" if option.description else "")
