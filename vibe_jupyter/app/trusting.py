@@ -1,12 +1,13 @@
 """Asking whether the folder is trusted: before the first prompt, and when the person wants to be asked."""
 
-from vibe_jupyter.agent.trust_run import TrustRun
+from vibe_jupyter.agent.consent_run import Consent, ConsentRun
 from vibe_jupyter.app.beginning import check_free
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.project import Project
 from vibe_jupyter.app.stage import Stage
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.policy.trust import TrustQuestion
+from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.ui.keep import EVERYTHING
 
 
@@ -43,8 +44,21 @@ class Trusting:
 
     def _ask(self, question: TrustQuestion) -> None:
         check_free(self._stage.run, self._stage.left)
-        asked = TrustRun(question)
+        asked = ConsentRun(_consent(question))
         self._stage.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
-        if asked.trusted is None:
+        if asked.allowed is None:
             raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
-        self._project.answer(question, trusted=asked.trusted)
+        self._project.answer(question, trusted=asked.allowed)
+
+
+def _consent(question: TrustQuestion) -> Consent:
+    return Consent(
+        name="trust_folder",
+        headline=Headline(verb="Asked to trust", doing="Asking to trust", asking="Trust", target=str(question.folder)),
+        preview=Preview(kind="text", text="\n".join(question.brings)),
+        reason="what it brings has changed" if question.changed else "it brings settings or tools of its own",
+        allow="Trust this folder",
+        bound_to=question.digest,
+        yes="trusted as it is now",
+        no="not trusted; nothing of it is used",
+    )
