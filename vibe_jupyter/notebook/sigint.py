@@ -72,11 +72,12 @@ class Deadline:
                 self._changed.clear()
             else:
                 self._sent = True
-                _interrupt_main_thread()
+                interrupt_main_thread()
             seconds = _AGAIN
 
 
-def _interrupt_main_thread() -> None:
+def interrupt_main_thread() -> None:
+    """Send the signal of an interrupt, from any thread."""
     main = threading.main_thread().ident
     if sys.platform == "win32" or main is None:
         _thread.interrupt_main()
