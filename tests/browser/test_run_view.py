@@ -1,6 +1,7 @@
 """The page's half alone: what it is sent it shows, what the person does it says."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -8,6 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
 from tests.browser.sample import PARTS, TABLE, foot, step
+from vibe_jupyter.ui import remark
 
 pytestmark = pytest.mark.browser
 
@@ -29,6 +31,14 @@ view.on_msg(hear)
 bundle, metadata = run_view.bundle_of(view)
 display(bundle, metadata=metadata, raw=True)
 """
+
+HEARD = """() => {
+    window.spoken = [];
+    const region = document.getElementById("vibe-announcer");
+    const note = () => { if (region.textContent) window.spoken.push(region.textContent); };
+    new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
+}"""
+"""What a screen reader is told from here on."""
 
 
 @pytest.fixture
@@ -239,3 +249,15 @@ def test_the_saved_state_of_the_widget_holds_nothing_of_the_run(lab: Lab, view: 
     text = lab.output(2).inner_text()
     assert "scipy" not in text
     assert "penguins" not in text
+
+
+def test_a_wait_is_counted_down_and_announced_once(lab: Lab, view: Locator) -> None:
+    notice = remark.notice_html("info", "Trying again at 14:03:22.", 40.0)
+    view.page.evaluate(HEARD)
+    say(lab, {"id": "w1", "kind": "notice", "html": notice})
+    left = view.locator("[data-part=w1] .vibe-countdown")
+    expect(left).to_have_text(re.compile(r"3[0-8] s left"))
+    say(lab, {"id": "w1", "kind": "notice", "html": remark.notice_html("info", "Trying again at 14:03:22.", 1.0)})
+    expect(left).to_have_text("")
+    assert view.page.evaluate("() => window.spoken") == ["Trying again at 14:03:22. 40 s left"]
+    assert not left.evaluate("node => node.closest('[aria-live], [role=status], [role=alert], [role=log]')")

@@ -40,6 +40,6 @@ class Countdown:
 
     def _put(self, words: str) -> None:
         """In the place of what was there; blanks and no control sequence, which not every terminal knows."""
-        if self._shown or words:
-            self._write(f"\r{' ' * self._shown}\r{words}")
-            self._shown = len(words)
+        gone = f"\r{' ' * self._shown}\r" if self._shown else ""
+        self._write(gone + words)
+        self._shown = len(words)

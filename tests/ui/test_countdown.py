@@ -1,0 +1,111 @@
+"""A wait before another attempt: told once, counted down where a view can."""
+
+import asyncio
+import concurrent.futures
+import re
+
+import pytest
+
+from tests.ui.runs import STARTED, finished, said
+from tests.ui.test_front_ends import WAIT, Terminal
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.protocol import Event, Notice
+from vibe_jupyter.ui.paper import Paper
+from vibe_jupyter.ui.stdin import TextPrompt
+from vibe_jupyter.ui.terminal import TerminalFrontEnd
+from vibe_jupyter.ui.transcript import Transcript
+
+TEXT = "Trying again at 14:03:22, in 40 s: the server is busy (429). Stop ends the wait."
+BUSY = Notice(level="info", text=TEXT, wait=40.0)
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def in_terminal(terminal: Terminal, events: list[Event], *, until: str, paper: Paper) -> None:
+    """Show a run; before its last event, wait until the screen shows this pattern."""
+    foreground = Foreground(None)
+    prompt = TextPrompt(foreground.call, terminal.read_line, terminal.write)
+    front_end = TerminalFrontEnd(
+        Transcript(lambda: 0.0), prompt, call_main=foreground.call, write=terminal.write, paper=paper
+    )
+
+    async def engine() -> None:
+        *before, last = events
+        for event in before:
+            await front_end.on_event(event)
+        async with asyncio.timeout(WAIT):
+            while not re.search(until, terminal.screen):
+                await asyncio.sleep(0.02)
+        await front_end.on_event(last)
+
+    front_end.open(lambda _: None)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        future = pool.submit(asyncio.run, engine())
+        foreground.serve(future, interrupt=lambda: None)
+        future.result(timeout=WAIT)
+    front_end.close()
+
+
+def left(transcript: Transcript) -> list[str]:
+    """What the countdowns of a view begin with."""
+    return re.findall(r'data-vibe-countdown="([0-9.]+)"', "".join(part.html for part in transcript.parts()))
+
+
+def test_a_view_drawn_anew_goes_on_with_what_is_left_of_the_wait() -> None:
+    clock = Clock()
+    transcript = Transcript(clock)
+    transcript.apply(STARTED)
+    (patch,) = [one for one in transcript.apply(BUSY) if one.get("kind") == "notice"]
+    assert 'data-vibe-countdown="40.0">40 s left</span>' in patch.get("html", "")
+    clock.now = 12.5
+    assert left(transcript) == ["27.5"]
+    clock.now = 41.0
+    assert left(transcript) == []
+    assert any("Trying again at" in part.html for part in transcript.parts())
+
+
+def test_what_is_kept_counts_nothing_down() -> None:
+    transcript = Transcript(lambda: 0.0)
+    for event in (STARTED, BUSY, said("Here."), finished()):
+        transcript.apply(event)
+    bundle = transcript.bundle()
+    assert "Trying again at 14:03:22" in str(bundle["text/html"])
+    assert "s left" not in str(bundle["text/html"])
+
+
+def test_a_notice_without_a_wait_has_no_countdown() -> None:
+    transcript = Transcript(lambda: 0.0)
+    transcript.apply(STARTED)
+    transcript.apply(Notice(level="info", text="Trying again in 0.5 s."))
+    assert left(transcript) == []
+
+
+def test_a_terminal_counts_on_one_line_and_leaves_it_empty() -> None:
+    terminal = Terminal()
+    wait = Notice(level="info", text="Trying again.", wait=9.5)
+    two = r"  \d+ s left\r +\r  \d s left"
+    in_terminal(terminal, [STARTED, wait, said("Here.")], until=two, paper=Paper(width=80))
+    assert re.search(r"Trying again\.\n  10 s left(\r +\r  \d s left)+\r +\rHere\.\n", terminal.screen)
+
+
+@pytest.mark.parametrize("end", [said("Here."), finished("interrupted")])
+def test_what_comes_next_ends_the_countdown(end: Event) -> None:
+    terminal = Terminal()
+    in_terminal(terminal, [STARTED, BUSY, end], until="40 s left", paper=Paper(width=80))
+    *_, last = terminal.screen.rpartition("\r")
+    assert last.strip()
+    assert "left" not in last
+
+
+def test_where_lines_cannot_be_written_over_only_the_notice_is_printed() -> None:
+    terminal = Terminal()
+    in_terminal(terminal, [STARTED, BUSY, finished()], until=re.escape(TEXT), paper=Paper())
+    assert "left" not in terminal.screen
+    assert "\r" not in terminal.screen
