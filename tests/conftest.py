@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser_end import BrowserEnd, is_in_browser
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 REQUIREMENTS = Path(__file__).with_name("requirements.toml")
+
+WITH_PROCESSES = frozenset({"app", "browser", "docs", "headless", "kernel", "mcp", "notebook", "outward", "ui"})
+"""Folders whose tests talk to kernels, pages or servers of other projects."""
 
 _KEYS = ("MISTRAL_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
 _FOLDERS = (
@@ -34,6 +39,10 @@ def requirement_ids(item: pytest.Item) -> set[str]:
     return {name for marker in item.iter_markers("requirement") for name in marker.args}
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(BrowserEnd())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
@@ -53,14 +62,16 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that share one JupyterLab on one worker, and last.
+    """Tests that share something costly stay on one worker, and begin first: what is left over spreads evenly.
 
-    Playwright leaves its event loop running in the thread it was started in; asyncio tests after it could not run.
+    A test that failed may be run again (`--reruns` in the Makefile) only where other processes take part in it.
     """
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     for item in items:
-        if item.get_closest_marker("browser"):
+        if is_in_browser(item):
             item.add_marker(pytest.mark.xdist_group("browser"))
+        if item.path.relative_to(REQUIREMENTS.parent).parts[0] not in WITH_PROCESSES:
+            item.add_marker(pytest.mark.flaky(reruns=0))
+    items.sort(key=lambda item: (not is_in_browser(item), item.get_closest_marker("xdist_group") is None))
 
 
 @cache
