@@ -1,0 +1,142 @@
+"""What a server's tool is called here: unique, of few characters, and never to be taken for another (security C28).
+
+A name is made of its server's name and its own alone, so that it never changes because of what else is there: a
+permission given to a name stays with its tool.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+from urllib.parse import urlsplit
+
+from vibe_jupyter.tools.mcp.looks import skeleton
+from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.tools.mcp.server import Address, Program
+
+PREFIX: Final = "mcp__"
+LONGEST: Final = 64
+"""Characters of a name that every model server takes."""
+LONGEST_GIVEN: Final = 1_000
+"""Characters of a server's own name for a tool; a longer one is no name."""
+_BETWEEN: Final = "__"
+_MARK: Final = 8
+"""Hexadecimal digits that keep apart what would be the same after cleaning."""
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A tool under the names it goes by."""
+
+    name: str
+    """What the model is told and the policy knows."""
+    others: tuple[str, ...]
+    """What a call and the settings may say instead, such as ``server_tool``."""
+    server: str
+    tool: RemoteTool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, the published one first."""
+        return (self.name, *self.others)
+
+
+def published(server: str, tool: str) -> str:
+    """``mcp__server__tool``; with a hash behind it where that would not lead back to this tool alone."""
+    plain = f"{PREFIX}{server}{_BETWEEN}{tool}"
+    clean = _FOREIGN.sub("_", plain)
+    leads_back = _BETWEEN not in server and not server.endswith("_")
+    if clean == plain and len(plain) <= LONGEST and leads_back:
+        return plain
+    return f"{clean[: LONGEST - _MARK - 1]}_{_mark(server, tool)}"
+
+
+def other_names(server: str, tool: str) -> tuple[str, ...]:
+    """The forms of seeds 000 and 001: ``server_tool``, as it is and with the characters of a published name."""
+    plain = f"{server}_{tool}"
+    return tuple(dict.fromkeys((_FOREIGN.sub("_", plain), plain)))
+
+
+def anonymous(at: Program | Address) -> str:
+    """A name for a server that has none, the same each time: from host and port, or from a hash of its command."""
+    if isinstance(at, Program):
+        stem = _FOREIGN.sub("_", PurePath(at.argv[0]).stem) if at.argv else "server"
+        return f"{stem}_{_mark(*at.argv)}"
+    parts = urlsplit(at.url)
+    port = parts.port or _PORTS.get(parts.scheme, 0)
+    return _FOREIGN.sub("_", f"{parts.hostname or 'server'}_{port}")
+
+
+def publish(
+    listed: Iterable[tuple[str, RemoteTool]], *, taken: Collection[str]
+) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+    """Names for the tools of all servers, and what is to be said of those that get none.
+
+    Args:
+        listed: server's name and tool, in the order in which names are given.
+        taken: names of built-in tools and of the person's own, which always win.
+    """
+    rolls = _Rolls(taken)
+    found: list[Published] = []
+    problems: list[str] = []
+    for server, tool in listed:
+        problem = rolls.problem(server, tool.name)
+        if problem:
+            problems.append(f"A tool of the MCP server {server} is left out: {problem}.")
+            continue
+        found.append(rolls.add(server, tool))
+    return _with_clear_names(found, taken), tuple(problems)
+
+
+class _Rolls:
+    """The names given so far, by how they look."""
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self._own = {skeleton(name): name for name in taken}
+        self._given = dict[str, str]()
+        self._looks = dict(self._own)
+        """Looks of published names, and of the names that others gave their tools."""
+
+    def problem(self, server: str, tool: str) -> str:
+        """Why this tool gets no name; empty if it gets one."""
+        if not tool.strip() or len(tool) > LONGEST_GIVEN:
+            return f"its name has {len(tool):,} characters"
+        if (before := self._given.get(skeleton(published(server, tool)))) is not None:
+            return f"{tool!r} looks like {before!r}"
+        if not tool.isascii() and (like := self._looks.get(skeleton(tool))) is not None and like != tool:
+            return f"{tool!a} is written to look like {like!r}"
+        if published(server, tool) in self._own.values():
+            return f"{published(server, tool)!r} is the name of another tool"
+        return ""
+
+    def add(self, server: str, tool: RemoteTool) -> Published:
+        name = published(server, tool.name)
+        self._given[skeleton(name)] = name
+        self._looks.setdefault(skeleton(tool.name), tool.name)
+        return Published(name, other_names(server, tool.name), server, tool)
+
+
+def _with_clear_names(found: Iterable[Published], taken: Collection[str]) -> tuple[Published, ...]:
+    """The same, without other names that mean two tools or belong to a tool that wins."""
+    found = tuple(found)
+    uses: dict[str, int] = {}
+    for one in found:
+        for name in one.names:
+            uses[name] = uses.get(name, 0) + 1
+    return tuple(
+        Published(
+            one.name,
+            tuple(name for name in one.others if uses[name] == 1 and name not in taken),
+            one.server,
+            one.tool,
+        )
+        for one in found
+    )
+
+
+def _mark(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:_MARK]
