@@ -10,7 +10,7 @@ WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 # Test processes; the browser tests keep to one of them, before all others (tests/conftest.py).
 JOBS ?= 2
 # A test with other processes in it that fails is run once more; a rerun is named at the end, and a defect to look into.
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 -raR
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
 .PHONY: help setup python assets browser kernels llama demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
 
