@@ -15,6 +15,7 @@ from vibe_jupyter.config.reading import Reading
 from vibe_jupyter.config.variables import expanded, named
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.policy.secrets import is_secret_name
+from vibe_jupyter.tools.mcp.names import anonymous
 from vibe_jupyter.tools.mcp.server import Address, Program, Server
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -175,13 +176,10 @@ def _clean(name: str) -> str:
 
 
 def _made_name(at: Program | Address, taken: Mapping[str, Declared]) -> str:
-    """A name for a server without one, the same each time: of its host, or of its command."""
-    if isinstance(at, Program):
-        return f"{_clean(Path(at.argv[0]).stem)}_{_hash(*at.argv)}"
-    name = _clean(urlsplit(at.url).netloc.rpartition("@")[2] or at.url)
-    if name in taken and taken[name].written.at != at:  # another one of this host
-        name = f"{name}_{_hash(at.url)}"
-    return name
+    """A name for a server without one; a second one of the same host gets a longer name."""
+    name = anonymous(at)
+    is_other = isinstance(at, Address) and name in taken and taken[name].written.at != at
+    return f"{name}_{_hash(at.url)}" if is_other else name
 
 
 def _hash(*words: str) -> str:

@@ -1,0 +1,107 @@
+"""Servers of tools are accepted as they are: their exact command, or their host."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.policy.accepted_servers import AcceptedServers, Identity, identity
+from vibe_jupyter.tools.mcp.server import Address, Program, Server
+
+FOLDER = Path("/work")
+PROGRAM = Program(("npx", "-y", "server one", "--root=."), {"B_TOKEN": "${GITHUB}", "A": "literal"})
+SERVER = Server("files", PROGRAM, origin="/home/me/.vibe/config.toml, line 3")
+REMOTE = Server(
+    "far", Address("https://Me:pw@Example.org:8443/mcp?x=1", {"Authorization": "Bearer ${KEY}"}), origin="f"
+)
+
+
+def named(
+    server: Server, *, filled: Server | None = None, folder: Path = FOLDER, variables: tuple[str, ...] = ()
+) -> Identity:
+    return identity(server, filled or server, variables=variables, folder=folder)
+
+
+def at(**changes: object) -> Server:
+    return replace(SERVER, at=replace(PROGRAM, **changes))
+
+
+def test_a_program_is_shown_with_its_exact_command_its_folder_and_the_names_of_its_variables() -> None:
+    assert named(SERVER).shown == (
+        "files runs npx -y 'server one' --root=.",
+        "  in /work, with A, B_TOKEN from ${GITHUB}",
+        "  from /home/me/.vibe/config.toml, line 3",
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        at(argv=("npx", "-y", "server one", "--root=..")),
+        at(argv=("npx", "-y", "server", "one", "--root=.")),
+        at(env={"B_TOKEN": "${GITHUB}", "A": "literal", "C": ""}),
+        at(env={"B_TOKEN": "${GITHUB}", "A": "other"}),
+        at(cwd="below"),
+    ],
+)
+def test_any_change_of_command_environment_or_folder_is_another_program(changed: Server) -> None:
+    assert named(changed).digest != named(SERVER).digest
+
+
+def test_another_folder_is_another_program_and_another_key_or_name_is_not() -> None:
+    first = named(SERVER).digest
+    assert named(SERVER, folder=Path("/elsewhere")).digest != first
+    absolute = at(cwd="/srv")
+    assert named(absolute).digest == named(absolute, folder=Path("/elsewhere")).digest
+    filled = at(env={"B_TOKEN": "secret-of-today", "A": "literal"})
+    assert named(SERVER, filled=filled).digest == first
+    assert named(replace(SERVER, name="other", origin="elsewhere", tool_timeout=1.0)).digest == first
+
+
+def test_what_a_variable_puts_into_the_command_counts() -> None:
+    written = at(argv=("run", "${WHAT}"))
+    one, two = (named(written, filled=at(argv=("run", what))) for what in ("a", "b"))
+    assert one.digest != two.digest
+    assert one.shown[0] == two.shown[0] == "files runs run '${WHAT}'"
+
+
+def test_a_remote_server_is_its_host_and_what_is_sent_to_it() -> None:
+    filled = replace(REMOTE, at=Address("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
+    one = named(REMOTE, filled=filled, variables=("KEY",))
+    assert one.shown[1:] == ("  it is sent Authorization and the value of KEY", "  from f")
+    other_path = replace(REMOTE, at=Address("https://example.org:8443/other", {"authorization": "Bearer 2"}))
+    assert named(REMOTE, filled=other_path, variables=("KEY",)).digest == one.digest
+    assert named(REMOTE, filled=other_path, variables=("KEY", "OTHER")).digest != one.digest
+    other_host = replace(REMOTE, at=Address("https://example.org:8444/mcp", {"Authorization": "Bearer k"}))
+    assert named(REMOTE, filled=other_host, variables=("KEY",)).digest != one.digest
+
+
+def test_nothing_in_a_command_can_hide_or_look_like_another_line() -> None:
+    hostile = at(argv=("run", "a\n  in /safe", "\u202eabc", "\u200b"))
+    (line, *_) = named(hostile).shown
+    assert line == "files runs run 'a\\n  in /safe' '\\u202eabc' '\\u200b'"
+
+
+def test_decisions_hold_for_what_was_shown_and_can_be_changed(tmp_path: Path) -> None:
+    accepted = AcceptedServers(tmp_path / "home")
+    one, two = named(SERVER), named(at(cwd="/other"))
+    assert accepted.state(one) == "unknown"
+    accepted.remember([one], accepted=True)
+    accepted.remember([two], accepted=False)
+    again = AcceptedServers(tmp_path / "home")
+    assert (again.state(one), again.state(two)) == ("accepted", "refused")
+    again.remember([one], accepted=False)
+    assert accepted.state(one) == "refused"
+    assert "files, 20" in accepted.path.read_text(encoding="utf-8")
+    assert accepted.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_none_of_ours_accepts_nothing(tmp_path: Path) -> None:
+    accepted = AcceptedServers(tmp_path)
+    accepted.path.parent.mkdir()
+    accepted.path.write_text('{"accepted": [], "more": 1}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Cannot read .*accepted\.json"):
+        accepted.state(named(SERVER))
+    with pytest.raises(ConfigError, match=r"Cannot read .*accepted\.json"):
+        accepted.remember([named(SERVER)], accepted=True)
