@@ -178,8 +178,9 @@ def _clean(name: str) -> str:
 def _made_name(at: Program | Address, taken: Mapping[str, Declared]) -> str:
     """A name for a server without one; a second one of the same host gets a longer name."""
     name = anonymous(at)
-    is_other = isinstance(at, Address) and name in taken and taken[name].written.at != at
-    return f"{name}_{_hash(at.url)}" if is_other else name
+    if isinstance(at, Address) and name in taken and taken[name].written.at != at:
+        return f"{name}_{_hash(at.url)}"
+    return name
 
 
 def _hash(*words: str) -> str:
