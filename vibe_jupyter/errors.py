@@ -6,6 +6,7 @@
     ├── ModelError       the person reads it: the model server failed, with the text already received
     ├── JournalError     the person reads it: the conversation cannot be recorded, so nothing more is done
     └── ToolError        the model reads it: what happened and what to try instead
+        └── ServerError  the person reads it too: a server of further tools failed, with its last words and the next step
 
 Anything else that escapes is a bug and keeps its traceback.
 """
@@ -46,6 +47,20 @@ class JournalError(VibeError):
 
 class ToolError(VibeError):
     """A tool could not do its work. The text goes to the model as the result of its call."""
+
+
+class ServerError(ToolError):
+    """A server of further tools could not be started, did not answer, or ended."""
+
+    def __init__(self, sentence: str, *, server: str, last_words: str = "", next_step: str = "") -> None:
+        told = ["Its last words:", *(f"  {line}" for line in last_words.splitlines())] if last_words else []
+        super().__init__("\n".join(filter(None, (sentence, *told, next_step))))
+        self.sentence = sentence
+        """What happened, alone."""
+        self.server = server
+        """Its name."""
+        self.last_words = last_words
+        """What it wrote last on standard error."""
 
 
 class ModelError(VibeError):

@@ -2,8 +2,13 @@
 
 import os
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+
+_lock = threading.Lock()
+_kept: list[list[str]] = []
+"""The path as the person has it, once for each import under way; they may overlap, on several threads."""
 
 
 @contextmanager
@@ -12,14 +17,17 @@ def without_working_folder() -> Generator[None]:
 
     What is imported inside stays imported, and the person's own code finds its files again afterwards.
     """
-    kept = sys.path[:]
     try:
         here = os.getcwd()
     except OSError:  # it is gone, and nothing can be imported from it
         here = ""
-    sys.path[:] = [entry for entry in kept if entry and os.path.realpath(entry) != here]
+    with _lock:
+        _kept.append(_kept[0] if _kept else sys.path[:])
+        sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
     try:
         yield
     finally:
-        added = [entry for entry in sys.path if entry not in kept]
-        sys.path[:] = [*kept, *added]
+        with _lock:
+            kept = _kept.pop()
+            if not _kept:
+                sys.path[:] = [*kept, *(entry for entry in sys.path if entry not in kept)]

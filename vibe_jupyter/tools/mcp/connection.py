@@ -1,0 +1,243 @@
+"""The connection to one server: started when it is needed, and again when it failed."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+from vibe_jupyter.errors import ServerError
+from vibe_jupyter.tools.mcp.addresses import problem_with
+from vibe_jupyter.tools.mcp.failure import Fault, failure
+from vibe_jupyter.tools.mcp.hooks import ServerHooks
+from vibe_jupyter.tools.mcp.loading import load
+from vibe_jupyter.tools.mcp.log import ServerLog
+from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.tools.mcp.restarts import RESTARTS, Restarts
+from vibe_jupyter.tools.mcp.server import Address, Server
+from vibe_jupyter.tools.mcp.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from vibe_jupyter.tools.mcp.link import Link
+
+T = TypeVar("T")
+
+State = Literal["stopped", "starting", "ready", "failed"]
+
+_RELIST: Final = 0.3
+"""Seconds that changes of the tools are gathered, before they are listed anew."""
+_RELIST_MOST: Final = 30.0
+"""Seconds they are gathered where a server tells of changes all the time."""
+
+
+class Connection:
+    """One server, from any coroutine of one event loop. Calls may run beside each other."""
+
+    def __init__(self, server: Server, surroundings: Surroundings, hooks: ServerHooks) -> None:
+        self.server = server
+        self.state: State = "stopped"
+        self.error = ""
+        """Why it failed, for a person."""
+        self.tools: tuple[RemoteTool, ...] = ()
+        """As listed last; a server that failed keeps them."""
+        self.instructions = ""
+        self.protocol_version = ""
+        self.on_change: Callable[[], None] = _nothing
+        """Called on the event loop when `tools` are others than before."""
+        self.restarts = Restarts()
+        self._surroundings = surroundings
+        self._hooks = hooks
+        self._log = ServerLog(server)
+        self._link: Link | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._joined = 0
+        self._watch: asyncio.Task[None] | None = None
+        self._era: Literal["auto", "legacy"] = "auto"
+        self._heard = -1
+        """Messages that had come at the last time-out."""
+
+    def log_lines(self) -> list[str]:
+        """What the server wrote beside its answers, the oldest first."""
+        return self._log.lines()
+
+    async def start(self) -> None:
+        """Have it ready; who comes while it starts waits for the same start. Interrupted by all who wait, it ends.
+
+        Raises:
+            ServerError: it cannot be started, or not in its time.
+        """
+        if self._live() is not None:
+            return
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start(), name=f"mcp start {self.server.name}")
+        starting = self._starting
+        self._joined += 1
+        try:
+            await asyncio.wait({starting})
+        finally:
+            self._joined -= 1
+            if not self._joined and not starting.done():
+                starting.cancel()
+                await asyncio.wait({starting})
+        if starting.cancelled():
+            raise failure(self.server, Fault("start", "was stopped while it started"), self._log)
+        if problem := starting.exception():
+            raise problem
+
+    async def request(
+        self,
+        work: "Callable[[Client], Awaitable[T]]",
+        *,
+        timeout: float,  # noqa: ASYNC109 it rests while a person is asked
+    ) -> T:
+        """The answer to a request of the SDK's client; the server is started where it does not run.
+
+        Args:
+            work: sends it. It may be called a second time where the server forgot the session, and so did nothing.
+            timeout: seconds, without those in which the server waits for an answer of ours.
+
+        Raises:
+            ServerError: there is no answer, or it says that something failed.
+        """
+        link = await self._started()
+        try:
+            try:
+                answer = await link.run(work, timeout)
+            except Fault as fault:
+                if fault.kind != "session":
+                    raise
+                await self._drop(link)
+                link = await self._started()
+                answer = await link.run(work, timeout)
+        except Fault as fault:
+            await self._judge(link, fault)
+            raise failure(self.server, fault, self._log) from fault
+        self.restarts.worked()
+        return answer
+
+    async def close(self) -> None:
+        """End it, with all it started; a later request starts it again."""
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        if self._link is not None:
+            await self._drop(self._link)
+        self.state = "stopped"
+
+    # ---- private ----
+
+    def _live(self) -> "Link | None":
+        return self._link if self._link is not None and self._link.is_alive else None
+
+    async def _started(self) -> "Link":
+        for _ in range(2):  # it may end again before we are woken
+            await self.start()
+            if (link := self._live()) is not None:
+                return link
+        raise ServerError(self.error, server=self.server.name)
+
+    async def _start(self) -> None:
+        try:
+            self._check()
+            self.state, self.error = "starting", ""
+            await asyncio.sleep(self.restarts.delay)
+            link = await self._open()
+        except Fault as fault:
+            if fault.kind != "given up":
+                self.restarts.failed(after=0)
+            problem = failure(self.server, fault, self._log)
+            self.state, self.error = "failed", str(problem)
+            raise problem from fault
+        except asyncio.CancelledError:
+            self.state = "stopped"
+            raise
+        self._link, self.state, self._heard = link, "ready", -1
+        self.instructions, self.protocol_version = link.instructions, link.protocol_version
+        self._watch = asyncio.create_task(self._guard(link), name=f"mcp watch {self.server.name}")
+        self._take(link.tools)
+
+    def _check(self) -> None:
+        if self.restarts.are_used_up:
+            raise Fault("given up", f"failed, also after {RESTARTS} new starts, and is not started again by itself")
+        if isinstance(self.server.at, Address) and (problem := problem_with(self.server.at.url)):
+            raise Fault("start", problem)
+
+    async def _open(self) -> "Link":
+        """A link whose server listed its tools. One that ends at the newer protocol's first question is asked in the
+        older one; one that hangs at it, at its next start."""
+        await asyncio.to_thread(load)
+        until = time.monotonic() + self.server.startup_timeout
+        link = self._new_link()
+        try:
+            await link.open(self.server.startup_timeout)
+        except Fault as fault:
+            if fault.kind == "slow start":
+                self._era = "legacy" if self._era == "auto" else "auto"
+            if not link.trouble or self._era == "legacy":
+                raise
+            self._era = "legacy"
+            try:
+                link = self._new_link()
+                await link.open(until - time.monotonic())
+            except Fault:
+                self._era = "auto"
+                raise
+        return link
+
+    def _new_link(self) -> "Link":
+        from vibe_jupyter.tools.mcp.link import Link  # noqa: PLC0415
+
+        return Link.to(self.server, self._surroundings, self._hooks, log=self._log, mode=self._era)
+
+    async def _judge(self, link: "Link", fault: Fault) -> None:
+        """Whether a failed request means that the server is gone: it says nothing any more, or it said so."""
+        if fault.kind == "slow":
+            if link.heard == self._heard:
+                await self._drop(link, "did not answer twice, and was ended")
+            self._heard = link.heard
+        elif fault.kind in ("gone", "session"):
+            await self._drop(link, fault.what)
+        else:
+            self.restarts.worked()
+
+    async def _drop(self, link: "Link", why: str = "") -> None:
+        """Leave a link; with a reason it has failed."""
+        if self._link is link:
+            self._link = None
+            self.state = "stopped"
+            if why:
+                self.restarts.failed(after=time.monotonic() - link.opened_at)
+                self.state, self.error = "failed", str(failure(self.server, Fault("gone", why), self._log))
+        await link.close()
+
+    async def _guard(self, link: "Link") -> None:
+        """Until the link is over: hear of changes, and of its end."""
+        following = asyncio.create_task(self._follow(link))
+        try:
+            why = await link.ended()
+        finally:
+            following.cancel()
+        await self._drop(link, f"ended: {why or 'the connection was closed'}")
+
+    async def _follow(self, link: "Link") -> None:
+        gap = _RELIST
+        while True:
+            quiet_since = time.monotonic()
+            await link.changed.wait()
+            gap = _RELIST if time.monotonic() - quiet_since > gap else min(2 * gap, _RELIST_MOST)
+            await asyncio.sleep(gap)
+            link.changed.clear()
+            try:
+                self._take(await link.list_again(self.server.tool_timeout))
+            except Fault as fault:
+                self._log.add("tools/list", fault.what)
+
+    def _take(self, tools: tuple[RemoteTool, ...]) -> None:
+        if tools != self.tools:
+            self.tools = tools
+            self.on_change()
+
+
+def _nothing() -> None:
+    return None

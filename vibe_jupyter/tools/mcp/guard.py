@@ -1,0 +1,201 @@
+"""HTTP with bounds: what is larger, slower or elsewhere than agreed fails its request alone, with a reason in words.
+
+Imports the SDK's HTTP client: imported itself when the first server starts.
+"""
+
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import httpx2
+
+from vibe_jupyter.tools.mcp.addresses import is_loopback, public_address
+from vibe_jupyter.tools.mcp.pipes import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT
+from vibe_jupyter.tools.mcp.reasons import reason
+
+NOTICE_TIMEOUT: Final = 5.0
+"""Seconds for what needs no answer."""
+GOODBYE_TIMEOUT: Final = 1.0
+"""Seconds for the end of a session."""
+ERROR_LIMIT: Final = 64 * 1024
+"""Bytes read of an answer that says no."""
+SESSION_LOST: Final = "session lost"
+"""Data of the error a request gets whose session the server does not know any more."""
+NOT_ALLOWED: Final = "not allowed"
+"""Data of the error a request gets that is not signed as the server wants."""
+UNREACHABLE: Final = "unreachable"
+"""Data of the error a request gets that found no server."""
+_ENDLESS: Final = "subscriptions/listen"
+_SERVER_ERROR: Final = -32000
+
+
+class Guard(httpx2.AsyncBaseTransport):
+    """Stands between the SDK and the network, for one server."""
+
+    def __init__(self, inner: httpx2.AsyncClient, endpoint: str) -> None:
+        self._inner = inner
+        self._endpoint = httpx2.URL(endpoint)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        asked = self._is_message(request)
+        message = _message(request) if asked else {}
+        _limit_time(request, message)
+        try:
+            response = await self._send(request)
+            if asked and response.status_code >= HTTPStatus.BAD_REQUEST:
+                return await _refusal(response, request, message)
+        except (httpx2.TransportError, OSError) as problem:
+            if not asked:
+                raise
+            return _unreachable(problem)
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_Bounded(response, MESSAGE_LIMIT if _is_whole(response) else None),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _is_message(self, request: httpx2.Request) -> bool:
+        """Whether the SDK waits for an answer in the protocol's form; sign-in speaks otherwise."""
+        return (
+            request.method == "POST"
+            and _origin(request.url) == _origin(self._endpoint)
+            and (request.url.path == self._endpoint.path or "mcp-protocol-version" in request.headers)
+        )
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        if _origin(request.url) != _origin(self._endpoint):
+            request = await self._abroad(request)
+        return await self._inner.send(request, stream=True, follow_redirects=False)
+
+    async def _abroad(self, request: httpx2.Request) -> httpx2.Request:
+        """A request to where the server sends us, as sign-in does: encrypted, and to a public address only."""
+        url = str(request.url)
+        if is_loopback(url) and is_loopback(str(self._endpoint)):
+            return request
+        if request.url.scheme != "https":
+            raise httpx2.UnsupportedProtocol(f"{request.url.host} is asked over https only", request=request)
+        address = await public_address(request.url.host, request.url.port or 443)
+        if urllib.request.getproxies():  # the proxy finds the host by itself
+            return request
+        request.extensions = {**request.extensions, "sni_hostname": request.url.host}
+        request.url = request.url.copy_with(host=address)
+        return request
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer. Breaking off is an error of reading, which the SDK answers for this request alone."""
+
+    def __init__(self, response: httpx2.Response, limit: int | None) -> None:
+        self._response = response
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._response.aiter_raw():
+                size += len(chunk)
+                if self._limit is not None and size > self._limit:
+                    raise httpx2.StreamError(f"larger than {self._limit // 2**20} MiB")
+                yield chunk
+        except httpx2.TransportError as problem:
+            raise httpx2.StreamError(f"the connection broke: {reason(problem)}") from problem
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+async def _refusal(response: httpx2.Response, request: httpx2.Request, message: dict[str, Any]) -> httpx2.Response:
+    """An answer of 400 and above, in the protocol's form: as the server put it, or in our words."""
+    try:
+        body = await _read(response)
+    finally:
+        await response.aclose()
+    said = _error_in(body)
+    data = None
+    if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
+        data = SESSION_LOST
+    elif response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        data = NOT_ALLOWED
+    in_our_words = said is None or data is not None
+    content = _error_body(_status_words(response.status_code), data) if in_our_words else body
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() in _KEPT_HEADERS]
+    return httpx2.Response(
+        response.status_code, headers=[*headers, ("content-type", "application/json")], content=content
+    )
+
+
+_KEPT_HEADERS: Final = ("www-authenticate", "retry-after", "mcp-session-id", "mcp-protocol-version")
+
+
+def _limit_time(request: httpx2.Request, message: dict[str, Any]) -> None:
+    """What nobody waits for must not hold up what comes after it."""
+    limits: dict[str, float | None] = dict(request.extensions.get("timeout", {}))
+    if request.method == "DELETE":
+        limits = dict.fromkeys(("connect", "read", "write", "pool"), GOODBYE_TIMEOUT)
+    elif request.method == "GET" or message.get("method") == _ENDLESS:
+        limits["read"] = None
+    elif message and "id" not in message:
+        limits["read"] = NOTICE_TIMEOUT
+    elif message.get("method") == PROBE:
+        limits["read"] = PROBE_TIMEOUT
+    request.extensions = {**request.extensions, "timeout": limits}
+
+
+def _message(request: httpx2.Request) -> dict[str, Any]:
+    try:
+        found = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > ERROR_LIMIT:
+            break
+    return bytes(body)
+
+
+def _error_in(body: bytes) -> object:
+    """What an answer says as an error of the protocol; None where it is something else."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
+
+
+def _status_words(status: int) -> str:
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    return f"HTTP {status} {phrase}".strip()
+
+
+def _unreachable(problem: Exception) -> httpx2.Response:
+    content = _error_body(reason(problem), UNREACHABLE)
+    return httpx2.Response(
+        HTTPStatus.SERVICE_UNAVAILABLE, headers={"content-type": "application/json"}, content=content
+    )
+
+
+def _error_body(message: str, data: str | None) -> bytes:
+    error: dict[str, object] = {"code": _SERVER_ERROR, "message": message}
+    if data is not None:
+        error["data"] = data
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+
+
+def _is_whole(response: httpx2.Response) -> bool:
+    """Whether the answer is one document; a stream of events has bounds of its own."""
+    return not response.headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

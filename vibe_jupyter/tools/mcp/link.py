@@ -1,0 +1,207 @@
+"""One life of a connection: entered, kept open and left by one task, as the SDK wants it.
+
+Imports the SDK: imported itself when the first server starts.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, Self, TypeVar
+
+from mcp import Client, MCPError
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types import Implementation, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from vibe_jupyter.tools.mcp import call
+from vibe_jupyter.tools.mcp.answers import Answers
+from vibe_jupyter.tools.mcp.failure import Fault
+from vibe_jupyter.tools.mcp.hooks import ServerHooks
+from vibe_jupyter.tools.mcp.listing import list_tools
+from vibe_jupyter.tools.mcp.log import ServerLog
+from vibe_jupyter.tools.mcp.program import ProgramTransport
+from vibe_jupyter.tools.mcp.reasons import reason
+from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.tools.mcp.server import Program, Server
+from vibe_jupyter.tools.mcp.surroundings import Surroundings
+from vibe_jupyter.tools.mcp.web import WebTransport
+
+T = TypeVar("T")
+
+CLOSE_LIMIT: Final = 3.0
+"""Seconds for leaving a connection, after which it is left by force."""
+_LISTENS: Final = 3
+"""Attempts in a row to hear of changes."""
+_LISTEN_GAP: Final = 1.0
+"""Seconds between them."""
+
+Mode = Literal["auto", "legacy"]
+
+
+class Link:
+    """From the start of a server to its end; never used again."""
+
+    def __init__(self, transport: ProgramTransport | WebTransport, answers: Answers, mode: Mode) -> None:
+        self.changed = asyncio.Event()
+        """Set when the server says that its tools are others now."""
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.instructions = ""
+        self.protocol_version = ""
+        self.opened_at = 0.0
+        """Monotonic seconds; 0 as long as it is not open."""
+        self._transport = transport
+        self._answers = answers
+        self._client = Client(
+            transport,
+            mode=mode,
+            log_level="info",
+            logging_callback=answers.log,
+            message_handler=self._hear,
+            client_info=Implementation(name="vibe-jupyter", version="0"),
+            **answers.callbacks(),
+        )
+        self._open = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
+        self._cause: Exception | None = None
+
+    @classmethod
+    def to(cls, server: Server, surroundings: Surroundings, hooks: ServerHooks, *, log: ServerLog, mode: Mode) -> Self:
+        """One that is not open yet."""
+        if isinstance(server.at, Program):
+            transport = ProgramTransport(server.at, surroundings, log)
+        else:
+            transport = WebTransport(server.at, hooks.auth(server))
+        return cls(transport, Answers(server, hooks, log), mode)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether requests can be sent."""
+        return self._open.is_set() and self._owner is not None and not self._owner.done() and not self._leave.is_set()
+
+    @property
+    def heard(self) -> int:
+        """Messages that a program sent."""
+        return self._transport.pipes.heard if isinstance(self._transport, ProgramTransport) else 0
+
+    @property
+    def trouble(self) -> str:
+        """How a program ended by itself; empty where it did not."""
+        return self._transport.trouble if isinstance(self._transport, ProgramTransport) else ""
+
+    async def open(self, seconds: float) -> None:
+        """Start the server and list its tools.
+
+        Raises:
+            Fault: it failed or took too long, and is closed.
+        """
+        self._owner = asyncio.create_task(self._own(), name="mcp link")
+        opened = asyncio.ensure_future(self._open.wait())
+        try:
+            await asyncio.wait({self._owner, opened}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            opened.cancel()
+            if not self._open.is_set():
+                await self.close()
+        if self._open.is_set():
+            return
+        if self._cause is None:
+            raise Fault("slow start", f"did not list its tools within {seconds:g} s")
+        raise Fault("start", f"did not start: {self.trouble or reason(self._cause)}") from self._cause
+
+    async def run(self, work: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+        """The answer to a request.
+
+        Raises:
+            Fault: there is none, or it says that something failed.
+        """
+        try:
+            return await call.run(work, self._client, seconds=seconds, pause=self._answers.pause)
+        except Fault as fault:
+            if fault.kind != "gone":
+                raise
+            await self.close()  # a program's exit code is known when it has ended
+            raise Fault("gone", f"ended before it answered: {self.trouble}" if self.trouble else fault.what) from fault
+
+    async def list_again(self, seconds: float) -> tuple[RemoteTool, ...]:
+        """The tools as the server lists them now.
+
+        Raises:
+            Fault: it does not.
+        """
+        return await self.run(list_tools, seconds)
+
+    async def ended(self) -> str:
+        """Why it is over, when it is."""
+        if self._owner is not None:
+            await asyncio.wait({self._owner})
+        return self.trouble or (reason(self._cause) if self._cause else "")
+
+    async def close(self) -> None:
+        """End it, and the program with all it started."""
+        owner = self._owner
+        if owner is None:
+            return
+        was_open = self._open.is_set()
+        self._leave.set()
+        if not was_open:
+            owner.cancel()
+        ending = asyncio.ensure_future(self._end(owner))
+        await asyncio.shield(ending)
+
+    async def _end(self, owner: "asyncio.Task[None]") -> None:
+        done, _ = await asyncio.wait({owner}, timeout=CLOSE_LIMIT)
+        if not done:
+            owner.cancel()
+            await asyncio.wait({owner}, timeout=CLOSE_LIMIT)
+
+    async def _own(self) -> None:
+        try:
+            async with self._client as client:
+                self.tools = await list_tools(client)
+                self.instructions = client.instructions or ""
+                self.protocol_version = client.protocol_version
+                self.opened_at = time.monotonic()
+                self._open.set()
+                await self._stay(client)
+        except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is told to who waits
+            self._cause = problem
+
+    async def _stay(self, client: Client) -> None:
+        """Until we leave, or the program does."""
+        waits = [asyncio.ensure_future(self._leave.wait())]
+        if isinstance(self._transport, ProgramTransport):
+            waits.append(asyncio.ensure_future(self._transport.pipes.incoming.over.wait()))
+        listener = asyncio.ensure_future(self._listen(client))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*waits, listener):
+                task.cancel()
+            await asyncio.wait({*waits, listener})
+
+    async def _listen(self, client: Client) -> None:
+        """In the newer protocol changes are told to those who ask for them."""
+        can = client.server_capabilities
+        tools = bool(can.tools and can.tools.list_changed)
+        prompts = bool(can.prompts and can.prompts.list_changed)
+        resources = bool(can.resources and can.resources.list_changed)
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or prompts or resources):
+            return
+        for attempt in range(_LISTENS):
+            if attempt:
+                await asyncio.sleep(_LISTEN_GAP)
+                self.changed.set()  # it may have told something meanwhile
+            with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
+                async with client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                ) as changes:
+                    async for _ in changes:  # each is told to `_hear` too
+                        pass
+                return
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self.changed.set()

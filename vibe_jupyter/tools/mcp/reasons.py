@@ -1,0 +1,72 @@
+"""A few words for what is behind an exception of the SDK.
+
+Imports the SDK: imported itself when the first server starts.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Final, cast
+
+import httpx2
+from mcp import MCPError
+from pydantic import ValidationError
+
+_LENGTH: Final = 500
+"""Characters of what a library or a server said."""
+
+
+def reason(problem: BaseException) -> str:
+    """In words; libraries wrap what happened several times, and in groups."""
+    causes = [one for one in _causes(problem) if not isinstance(one, BaseExceptionGroup)]
+    for cause in causes:
+        if words := _known(cause):
+            return words[:_LENGTH]
+    innermost = causes[0] if causes else problem
+    first = next(iter(str(innermost).splitlines()), "")
+    return (first or type(innermost).__name__)[:_LENGTH]
+
+
+def _known(cause: BaseException) -> str:
+    match cause:
+        case MCPError():
+            return cause.message.rstrip(".")
+        case ValidationError():
+            return f"its answer has not the form it must have ({cause.error_count()} faults in {cause.title})"
+        case OSError():
+            return _known_to_the_system(cause)
+        case httpx2.TimeoutException():
+            return "timed out"
+        case _:
+            return ""
+
+
+def _known_to_the_system(cause: OSError) -> str:
+    match cause:
+        case ConnectionRefusedError():
+            return "connection refused"
+        case socket.gaierror():
+            return "host not found"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {cause.verify_message}"
+        case ssl.SSLError():
+            return f"TLS failed: {cause or 'broken handshake'}"
+        case ConnectionResetError() | BrokenPipeError():
+            return "the connection broke"
+        case FileNotFoundError():
+            return f"{cause.filename} was not found"
+        case PermissionError():
+            return f"{cause.filename} may not be run"
+        case TimeoutError():
+            return "timed out"
+        case _:
+            return ""
+
+
+def _causes(problem: BaseException | None) -> Iterator[BaseException]:
+    while problem is not None:
+        yield problem
+        if isinstance(problem, BaseExceptionGroup):
+            for part in cast("BaseExceptionGroup[BaseException]", problem).exceptions:
+                yield from _causes(part)
+        problem = problem.__cause__ or problem.__context__
