@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.companion import Seat
 from vibe_jupyter.agent.sampling import Sampling
+from vibe_jupyter.agent.tool_news import ToolNews
 from vibe_jupyter.errors import JournalError, ModelError, ToolError
 from vibe_jupyter.protocol import AssistantMessage
 from vibe_jupyter.tools.base import ToolContext
@@ -52,6 +53,7 @@ class McpRequests:
             sign: what signs the requests to a remote server; None for nothing.
         """
         self.calls = OpenCalls()
+        self.news = ToolNews()
         self.note: Callable[[str, str], None] = _nowhere
         """Puts a line into the log of a server, by its name."""
         self._folder = folder
@@ -65,10 +67,12 @@ class McpRequests:
         """A run begins."""
         self._sampling = Sampling(seat)
         self._asked.clear()
+        self.news.begin(seat.desk)
 
     def leave(self) -> None:
         """The run is over."""
         self._sampling = None
+        self.news.end()
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
         """Ask the person on a card that names the server; what nobody answers is declined."""

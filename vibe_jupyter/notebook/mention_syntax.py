@@ -11,7 +11,15 @@ from typing import Final
 # An address has a letter before its @, a matrix product a bracket or a space after it.
 _BEFORE: Final = r"(?:^|(?<=[\s(\[{*\"'“„‘«]))"
 _PLAIN: Final = r"[^\s@\"'`()\[\]{}<>,;:!?|*’”“«»]"
-_MENTION: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>{_PLAIN}+))', re.MULTILINE)
+# What an MCP server offers to read is named by the server and an address with a scheme: `@docs:file:///guide.md`.
+_ADDRESS: Final = r":[A-Za-z][A-Za-z0-9+.-]*:\S"
+_MENTION: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>{_PLAIN}++)(?!{_ADDRESS}))', re.MULTILINE)
+_SERVER: Final = "[A-Za-z0-9_-]{1,64}"
+_RESOURCE: Final = re.compile(
+    rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]+)"|(?P<plain>{_SERVER}(?={_ADDRESS}):\S+))', re.MULTILINE
+)
+_UNFINISHED_RESOURCE: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]*)|(?P<plain>{_SERVER}:[^\s"]*))$')
+_CLOSERS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 _UNFINISHED: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]*)|(?P<plain>{_PLAIN}*))$')
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 # Code that the prompt holds: fenced, or the report that `%vibe fix` adds. What is never closed goes on to the end.
@@ -49,6 +57,44 @@ def unfinished(before: str) -> Written | None:
         return None
     quoted = found["quoted"]
     return Written(found["plain"], is_quoted=False) if quoted is None else Written(quoted, is_quoted=True)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What an MCP server offers to read, as a prompt names it."""
+
+    server: str
+    uri: str
+    is_quoted: bool = False
+
+
+def resources(prompt: str) -> Iterator[Resource]:
+    """What the prompt's own words name as ``@server:uri``, in order; code is left out."""
+    for found in _RESOURCE.finditer(_words(prompt)):
+        server, _, uri = (found["quoted"] or _without_sentence(found["plain"])).partition(":")
+        if uri:
+            yield Resource(server, uri, is_quoted=found["plain"] is None)
+
+
+def unfinished_resource(before: str) -> Resource | None:
+    """The ``@server:`` that the text before the cursor ends with, and what follows it; None where there is none."""
+    found = _UNFINISHED_RESOURCE.search(before, before.rfind("\n") + 1)
+    if found is None or len(_FENCE.findall(before)) % 2:
+        return None
+    server, _, uri = (found["plain"] or found["quoted"]).partition(":")
+    return Resource(server, uri, is_quoted=found["plain"] is None)
+
+
+def _without_sentence(uri: str) -> str:
+    """An address without what the sentence around it ends with."""
+    while uri:
+        last = uri[-1]
+        opener = _CLOSERS.get(last)
+        if last in ".,;:!?…'\"`*’”»" or (opener is not None and uri.count(opener) < uri.count(last)):
+            uri = uri[:-1]
+            continue
+        break
+    return uri
 
 
 def _words(prompt: str) -> str:
