@@ -61,12 +61,18 @@ class NotebookSide:
         self._bridge.on_heard = pump.idle_said.set
         self._bridge.install()
         self.ends = KeptRuns(self._bridge)
+        self._shell = shell
+        self._foreground = foreground
         self._in_place = InPlace(shell, pump)
-        self.cells = CellAccess(
+        self.cells = self.access()
+
+    def access(self) -> CellAccess:
+        """A way to the cells for somebody else, who remembers what they read themselves."""
+        return CellAccess(
             OpenNotebook(
-                shell,
+                self._shell,
                 bridge=self._bridge,
-                foreground=foreground,
+                foreground=self._foreground,
                 in_place=self._in_place,
                 version=vibe_jupyter.__version__,
             )
@@ -85,9 +91,9 @@ class NotebookSide:
         """Whether a queued cell is the very one that the run is in."""
         return cell.cell_id is not None and cell.cell_id == self._bridge.prompt_cell
 
-    async def show(self, view: ShownView) -> None:
-        """Have a page that was loaded anew show the run view again."""
-        cell = self._bridge.prompt_cell
+    async def show(self, view: ShownView, *, cell: str | None = None) -> None:
+        """Have a page that was loaded anew show a view again, by default in the cell the run is in."""
+        cell = cell or self._bridge.prompt_cell
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
             if cell is not None:
                 await self._bridge.request("show", cell=cell, model_id=view.model_id, display_id=view.display_id)

@@ -137,8 +137,9 @@ class Bridge:
 
     def begin(self) -> None:
         """A run begins in the cell that runs now. Main thread."""
-        self._cell = self._kernel.get_parent("shell")
-        self._asked, self._panel = False, None
+        cell = self._kernel.get_parent("shell")
+        if cell is not self._cell:  # else the page that answered is still the one to ask
+            self._cell, self._asked, self._panel = cell, False, None
 
     @property
     def prompt_cell(self) -> str | None:

@@ -20,9 +20,18 @@ class CellAccess:
 
     def begin(self) -> None:
         """A run begins in the cell that runs now. Main thread."""
+        self.resume()
+        self._put_below = None
+
+    def resume(self) -> None:
+        """A run goes on that gave the main thread back meanwhile. Main thread."""
         self._notebook.begin()
         self.reads.begin()
-        self._put_below = None
+
+    @property
+    def prompt_cell(self) -> str | None:
+        """Id of the cell the run is in; None where the front end sends none."""
+        return self._notebook.prompt_cell
 
     def end(self) -> None:
         """The run is over, and with it soon its cell. Main thread."""

@@ -36,9 +36,9 @@ class KeptRuns:
         self._bridge = bridge
         self._runs: deque[KeptRun] = deque(maxlen=MAX_RUNS)
 
-    def add(self, view: str, left: MimeBundle, *, number: int | None) -> None:
-        """The run in the present cell is over. Main thread."""
-        cell = self._bridge.prompt_cell
+    def add(self, view: str, left: MimeBundle, *, number: int | None, cell: str | None = None) -> None:
+        """The run in a cell is over, by default in the present one. Main thread."""
+        cell = cell or self._bridge.prompt_cell
         if cell is not None:
             self._runs.append(KeptRun(cell, view, number, left))
 
