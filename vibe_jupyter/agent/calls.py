@@ -69,14 +69,8 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
     began = time.monotonic()
     outcome = "interrupted"
     result = ToolResult.error(INTERRUPTED, summary="interrupted")
-    context = ToolContext(
-        call_id=call.id,
-        progress=lambda text: desk.show(ToolProgress(call_id=call.id, text=text)),
-        cancelled=desk.cancelled,
-        ask=lambda questions, asker: ask(questions, desk, call_id=call.id, asker=asker),
-    )
     try:
-        result = await tool.run(args, context)
+        result = await tool.run(args, _context(call.id, desk))
         outcome = "error" if result.is_error else "ok"
     except ToolError as error:
         result, outcome = ToolResult.error(str(error)), "error"
@@ -104,3 +98,16 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
         note = f"The person edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)
     return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
+
+
+def _context(call_id: str, desk: Desk) -> ToolContext:
+    def advance(done: float, total: float | None, words: str) -> None:
+        desk.show(ToolProgress(call_id=call_id, text=words, done=done, total=total))
+
+    return ToolContext(
+        call_id=call_id,
+        progress=lambda text: desk.show(ToolProgress(call_id=call_id, text=text)),
+        cancelled=desk.cancelled,
+        ask=lambda questions, asker: ask(questions, desk, call_id=call_id, asker=asker),
+        advance=advance,
+    )

@@ -11,7 +11,18 @@ from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, explain, refuse
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.strict_json import parse_object
-from vibe_jupyter.protocol import ApprovalRequested, ApprovalResolved, Approve, Ask, Deny, Preview, Reject, ToolCall
+from vibe_jupyter.protocol import (
+    WHOLE,
+    ApprovalRequested,
+    ApprovalResolved,
+    Approve,
+    Ask,
+    Deny,
+    Preview,
+    Reject,
+    ToolCall,
+    arguments_text,
+)
 from vibe_jupyter.tools.base import Prechecked
 
 
@@ -112,9 +123,15 @@ def _times(count: int) -> str:
 
 def _edited(prepared: Prepared, command: Approve, edits: str | None, desk: Desk) -> Prepared | Refused:
     """Put the person's version of the shown argument into the call; what is denied stays denied."""
-    if command.edited is None or edits is None or command.edited == getattr(prepared.args, edits):
+    if command.edited is None or edits is None:
         return prepared
-    arguments = {**parse_object(prepared.call.arguments), edits: command.edited}
+    given = parse_object(prepared.call.arguments)
+    if command.edited == (arguments_text(given) if edits == WHOLE else getattr(prepared.args, edits)):
+        return prepared
+    try:
+        arguments = parse_object(command.edited) if edits == WHOLE else {**given, edits: command.edited}
+    except ValueError as error:
+        return refuse(prepared.call, f"The person edited the call, but it is not one JSON object any more: {error}.")
     call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
     try:
         edited = replace(prepared, call=call, args=prepared.tool.arguments.model_validate(arguments), edited=True)

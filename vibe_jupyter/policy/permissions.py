@@ -11,9 +11,10 @@ from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.policy.grants import Grants, Scope
 from vibe_jupyter.policy.places import place_reason
 from vibe_jupyter.policy.shell.verdict import ONCE, ShellVerdict
-from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.policy.tool_lists import ToolLists, lists_under
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
-from vibe_jupyter.tools.base import Graded, Tool
+from vibe_jupyter.tools.base import Graded, Renamed, Tool
+from vibe_jupyter.tools.mcp.arguments import texts_of
 from vibe_jupyter.tools.workspace import Located, Workspace
 
 _SHOWN = ("url", "read")
@@ -58,10 +59,15 @@ class _Question:
     """What a call needs, before anybody is asked."""
 
     tool: str
+    names: Sequence[str]
+    """All names the settings may have for the tool, its own among them."""
+    lists: ToolLists
     levels: Mapping[str, Level]
     """The tools that must be allowed, with their levels."""
     resources: Sequence[Resource]
     places: Sequence[Located]
+    texts: Sequence[str]
+    """The arguments of a tool that says no places; none for a tool of ours."""
     command: ShellVerdict | None
     """The verdict on its shell command; None if it runs none."""
 
@@ -113,26 +119,33 @@ class Permissions:
     def _question(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> _Question:
         resources = tool.touches(args)
         asks: Level = "ask"
-        levels: dict[str, Level] = {tool.name: self._level(tool, args, terms)}
+        names = (tool.name, *(tool.others if isinstance(tool, Renamed) else ()))
+        lists = lists_under(names, self.lists)
+        levels: dict[str, Level] = {tool.name: self._level(tool, args, names, terms)}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
-            levels.setdefault(RUN_CELL, self._configured(RUN_CELL, terms) or asks)  # who may edit may not yet run
+            levels.setdefault(RUN_CELL, self._configured((RUN_CELL,), terms) or asks)  # who may edit may not yet run
         return _Question(
             tool=tool.name,
+            names=names,
+            lists=lists,
             levels=levels,
             resources=resources,
+            texts=texts_of(args),
             places=[self.workspace.resolve(resource.value) for resource in resources if resource.kind == "path"],
-            command=self._verdict(tool.name, resources),
+            command=self._verdict(lists, resources),
         )
 
-    def _level(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> Level:
-        level = self._configured(tool.name, terms) or tool.level
+    def _level(self, tool: Tool[Any], args: BaseModel, names: Sequence[str], terms: RunTerms) -> Level:
+        level = self._configured(names, terms) or tool.level
         return tool.level_of(args) if level == "ask" and isinstance(tool, Graded) else level
 
-    def _configured(self, name: str, terms: RunTerms) -> Level | None:
-        general = self.levels.get(name)
-        return general if general == "never" or name not in terms.levels else terms.levels[name]
+    def _configured(self, names: Sequence[str], terms: RunTerms) -> Level | None:
+        """The level under the first of these names that has one; of several, ``never`` counts."""
+        if any(self.levels.get(name) == "never" for name in names):
+            return "never"
+        return next((levels[name] for levels in (terms.levels, self.levels) for name in names if name in levels), None)
 
-    def _verdict(self, tool: str, resources: Sequence[Resource]) -> ShellVerdict | None:
+    def _verdict(self, lists: ToolLists, resources: Sequence[Resource]) -> ShellVerdict | None:
         commands = [resource.value for resource in resources if resource.kind == "command"]
         if not commands:
             return None
@@ -143,7 +156,7 @@ class Permissions:
         except ImportError as error:
             return ShellVerdict("ask", "grammar", f"it cannot be judged, since {error.name} cannot be loaded: {error}")
 
-        return judge_all(commands, self.workspace, self.lists.get(tool, ToolLists()).for_shell())
+        return judge_all(commands, self.workspace, lists.for_shell())
 
     def _denial(self, question: _Question, terms: RunTerms) -> Deny | None:
         listed = self._is_listed(question)
@@ -153,8 +166,7 @@ class Permissions:
                 return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
         if question.command is not None and question.command.verdict == "deny":
             return Deny(reason=f"Not run: {question.command.reason}.")
-        lists = self.lists.get(question.tool)
-        if lists is not None and (pattern := lists.denying(question.places)):
+        if pattern := question.lists.denying(question.places, question.texts):
             return Deny(reason=f"The person's settings do not allow {question.tool} there (denylist: {pattern}).")
         return None
 
@@ -162,7 +174,7 @@ class Permissions:
         """Whether the allowlist names all that is touched: then the level does not count."""
         if question.command is not None:
             return question.command.rule == "allowlist"
-        return question.tool in self.lists and self.lists[question.tool].allows(question.places)
+        return question.lists.allows(question.places, question.texts)
 
     def _answer(self, question: _Question, terms: RunTerms) -> Decision:
         if place := _once_reason(question):
@@ -177,7 +189,7 @@ class Permissions:
 
     def _rule(self, name: str, level: Level, question: _Question, terms: RunTerms) -> str:
         """What allows a tool without asking; empty if nothing does."""
-        if name in terms.allowed:
+        if not terms.allowed.isdisjoint(question.names if name == question.tool else (name,)):
             return "--yes"
         if level == "always":
             return f"{name}: always"

@@ -2,7 +2,7 @@
 
 import fnmatch
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vibe_jupyter.policy.shell.lists import DEFAULT_DENYLIST, DEFAULT_DENYLIST_STANDALONE, ShellLists
@@ -11,7 +11,8 @@ from vibe_jupyter.tools.workspace import Located
 
 @dataclass(frozen=True)
 class ToolLists:
-    """``[tools.NAME]``: globs on paths for file tools, words a command begins with for ``bash``."""
+    """``[tools.NAME]``: globs on paths for file tools, on arguments for tools of MCP servers, and words a command
+    begins with for ``bash``."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -24,13 +25,29 @@ class ToolLists:
             self.allow, (*DEFAULT_DENYLIST, *self.deny), (*DEFAULT_DENYLIST_STANDALONE, *self.deny_standalone)
         )
 
-    def denying(self, places: Sequence[Located]) -> str | None:
-        """The pattern that denies one of these places; None if none does."""
-        return next((glob for glob in self.deny for place in places if _matches(place, glob)), None)
+    def denying(self, places: Sequence[Located], texts: Sequence[str] = ()) -> str | None:
+        """The pattern that denies one of these places or texts; None if none does."""
+        by_place = (glob for glob in self.deny for place in places if _matches(place, glob))
+        by_text = (glob for glob in self.deny for text in texts if fnmatch.fnmatchcase(text, glob))
+        return next(by_place, None) or next(by_text, None)
 
-    def allows(self, places: Sequence[Located]) -> bool:
-        """Whether every one of these places is on the allowlist."""
-        return bool(places) and all(any(_matches(place, glob) for glob in self.allow) for place in places)
+    def allows(self, places: Sequence[Located], texts: Sequence[str] = ()) -> bool:
+        """Whether every one of these places and texts is on the allowlist."""
+        return (
+            bool(places or texts)
+            and all(any(_matches(place, glob) for glob in self.allow) for place in places)
+            and all(any(fnmatch.fnmatchcase(text, glob) for glob in self.allow) for text in texts)
+        )
+
+
+def lists_under(names: Sequence[str], lists: Mapping[str, ToolLists]) -> ToolLists:
+    """All that stands under the names of one tool."""
+    found = [lists[name] for name in names if name in lists]
+    return ToolLists(
+        tuple(glob for one in found for glob in one.allow),
+        tuple(glob for one in found for glob in one.deny),
+        tuple(word for one in found for word in one.deny_standalone),
+    )
 
 
 def _matches(place: Located, glob: str) -> bool:

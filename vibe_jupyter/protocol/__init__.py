@@ -57,6 +57,7 @@ from vibe_jupyter.protocol.tools import (
     DOWNLOAD_MIME,
     PICTURES_MIME,
     TABLE_MIME,
+    WHOLE,
     Download,
     Headline,
     MimeBundle,
@@ -65,6 +66,7 @@ from vibe_jupyter.protocol.tools import (
     Table,
     ToolResult,
     ToolSpec,
+    arguments_text,
 )
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "DURABLE_EVENTS",
     "PICTURES_MIME",
     "TABLE_MIME",
+    "WHOLE",
     "Allow",
     "Answer",
     "Answered",
@@ -138,5 +141,6 @@ __all__ = [
     "TurnStarted",
     "Usage",
     "UserMessage",
+    "arguments_text",
     "source_hash",
 ]

@@ -162,7 +162,11 @@ class ToolProgress(Value):
     type: Literal["tool_progress"] = "tool_progress"
     call_id: str
     text: str
-    """New output since the last progress event."""
+    """New output since the last progress event; where `done` is given, a few words on where it is."""
+    done: float | None = None
+    """How far it is, in units of its own; None where the tool does not say."""
+    total: float | None = None
+    """How far it goes; None where that is not known."""
 
 
 class ToolFinished(Value):

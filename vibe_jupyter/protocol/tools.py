@@ -1,5 +1,7 @@
 """What the model is told of a tool, and what a call gives back to each of its readers."""
 
+import json
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import JsonValue
@@ -48,10 +50,19 @@ class Download(Value):
     """Base64; empty where it is too long to be carried along."""
     path: str
     """Where it is kept on this machine; empty where it is not."""
+    media_type: str = ""
+    """Such as ``audio/wav``, which is played in the live view; empty where it does not matter."""
 
 
 DOWNLOAD_MIME = "application/vnd.vibe.download+json"
-"""MIME type of a dumped `Download` in a `MimeBundle`."""
+"""MIME type of a dumped `Download`, or of a list of them, in a `MimeBundle`."""
+WHOLE = "*"
+"""As `Preview.edits`: the person may edit all arguments, shown as `arguments_text`."""
+
+
+def arguments_text(arguments: Mapping[str, JsonValue]) -> str:
+    """All arguments of a call as a person reads and edits them."""
+    return json.dumps(arguments, ensure_ascii=False, indent=2)
 
 
 class ToolSpec(Value):
@@ -86,7 +97,9 @@ class Preview(Value):
     language: str = ""
     """Pygments name for colours, empty for none."""
     edits: str | None = None
-    """Name of the string argument the person may edit before allowing; None when nothing can be edited."""
+    """Name of the string argument the person may edit before allowing, or `WHOLE`; None when nothing can be edited."""
+    note: str = ""
+    """A few plain words on the card alone, such as what a server says of its tool; may be empty."""
     made_from: str = ""
     """Fingerprint of the file it was made from, which the approval is bound to; never shown, empty for none."""
 

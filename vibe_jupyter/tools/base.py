@@ -21,6 +21,18 @@ AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] |
 person answered none. Raises ToolError where nobody can answer."""
 
 
+class Advance(Protocol):
+    """Takes how far a call is; callable from any thread."""
+
+    def __call__(self, done: float, total: float | None, words: str) -> None:
+        """So many units are done, of as many in all if that is known; `words` may be empty."""
+        ...
+
+
+def unseen(done: float, total: float | None, words: str) -> None:
+    """Where nobody looks."""
+
+
 async def nobody(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
     """The answer where a tool is used without a run."""
     raise ToolError("Nobody is here to answer.")
@@ -36,6 +48,8 @@ class ToolContext:
     cancelled: Callable[[], bool]
     """Whether the run was interrupted; for work on threads that cannot be cancelled by asyncio."""
     ask: AskPerson = nobody
+    advance: Advance = unseen
+    """Show how far it is, as a bar."""
 
 
 class Tool(Protocol[A]):
@@ -101,6 +115,16 @@ class Graded(Protocol):
 
     def level_of(self, args: Any) -> Level:
         """How this call is allowed where the configuration says nothing; never stricter than `Tool.level`."""
+        ...
+
+
+@runtime_checkable
+class Renamed(Protocol):
+    """A tool that settings may name in other ways too."""
+
+    @property
+    def others(self) -> Sequence[str]:
+        """Its further names."""
         ...
 
 

@@ -28,7 +28,7 @@ def image_of(file: BinaryIO, name: str) -> SeenImage | None:
     Raises:
         ToolError: it cannot be made small enough.
     """
-    media_type = _media_type(file.read(_HEAD))
+    media_type = raster_type(file.read(_HEAD))
     file.seek(0)
     if media_type is None:
         return None
@@ -44,7 +44,8 @@ def image_of(file: BinaryIO, name: str) -> SeenImage | None:
     return SeenImage(sent, f"{media_type}, {len(raw):,} bytes{was}; it follows")
 
 
-def _media_type(head: bytes) -> str | None:
+def raster_type(head: bytes) -> str | None:
+    """The kind of image that begins with these bytes; None for anything else."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):

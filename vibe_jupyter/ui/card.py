@@ -4,7 +4,7 @@ import re
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from vibe_jupyter.protocol import ApprovalRequested, Preview
+from vibe_jupyter.protocol import WHOLE, ApprovalRequested, Preview, arguments_text
 from vibe_jupyter.ui.code import LIVE
 from vibe_jupyter.ui.diff import counts
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert
@@ -63,11 +63,12 @@ def editable(request: ApprovalRequested) -> str | None:
 
 
 def argument_text(arguments: str, name: str | None) -> str | None:
-    """A string argument out of a call's JSON."""
+    """A string argument out of a call's JSON, or all of them."""
     try:
-        value = _ARGUMENTS.validate_json(arguments).get(name or "")
+        given = _ARGUMENTS.validate_json(arguments)
     except ValidationError:
         return None
+    value = arguments_text(given) if name == WHOLE else given.get(name or "")
     return value if isinstance(value, str) else None
 
 
@@ -103,7 +104,7 @@ def _covers(pattern: str) -> str:
 
 
 def _header(request: ApprovalRequested) -> Markup:
-    notes = [one_line(request.headline.note), size_note(request.preview)]
+    notes = [one_line(request.headline.note), one_line(request.preview.note), size_note(request.preview)]
     return element(
         "header",
         element("b", inert(title(request))),

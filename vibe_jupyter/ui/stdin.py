@@ -129,7 +129,7 @@ class TextPrompt:
 
 def _shown(request: ApprovalRequested, paper: Paper) -> str:
     """Everything the card shows."""
-    note = one_line(request.headline.note)
+    note = " · ".join(filter(None, (one_line(request.headline.note), one_line(request.preview.note))))
     head = readable(title(request) + (f": {note}" if note else ""))
     reason = readable(one_line(request.reason))
     size = size_note(request.preview)

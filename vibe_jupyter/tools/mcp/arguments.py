@@ -59,6 +59,20 @@ def arguments_model(tool: RemoteTool) -> type[Arguments]:
     return Checked
 
 
+def texts_of(args: object) -> tuple[str, ...]:
+    """Each value in the arguments of a server's tool as ``name=value``; nothing for the arguments of another tool."""
+    return tuple(_texts(args.root, "")) if isinstance(args, Arguments) else ()
+
+
+def _texts(node: JsonValue, place: str) -> Iterator[str]:
+    if isinstance(node, dict | list):
+        entries = node.items() if isinstance(node, dict) else enumerate(node)
+        for key, value in entries:
+            yield from _texts(value, f"{place}.{key}" if place else str(key))
+    else:
+        yield f"{place}={node if isinstance(node, str) else json.dumps(node)}"
+
+
 def _problems(validator: "Validator | None", arguments: dict[str, JsonValue]) -> list[InitErrorDetails]:
     if validator is None:
         return []

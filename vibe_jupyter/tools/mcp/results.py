@@ -1,0 +1,181 @@
+"""What a server's tool gave: to the model as data, to the person as it looks, to the log (seed 001, Result Handling).
+
+Nothing that a result names is fetched: a link is words, and pictures and files are those that came along.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pydantic import JsonValue
+
+from vibe_jupyter.protocol import (
+    DOWNLOAD_MIME,
+    PICTURES_MIME,
+    TABLE_MIME,
+    Download,
+    ImagePart,
+    MimeBundle,
+    Picture,
+    TextPart,
+    ToolResult,
+)
+from vibe_jupyter.tools.data_block import data_block
+from vibe_jupyter.tools.mcp.blobs import Blob, as_picture
+from vibe_jupyter.tools.mcp.structured import indented, says_same, table_of
+from vibe_jupyter.tools.truncate import head_and_tail
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink
+
+IMAGES_LIMIT: Final = 4
+"""Images of one result that a model with eyes gets."""
+LOGGED: Final = 100_000
+"""Characters of a text, and of structured content, that the log keeps."""
+NOTHING: Final = "It gave nothing."
+_SUMMARY: Final = 80
+"""Characters of the result on the call's line."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose result it is."""
+
+    server: str
+    tool: str
+
+    @property
+    def words(self) -> str:
+        return f"MCP server {self.server}, tool {self.tool}"
+
+
+@dataclass
+class _Read:
+    """The blocks of a result, by who can use them."""
+
+    texts: list[str] = field(default_factory=list[str])
+    """Words of the server, in order, with a line for each block that is none."""
+    said: list[str] = field(default_factory=list[str])
+    """The server's own words alone."""
+    images: list[ImagePart] = field(default_factory=list[ImagePart])
+    pictures: list[Picture] = field(default_factory=list[Picture])
+    files: list[Download] = field(default_factory=list[Download])
+
+
+def result_of(answer: "CallToolResult", source: Source, *, sees_images: bool) -> ToolResult:
+    """A server's answer for its three readers.
+
+    Args:
+        answer: as it came.
+        source: whose it is.
+        sees_images: whether the model is given images.
+    """
+    read = _Read()
+    for block in answer.content:
+        _read(block, read, sees_images=sees_images)
+    structured: JsonValue = answer.structured_content
+    is_more = structured is not None and not says_same(read.said, structured)
+    text = "\n".join(read.texts)
+    whole = "\n".join(filter(None, (text, indented(structured) if is_more else "")))
+    table = table_of(structured) if structured is not None else None
+    shown = text if table is not None else whole
+    display: MimeBundle = {}
+    if shown and not (table is not None and not is_more):
+        display["text/plain"] = shown
+    if table is not None:
+        display[TABLE_MIME] = table.model_dump(mode="json")
+    if read.pictures:
+        display[PICTURES_MIME] = [picture.model_dump(mode="json") for picture in read.pictures]
+    if read.files:
+        display[DOWNLOAD_MIME] = [file.model_dump(mode="json") for file in read.files]
+    counted = f"{len(table.rows):,} rows" if table is not None else ""
+    return ToolResult(
+        parts=(TextPart(text=data_block(whole, source.words) if whole else NOTHING), *read.images),
+        summary=_summary(counted or whole, is_error=answer.is_error),
+        display=display,
+        details=details(source, ok=not answer.is_error, text=text, structured=structured),
+        is_error=answer.is_error,
+    )
+
+
+def failed(source: Source, words: str) -> ToolResult:
+    """A call that the server gave no answer to."""
+    error = ToolResult.error(words)
+    return error.model_copy(update={"details": details(source, ok=False, text=words, structured=None)})
+
+
+def details(source: Source, *, ok: bool, text: str, structured: JsonValue) -> dict[str, JsonValue]:
+    """The fields of a result that the log keeps."""
+    if len(json.dumps(structured)) > LOGGED:
+        structured = head_and_tail(indented(structured), LOGGED)
+    return {
+        "ok": ok,
+        "server": source.server,
+        "tool": source.tool,
+        "text": head_and_tail(text, LOGGED),
+        "structured": structured,
+    }
+
+
+def _read(block: "ContentBlock", read: _Read, *, sees_images: bool) -> None:
+    match block.type:
+        case "text":
+            read.texts.append(block.text)
+            read.said.append(block.text)
+        case "image":
+            _take_image(Blob(block.data, block.mime_type), read, sees_images=sees_images)
+        case "audio":
+            _take_file(Blob(block.data, block.mime_type), read, name="")
+        case "resource_link":
+            read.texts.append(_link(block))
+        case "resource":
+            _take_resource(block, read, sees_images=sees_images)
+        case _ as rest:
+            assert_never(rest)
+
+
+def _take_image(blob: Blob, read: _Read, *, sees_images: bool) -> None:
+    picture, seen = as_picture(blob, label=f"picture {len(read.pictures) + 1}")
+    if picture is None:
+        _take_file(blob, read, name="")
+        return
+    read.pictures.append(picture)
+    sent = seen if sees_images and len(read.images) < IMAGES_LIMIT else None
+    if sent is not None:
+        read.images.append(sent)
+    read.texts.append(f"[{blob.words}, {'it follows' if sent is not None else 'shown to the person'}]")
+
+
+def _take_file(blob: Blob, read: _Read, *, name: str) -> None:
+    file = blob.as_file(name or f"file {len(read.files) + 1}")
+    read.files.append(file)
+    read.texts.append(f"[{file.name}: {blob.words}, given to the person]")
+
+
+def _take_resource(block: "EmbeddedResource", read: _Read, *, sees_images: bool) -> None:
+    resource = block.resource
+    uri, media_type = str(resource.uri), resource.mime_type or ""
+    if (text := getattr(resource, "text", None)) is not None:
+        read.texts.append(f"[{uri}]\n{text}")
+        return
+    blob = Blob(str(getattr(resource, "blob", "")), media_type)
+    if media_type.startswith("image/"):
+        read.texts.append(f"[{uri}]")
+        _take_image(blob, read, sees_images=sees_images)
+    else:
+        _take_file(blob, read, name=uri)
+
+
+def _link(link: "ResourceLink") -> str:
+    facts = ", ".join(
+        filter(None, (link.mime_type, f"{link.size:,} bytes" if link.size is not None else "", link.description))
+    )
+    return f"[a resource, not loaded: {link.title or link.name}, {link.uri}{f' ({facts})' if facts else ''}]"
+
+
+def _summary(text: str, *, is_error: bool) -> str:
+    """Whether it went well, and its first words."""
+    first: Sequence[str] = text.strip().split("\n", 1)
+    words = first[0][:_SUMMARY]
+    return words if is_error else " · ".join(filter(None, ("ok", words)))
