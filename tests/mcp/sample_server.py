@@ -58,7 +58,8 @@ async def wait(seconds: float, mark: str = "") -> str:
 async def grow(context: Context[Any, Any], name: str) -> str:
     """Offer one more tool from now on."""
     server.add_tool(lambda: name, name=name, description="A new one.")
-    await context.session.send_tool_list_changed()
+    await context.session.send_tool_list_changed()  # heard in the older protocol
+    await context.notify_tools_changed()  # and in the newer one
     return "grown"
 
 

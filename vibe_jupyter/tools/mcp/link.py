@@ -11,10 +11,10 @@ from typing import Final, Literal, Self, TypeVar
 
 from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import Implementation, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from vibe_jupyter import __version__
 from vibe_jupyter.tools.mcp import call
 from vibe_jupyter.tools.mcp.answers import Answers
 from vibe_jupyter.tools.mcp.failure import Fault
@@ -24,6 +24,7 @@ from vibe_jupyter.tools.mcp.log import ServerLog
 from vibe_jupyter.tools.mcp.program import ProgramTransport
 from vibe_jupyter.tools.mcp.reasons import reason
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.tools.mcp.sdk_log import logging_to
 from vibe_jupyter.tools.mcp.server import Program, Server
 from vibe_jupyter.tools.mcp.surroundings import Surroundings
 from vibe_jupyter.tools.mcp.web import WebTransport
@@ -43,7 +44,9 @@ Mode = Literal["auto", "legacy"]
 class Link:
     """From the start of a server to its end; never used again."""
 
-    def __init__(self, transport: ProgramTransport | WebTransport, answers: Answers, mode: Mode) -> None:
+    def __init__(
+        self, transport: ProgramTransport | WebTransport, answers: Answers, *, log: ServerLog, mode: Mode
+    ) -> None:
         self.changed = asyncio.Event()
         """Set when the server says that its tools are others now."""
         self.tools: tuple[RemoteTool, ...] = ()
@@ -53,13 +56,14 @@ class Link:
         """Monotonic seconds; 0 as long as it is not open."""
         self._transport = transport
         self._answers = answers
+        self._log = log
         self._client = Client(
             transport,
             mode=mode,
             log_level="info",
             logging_callback=answers.log,
             message_handler=self._hear,
-            client_info=Implementation(name="vibe-jupyter", version="0"),
+            client_info=Implementation(name="vibe-jupyter", version=__version__),
             **answers.callbacks(),
         )
         self._open = asyncio.Event()
@@ -74,7 +78,7 @@ class Link:
             transport = ProgramTransport(server.at, surroundings, log)
         else:
             transport = WebTransport(server.at, hooks.auth(server))
-        return cls(transport, Answers(server, hooks, log), mode)
+        return cls(transport, Answers(server, hooks, log), log=log, mode=mode)
 
     @property
     def is_alive(self) -> bool:
@@ -118,7 +122,8 @@ class Link:
             Fault: there is none, or it says that something failed.
         """
         try:
-            return await call.run(work, self._client, seconds=seconds, pause=self._answers.pause)
+            with logging_to(self._log):
+                return await call.run(work, self._client, seconds=seconds, pause=self._answers.pause)
         except Fault as fault:
             if fault.kind != "gone":
                 raise
@@ -159,15 +164,19 @@ class Link:
 
     async def _own(self) -> None:
         try:
-            async with self._client as client:
-                self.tools = await list_tools(client)
-                self.instructions = client.instructions or ""
-                self.protocol_version = client.protocol_version
-                self.opened_at = time.monotonic()
-                self._open.set()
-                await self._stay(client)
+            with logging_to(self._log):
+                await self._enter()
         except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is told to who waits
             self._cause = problem
+
+    async def _enter(self) -> None:
+        async with self._client as client:
+            self.tools = await list_tools(client)
+            self.instructions = client.instructions or ""
+            self.protocol_version = client.protocol_version
+            self.opened_at = time.monotonic()
+            self._open.set()
+            await self._stay(client)
 
     async def _stay(self, client: Client) -> None:
         """Until we leave, or the program does."""
@@ -194,7 +203,7 @@ class Link:
             if attempt:
                 await asyncio.sleep(_LISTEN_GAP)
                 self.changed.set()  # it may have told something meanwhile
-            with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
+            with contextlib.suppress(MCPError, RuntimeError, ValueError, OSError):
                 async with client.listen(
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as changes:

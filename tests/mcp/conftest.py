@@ -1,0 +1,127 @@
+"""Servers for the tests of this folder, all of them real: programs of ours over pipes, and behind an HTTP address."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+import pytest
+
+from vibe_jupyter.tools.mcp.connection import Connection
+from vibe_jupyter.tools.mcp.hooks import ServerHooks
+from vibe_jupyter.tools.mcp.server import Address, Program, Server
+from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.tools.shell.process_tree import MARK
+
+HERE = Path(__file__).parent
+SAMPLE = HERE / "sample_server.py"
+BROKEN = HERE / "broken_server.py"
+PATIENCE = 60.0
+"""Seconds for what takes a moment, on a machine that is busy."""
+
+
+class NewServers(Protocol):
+    """Makes the servers of a project, which are closed when the test is over."""
+
+    async def __call__(
+        self,
+        *servers: Server,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        hooks: ServerHooks | None = None,
+    ) -> Servers: ...
+
+
+@pytest.fixture
+async def new_servers(tmp_path: Path) -> AsyncIterator[NewServers]:
+    """Declares servers; starts none."""
+    made: list[Servers] = []
+
+    async def new(
+        *servers: Server,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        hooks: ServerHooks | None = None,
+    ) -> Servers:
+        made.append(Servers(folder or tmp_path, os.environ if environ is None else environ, hooks))
+        made[-1].declare(servers)
+        return made[-1]
+
+    yield new
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture(scope="session")
+def sample_address(own_home: Path) -> Iterator[str]:
+    """The well-behaved server, behind an address."""
+    with served(SAMPLE, "http", "0") as url:
+        yield url
+
+
+@contextmanager
+def served(*script: Path | str, env: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a script that prints its port first; gives the address of its server."""
+    with ExitStack() as stack:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **(env or {})},
+        )
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+
+
+def sample(name: str = "sample", **settings: object) -> Server:
+    """The well-behaved server as a program."""
+    return declared(name, Program((sys.executable, str(SAMPLE))), **settings)
+
+
+def declared(name: str, at: Program | Address, **settings: object) -> Server:
+    """A server with time enough for a busy machine, unless a test says otherwise."""
+    return Server(name, at, **{"startup_timeout": PATIENCE, "tool_timeout": PATIENCE, **settings})  # type: ignore[arg-type]
+
+
+async def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Wait for it, a bounded time."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not true():
+        assert loop.time() < end, what
+        await asyncio.sleep(0.02)
+
+
+def children_of(servers: Servers) -> list[psutil.Process]:
+    """What runs of the programs that this process started for servers, with all that these started."""
+    return [one for one in psutil.Process().children(recursive=True) if _is_server(one)]
+
+
+def _is_server(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and MARK in process.environ()
+    except psutil.Error:
+        return False
+
+
+async def call(connection: Connection, tool: str, seconds: float = PATIENCE, **arguments: object) -> str:
+    """The text a tool answers with."""
+    result = await connection.request(lambda client: client.call_tool(tool, arguments), timeout=seconds)
+    return "".join(part.text for part in result.content if part.type == "text")
+
+
+def connection(servers: Servers, name: str) -> Connection:
+    """The one of that name."""
+    found = servers.get(name)
+    assert found is not None
+    return found
+
+
+Started = Callable[[Sequence[Server]], Awaitable[Servers]]
