@@ -117,6 +117,8 @@ class VibeMagics(Magics):
                 print(self.app.reset())
             case ["stop"]:
                 print("No run is open." if not (self._app and self._app.stopped_by_cell()) else "Stopped.")
+            case ["mcp", "serve", *rest]:
+                print(self.app.outside.command(rest))
             case ["permissions"]:
                 print(self.app.grants.listing())
             case ["permissions", "revoke", *named]:

@@ -3,7 +3,6 @@
 import concurrent.futures
 import os
 import secrets
-from datetime import UTC, datetime
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -15,12 +14,14 @@ from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.price_limit import PriceLimit
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
 from vibe_jupyter.agent.prompt import instructions
-from vibe_jupyter.app.beginning import check_free, working_folder
+from vibe_jupyter.app.beginning import check_free, new_conversation, working_folder
 from vibe_jupyter.app.custom_tools import CustomTools
 from vibe_jupyter.app.file_tools import FileTools
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.main_lane import MainLane
+from vibe_jupyter.app.mcp import Mcp
 from vibe_jupyter.app.models import Models
+from vibe_jupyter.app.outside import Kernel, Outside
 from vibe_jupyter.app.quiet import keep_quiet
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
@@ -40,7 +41,6 @@ from vibe_jupyter.policy.permissions import Permissions, RunTerms
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.tools.builtin.todo import Todo, TodoOptions
 from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
@@ -81,14 +81,19 @@ class App:
             lambda: self._conversation.journal.path.parent if self._conversation is not None else None,
             sees_images=self.models.sees_images,
         )
-        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
+        self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
+        self.trusting = Trusting(self.setup.project, self._stage, self._host)
+        self.mcp = Mcp(
+            self.setup, self._stage, engine=self._engine, host=self._host, sees_images=self.models.sees_images
+        )
+        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools, self.mcp.toolset)
         self._instructions = instructions()
         self._session = ""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
-        self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
-        self.trusting = Trusting(self.setup.project, self._stage, self._host)
         self._cell_said_stop = False
+        self.outside = Outside(self._kernel())
+        """Agents outside, that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
 
@@ -103,7 +108,7 @@ class App:
         check_free(self._stage.run, self._stage.left)
         self.trusting.before_prompt()
         reading = self.setup.read()
-        problems = self._own_tools.load(reading)
+        problems = [*self._own_tools.load(reading), *self.mcp.before_prompt(reading)]
         agent = self._agent(options, reading.settings)
         terms = RunTerms(
             attended=self._host.attended,
@@ -112,7 +117,8 @@ class App:
         )
         conversation = self._open_conversation()
         told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
-        run = start(agent, conversation, text, terms=terms, context="\n".join(told))
+        along = self.mcp.companion(text)
+        run = start(agent, conversation, text, terms=terms, context="\n".join(told), companion=along)
         for news in self.setup.news([*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
         self._cell_said_stop = self._stop_is_queued()
@@ -149,6 +155,7 @@ class App:
         """Begin a new conversation and forget what was allowed; the person's variables stay."""
         if self._stage.run is not None:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
+        self.outside.stop()
         self._forget_conversation()
         self._stage.left = None
         self._permissions.forget()
@@ -168,15 +175,24 @@ class App:
         """End threads, connections and servers of this app."""
         if self._stage.run is not None:
             self._stage.run.send(Interrupt())
+        self.outside.stop()
         self._forget_conversation()
         if self._notebook is not None:
             self._notebook.close()
+        self.mcp.close()
         self._engine.close()
         self.models.close()
 
     def tool_names(self) -> list[str]:
         """What ``--yes`` may name."""
-        return [spec.name for spec in self._tools.specs()]
+        return list(dict.fromkeys((*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names())))
+
+    def _kernel(self) -> Kernel | None:
+        """What serving agents outside needs; None in a terminal."""
+        if self._pump is None or self._notebook is None:
+            return None
+        parts = (self._shell, self._pump, self._engine, self._foreground, self._host, self._notebook)
+        return Kernel(*parts, self._permissions, self.setup)
 
     def _agent(self, options: Options, settings: config.Settings) -> Agent:
         if options.agent not in AGENTS:
@@ -184,7 +200,7 @@ class App:
         self._file_tools.take(settings)
         self._desk.todo.options = settings.tool_options("todo", TodoOptions)
         names = self.tool_names()
-        unknown = sorted(options.allowed.difference(names))
+        unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
         if unknown:
             raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         self._permissions.levels = settings.levels()
@@ -199,7 +215,7 @@ class App:
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
-            redactor=self.setup.redactor(settings, model, {}),
+            redactor=self.setup.redactor(settings, model, self.mcp.plan.secrets),
         )
 
     def _open_client(self) -> LLMClient:
@@ -210,9 +226,7 @@ class App:
 
     def _open_conversation(self) -> Conversation:
         if self._conversation is None:
-            now = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-            folder = config.vibe_home(os.environ) / "logs" / "session" / f"session_{now}_{self._session[:8]}"
-            self._conversation = Conversation(Journal.create(folder, session_id=self._session))
+            self._conversation = new_conversation(os.environ, self._session)
         return self._conversation
 
     def _forget_conversation(self) -> None:
@@ -247,4 +261,5 @@ class App:
         if self._notebook is not None:
             if self._stage.view is not None:
                 self._engine.submit(self._notebook.show(self._stage.view))
+            self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())

@@ -1,11 +1,16 @@
-"""Before a run begins: may it, and in which folder."""
+"""Before a run begins: may it, in which folder, and where it is kept."""
 
 import concurrent.futures
 import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
+from vibe_jupyter import config
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import Journal
 
 
 def check_free(run: Run | None, left: "concurrent.futures.Future[None] | None") -> None:
@@ -27,6 +32,17 @@ def check_free(run: Run | None, left: "concurrent.futures.Future[None] | None") 
             "The run before has not come to its end yet. Wait a moment and run the cell again, or begin a new "
             "conversation with %vibe reset."
         )
+
+
+def new_conversation(environ: Mapping[str, str], session_id: str) -> Conversation:
+    """One that is kept in a journal of its own.
+
+    Raises:
+        JournalError: it cannot be kept.
+    """
+    now = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    folder = config.vibe_home(environ) / "logs" / "session" / f"session_{now}_{session_id[:8]}"
+    return Conversation(Journal.create(folder, session_id=session_id))
 
 
 def working_folder() -> Path:

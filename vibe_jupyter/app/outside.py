@@ -1,0 +1,140 @@
+"""`%vibe mcp serve`: agents outside use this notebook's tools, as far as the person allows each call."""
+
+import atexit
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.host import ShellHost
+from vibe_jupyter.app.setup import Setup
+from vibe_jupyter.app.tools import NotebookSide, tool_lists
+from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.own_imports import without_working_folder
+from vibe_jupyter.policy.permissions import Permissions
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.outside_session import OutsideSession
+
+_NO_KERNEL: Final = "Only a notebook can be served: here is no kernel whose page could show what is asked."
+_NOBODY: Final = "Nobody is here who could allow a call: this notebook runs unattended. Nothing is served."
+_USAGE: Final = "%vibe mcp serve begins, with --url it shows address and token too, and %vibe mcp serve stop ends it."
+_NO_CARDS: Final = (
+    "No widgets can be shown here, so nobody can be asked: a call is done only if your settings allow it beforehand."
+)
+_STOPPED: Final = "Agents outside can use this notebook's tools no more."
+_NONE: Final = "This notebook is not served."
+_HOW: Final = """\
+Agents on this machine can now use this notebook's tools, until `%vibe mcp serve stop`, Stop below, or the end of the
+kernel. What changes or runs something asks here first. In the agent's list of MCP servers, such as .mcp.json:
+"""
+_HOW_BY_URL: Final = """
+or by address. Whoever has the token can call; it is in this output now, and worth nothing when serving ends:
+"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What serving needs of the kernel's app."""
+
+    shell: InteractiveShell
+    pump: Pump
+    engine: Engine
+    foreground: Foreground
+    host: ShellHost
+    notebook: NotebookSide
+    permissions: Permissions
+    setup: Setup
+
+
+class Outside:
+    """Serves at most once at a time. Main thread, but for `page_loaded`."""
+
+    def __init__(self, kernel: Kernel | None) -> None:
+        self._kernel = kernel
+        """None where there is no kernel with a page."""
+        self._session: OutsideSession | None = None
+        self._process = os.getpid()
+
+    def command(self, words: list[str]) -> str:
+        """`%vibe mcp serve …`: what to print.
+
+        Raises:
+            ConfigError: no such form, or a wrong setting.
+            NotebookError: it cannot be served here.
+            JournalError: the calls cannot be recorded.
+        """
+        match words:
+            case []:
+                return self._serve()
+            case ["--url"]:
+                return self._serve(with_url=True)
+            case ["stop"]:
+                return self.stop()
+            case _:
+                raise ConfigError(f"There is no %vibe mcp serve {' '.join(words)}. {_USAGE}")
+
+    def stop(self) -> str:
+        """End it, if it is served."""
+        session, self._session = self._session, None
+        atexit.unregister(self._at_exit)
+        if session is None or session.is_over:
+            return _NONE
+        session.end()
+        return _STOPPED
+
+    def page_loaded(self) -> None:
+        """A page was loaded anew: it needs the view again. Any thread."""
+        session = self._session
+        if session is not None and not session.is_over:
+            session.show_again()
+
+    def _serve(self, *, with_url: bool = False) -> str:
+        session = self._session
+        if session is None or session.is_over:
+            session = self._begin()
+        words = [] if session.shows_cards else [_NO_CARDS, ""]
+        words += [_HOW, _servers({"command": _program(), "args": ["mcp"]})]
+        if with_url:
+            headers = {"Authorization": f"Bearer {session.token}"}
+            words += [_HOW_BY_URL, _servers({"type": "http", "url": session.url, "headers": headers})]
+        return "\n".join(words)
+
+    def _begin(self) -> "OutsideSession":
+        kernel = self._kernel
+        if kernel is None:
+            raise NotebookError(_NO_KERNEL)
+        if not kernel.host.attended:
+            raise NotebookError(_NOBODY)
+        settings = kernel.setup.settings()
+        kernel.permissions.levels = settings.levels()
+        kernel.permissions.lists = tool_lists(settings)
+        with without_working_folder():
+            from vibe_jupyter.app.outside_session import OutsideSession
+
+            session = OutsideSession(kernel, settings)
+            session.begin()
+        self._session = session
+        atexit.register(self._at_exit)
+        return session
+
+    def _at_exit(self) -> None:
+        if self._session is not None and os.getpid() == self._process:
+            self._session.at_exit()
+
+
+def _servers(server: dict[str, object]) -> str:
+    return json.dumps({"mcpServers": {"vibe-jupyter": server}}, indent=2)
+
+
+def _program() -> str:
+    """Ours beside this Python, since an agent outside may have another PATH."""
+    program = Path(sys.executable).with_name("vibe-jupyter")
+    return str(program) if program.exists() else "vibe-jupyter"
