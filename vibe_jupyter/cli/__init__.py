@@ -1,4 +1,4 @@
-"""`vibe-jupyter`: run a notebook without a page, ask what would be allowed, or find out what is missing."""
+"""`vibe-jupyter`: run a notebook without a page, say what would be allowed or is missing, serve outside agents."""
 
 import argparse
 import sys
@@ -50,6 +50,10 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         from vibe_jupyter.cli.permission import add_permission
 
         add_permission(permit)
+    outside = commands.add_parser("mcp", help="for an outside agent to start: the tools of the notebook that is served")
+    outside.add_argument("--kernel", default="", metavar="ID", help="the one whose kernel's id begins so")
+    outside.add_argument("--notebook", type=Path, metavar="PATH", help="the one of this file")
+    outside.set_defaults(command=_serve_outside)
     return parser
 
 
@@ -78,6 +82,12 @@ def _examine(chosen: argparse.Namespace) -> int:
     from vibe_jupyter.cli.doctor import doctor
 
     return doctor(chosen.kernel)
+
+
+def _serve_outside(chosen: argparse.Namespace) -> int:
+    from vibe_jupyter.cli.mcp import serve
+
+    return serve(chosen.kernel, chosen.notebook)
 
 
 def _run(chosen: argparse.Namespace) -> int:
