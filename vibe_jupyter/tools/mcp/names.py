@@ -6,6 +6,7 @@ permission given to a name stays with its tool.
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -35,14 +36,14 @@ class Published:
     name: str
     """What the model is told and the policy knows."""
     others: tuple[str, ...]
-    """What a call and the settings may say instead, such as ``server_tool``."""
+    """What a call and its permission may say instead, such as ``server_tool``; nothing that means another tool too."""
     server: str
     tool: RemoteTool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, the published one first."""
-        return (self.name, *self.others)
+        """What a list of enabled or disabled tools may say, the published one first."""
+        return (self.name, *other_names(self.server, self.tool.name))
 
 
 def published(server: str, tool: str) -> str:
@@ -123,19 +124,12 @@ class _Rolls:
 def _with_clear_names(found: Iterable[Published], taken: Collection[str]) -> tuple[Published, ...]:
     """The same, without other names that mean two tools or belong to a tool that wins."""
     found = tuple(found)
-    uses: dict[str, int] = {}
-    for one in found:
-        for name in one.names:
-            uses[name] = uses.get(name, 0) + 1
-    return tuple(
-        Published(
-            one.name,
-            tuple(name for name in one.others if uses[name] == 1 and name not in taken),
-            one.server,
-            one.tool,
-        )
-        for one in found
-    )
+    uses = Counter(name for one in found for name in one.names)
+
+    def clear(one: Published) -> tuple[str, ...]:
+        return tuple(name for name in one.others if uses[name] == 1 and name not in taken)
+
+    return tuple(Published(one.name, clear(one), one.server, one.tool) for one in found)
 
 
 def _mark(*words: str) -> str:
