@@ -4,7 +4,6 @@ Imports the SDK: imported itself when the first server starts.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -46,7 +45,7 @@ async def run(work: Callable[[Client], Awaitable[T]], client: Client, *, seconds
     """
     task = asyncio.ensure_future(work(client))
     try:
-        await _in_time(task, seconds, pause)
+        await pause.wait({task}, seconds)
     except asyncio.CancelledError:
         await _abandon(task)
         raise
@@ -54,16 +53,6 @@ async def run(work: Callable[[Client], Awaitable[T]], client: Client, *, seconds
         await _abandon(task)
         raise Fault("slow", f"did not answer within {seconds:g} s")
     return _answer(task)
-
-
-async def _in_time(task: "asyncio.Future[T]", seconds: float, pause: Pause) -> None:
-    """Wait for it, but not while the server waits for us."""
-    began, paused = time.monotonic(), pause.seconds
-    while not task.done():
-        left = seconds + (pause.seconds - paused) - (time.monotonic() - began)
-        if left <= 0 and not pause.is_open:
-            return
-        await asyncio.wait({task}, timeout=max(left, 0.05))
 
 
 async def _abandon(task: "asyncio.Future[T]") -> None:
@@ -87,9 +76,9 @@ def _answer(task: "asyncio.Future[T]") -> T:
         if problem.data == SESSION_LOST:
             raise Fault("session", "does not know this session any more") from problem
         if problem.data == UNREACHABLE:
-            raise Fault("gone", f"cannot be reached: {reason(problem)}") from problem
+            raise Fault("gone", f"did not answer: {reason(problem)}") from problem
         if problem.code == CONNECTION_CLOSED:
-            raise Fault("gone", f"ended before it answered: {reason(problem)}") from problem
+            raise Fault("gone", "broke off before it answered") from problem
         raise Fault("answer", f"answered with an error: {reason(problem)}") from problem
     except asyncio.CancelledError as problem:  # the connection was closed under it
         raise Fault("gone", "was ended before it answered") from problem

@@ -142,6 +142,7 @@ class Connection:
             self._check()
             self.state, self.error = "starting", ""
             await asyncio.sleep(self.restarts.delay)
+            self._log.begin()
             link = await self._open()
         except Fault as fault:
             if fault.kind != "given up":
@@ -153,6 +154,7 @@ class Connection:
             self.state = "stopped"
             raise
         self._link, self.state, self._heard = link, "ready", -1
+        self.restarts.start_failed = False
         self.instructions, self.protocol_version = link.instructions, link.protocol_version
         self._watch = asyncio.create_task(self._guard(link), name=f"mcp watch {self.server.name}")
         self._take(link.tools)
@@ -178,6 +180,7 @@ class Connection:
                 raise
             self._era = "legacy"
             try:
+                self._log.begin()
                 link = self._new_link()
                 await link.open(until - time.monotonic())
             except Fault:
@@ -218,7 +221,7 @@ class Connection:
             why = await link.ended()
         finally:
             following.cancel()
-        await self._drop(link, f"ended: {why or 'the connection was closed'}")
+        await self._drop(link, f"ended: {why or 'it closed the connection'}")
 
     async def _follow(self, link: "Link") -> None:
         gap = _RELIST

@@ -27,6 +27,7 @@ NOT_ALLOWED: Final = "not allowed"
 """Data of the error a request gets that is not signed as the server wants."""
 UNREACHABLE: Final = "unreachable"
 """Data of the error a request gets that found no server."""
+_SIGN: Final = "; its key is missing or wrong"
 _ENDLESS: Final = "subscriptions/listen"
 _SERVER_ERROR: Final = -32000
 
@@ -104,7 +105,7 @@ class _Bounded(httpx2.AsyncByteStream):
                     raise httpx2.StreamError(f"larger than {self._limit // 2**20} MiB")
                 yield chunk
         except httpx2.TransportError as problem:
-            raise httpx2.StreamError(f"the connection broke: {reason(problem)}") from problem
+            raise httpx2.StreamError("incomplete") from problem
 
     async def aclose(self) -> None:
         await self._response.aclose()
@@ -123,7 +124,8 @@ async def _refusal(response: httpx2.Response, request: httpx2.Request, message: 
     elif response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         data = NOT_ALLOWED
     in_our_words = said is None or data is not None
-    content = _error_body(_status_words(response.status_code), data) if in_our_words else body
+    words = _status_words(response.status_code) + (_SIGN if data == NOT_ALLOWED else "")
+    content = _error_body(words, data) if in_our_words else body
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() in _KEPT_HEADERS]
     return httpx2.Response(
         response.status_code, headers=[*headers, ("content-type", "application/json")], content=content

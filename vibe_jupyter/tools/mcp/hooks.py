@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from vibe_jupyter.tools.mcp.pause import Pause
 from vibe_jupyter.tools.mcp.server import Server
 
 if TYPE_CHECKING:
@@ -42,8 +43,13 @@ class ServerHooks(Protocol):
         """A server sent a line for its log, which is kept already."""
         ...
 
-    def auth(self, server: Server) -> "httpx2.Auth | None":
-        """What signs the requests to a remote server beside its declared headers."""
+    def auth(self, server: Server, pause: Pause) -> "httpx2.Auth | None":
+        """What signs the requests to a remote server beside its declared headers.
+
+        Args:
+            server: a remote one.
+            pause: held by `running()` while a person signs in, so that no time-out runs.
+        """
         ...
 
 
@@ -66,7 +72,7 @@ class RefuseAll:
     def log(self, server: str, level: str, text: str) -> None:
         return None
 
-    def auth(self, server: Server) -> "httpx2.Auth | None":
+    def auth(self, server: Server, pause: Pause) -> "httpx2.Auth | None":
         return None
 
 

@@ -74,11 +74,12 @@ class Link:
     @classmethod
     def to(cls, server: Server, surroundings: Surroundings, hooks: ServerHooks, *, log: ServerLog, mode: Mode) -> Self:
         """One that is not open yet."""
+        answers = Answers(server, hooks, log)
         if isinstance(server.at, Program):
             transport = ProgramTransport(server.at, surroundings, log)
         else:
-            transport = WebTransport(server.at, hooks.auth(server))
-        return cls(transport, Answers(server, hooks, log), log=log, mode=mode)
+            transport = WebTransport(server.at, hooks.auth(server, answers.pause))
+        return cls(transport, answers, log=log, mode=mode)
 
     @property
     def is_alive(self) -> bool:
@@ -104,7 +105,7 @@ class Link:
         self._owner = asyncio.create_task(self._own(), name="mcp link")
         opened = asyncio.ensure_future(self._open.wait())
         try:
-            await asyncio.wait({self._owner, opened}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await self._answers.pause.wait({self._owner, opened}, seconds)
         finally:
             opened.cancel()
             if not self._open.is_set():
@@ -113,7 +114,8 @@ class Link:
             return
         if self._cause is None:
             raise Fault("slow start", f"did not list its tools within {seconds:g} s")
-        raise Fault("start", f"did not start: {self.trouble or reason(self._cause)}") from self._cause
+        what = f"ended while it started: {self.trouble}" if self.trouble else f"did not start: {reason(self._cause)}"
+        raise Fault("start", what) from self._cause
 
     async def run(self, work: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         """The answer to a request.

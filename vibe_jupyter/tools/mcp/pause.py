@@ -1,8 +1,13 @@
 """The time in which a server waited for us, which is not charged to it."""
 
+import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from typing import Any, Final
+
+_LOOK: Final = 0.05
+"""Seconds between two looks at a pause that goes on when the time is over."""
 
 
 class Pause:
@@ -26,12 +31,14 @@ class Pause:
             if not self._open:
                 self._passed += time.monotonic() - self._since
 
-    @property
-    def seconds(self) -> float:
-        """In all, until now."""
-        return self._passed + (time.monotonic() - self._since if self._open else 0.0)
+    async def wait(self, tasks: "Collection[asyncio.Future[Any]]", seconds: float) -> None:
+        """Until one of them is done, or the time is over; it does not pass while the server waits for us."""
+        began, before = time.monotonic(), self._seconds()
+        while not any(task.done() for task in tasks):
+            left = seconds + (self._seconds() - before) - (time.monotonic() - began)
+            if left <= 0 and not self._open:
+                return
+            await asyncio.wait(tasks, timeout=max(left, _LOOK), return_when=asyncio.FIRST_COMPLETED)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether an answer of ours is due now."""
-        return self._open > 0
+    def _seconds(self) -> float:
+        return self._passed + (time.monotonic() - self._since if self._open else 0.0)

@@ -42,7 +42,7 @@ class ProgramTransport:
         code = self._returncode
         if code is None:
             return "it closed its output"
-        return f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
+        return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
     async def __aenter__(self) -> tuple[Incoming, Pipes]:
         given = child_environment(self._surroundings.environ)

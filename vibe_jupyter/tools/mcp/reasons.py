@@ -30,15 +30,26 @@ def reason(problem: BaseException) -> str:
 def _known(cause: BaseException) -> str:
     match cause:
         case MCPError():
-            return cause.message.rstrip(".")
+            return _said(cause.message)
         case ValidationError():
             return f"its answer has not the form it must have ({cause.error_count()} faults in {cause.title})"
         case OSError():
             return _known_to_the_system(cause)
         case httpx2.TimeoutException():
             return "timed out"
+        case httpx2.RemoteProtocolError():
+            return "it broke off the connection"
         case _:
             return ""
+
+
+def _said(message: str) -> str:
+    """The first line of an error's message, without what a parser says about itself."""
+    first = next(iter(message.splitlines()), "").rstrip(".")
+    if first.startswith("Failed to parse"):
+        _, _, detail = first.partition(": ")
+        return "its answer is no message of the protocol" if "validation error" in detail else f"its answer is {detail}"
+    return first
 
 
 def _known_to_the_system(cause: OSError) -> str:

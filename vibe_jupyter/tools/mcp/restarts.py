@@ -16,6 +16,8 @@ class Restarts:
 
     def __init__(self) -> None:
         self.failures = 0
+        self.start_failed = False
+        """Whether its last start failed, so that nobody waits for another one."""
         self._last = 0.0
 
     @property
@@ -31,8 +33,10 @@ class Restarts:
     def failed(self, *, after: float) -> None:
         """It failed, `after` seconds of running."""
         self.failures = 1 if after > PROVEN else self.failures + 1
+        self.start_failed = after <= 0
         self._last = time.monotonic()
 
     def worked(self) -> None:
         """It answered a call, or the person wants it started anew."""
         self.failures = 0
+        self.start_failed = False

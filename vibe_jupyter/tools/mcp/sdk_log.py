@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Final
 
-from vibe_jupyter.tools.mcp.log import ServerLog
+from vibe_jupyter.tools.mcp.log import OURS, ServerLog
 
 _LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
 """Their roots; the SDK's sessions call themselves "client"."""
@@ -42,4 +42,4 @@ class _Catcher(logging.Handler):
         if log is None:
             logging.getLogger().callHandlers(record)
         elif record.levelno >= logging.WARNING:
-            log.add("client", record.getMessage())
+            log.add(OURS, record.getMessage())

@@ -39,10 +39,7 @@ class Servers:
         await self._close_leaving()
         wanted = [one for name in names if (one := self._connections.get(name)) and not one.server.disabled]
         await asyncio.gather(*(self._start(one) for one in wanted))
-        problems = {one.server.name: one.error for one in wanted if one.state == "failed" and one.error}
-        news = [problem for name, problem in problems.items() if self._told.get(name) != problem]
-        self._told = {name: text for name, text in self._told.items() if name not in names} | problems
-        return news
+        return [problem for one in wanted if (problem := self._news_of(one))]
 
     def get(self, name: str) -> Connection | None:
         """The connection of that name, running or not."""
@@ -74,22 +71,31 @@ class Servers:
         await self._close_leaving()
 
     async def _start(self, connection: Connection) -> None:
-        failed_to_start = connection.state == "failed" and not connection.protocol_version
+        is_waited_for = not connection.restarts.start_failed
         attempt = asyncio.create_task(self._attempt(connection))
         self._later.add(attempt)
         attempt.add_done_callback(self._later.discard)
-        if failed_to_start:
-            return
-        try:
-            await asyncio.wait({attempt})
-        finally:
-            attempt.cancel()
+        if is_waited_for:
+            try:
+                await asyncio.wait({attempt})
+            finally:
+                attempt.cancel()
 
     async def _attempt(self, connection: Connection) -> None:
         try:
             await connection.start()
         except ServerError:  # told by its `error`
             return
+
+    def _news_of(self, connection: Connection) -> str:
+        """Why it failed, where that was not told yet; its last words may differ from start to start."""
+        name, sentence = connection.server.name, connection.error.partition("\n")[0]
+        if connection.state == "ready":
+            self._told.pop(name, None)
+        if connection.state != "failed" or self._told.get(name) == sentence:
+            return ""
+        self._told[name] = sentence
+        return connection.error
 
     async def _close_leaving(self) -> None:
         leaving, self._leaving = self._leaving, []
