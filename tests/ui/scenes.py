@@ -20,10 +20,13 @@ from tests.ui.runs import (
 )
 from vibe_jupyter.protocol import (
     ApprovalRequested,
+    Choice,
     Event,
     Headline,
     Notice,
     Preview,
+    Question,
+    QuestionAsked,
     ReasoningDelta,
     ReasoningPart,
     Resource,
@@ -142,6 +145,23 @@ def headline(verb: str, doing: str, asking: str, target: str = "", note: str = "
 EDIT_CELL = headline("Edited and ran cell", "Editing and running cell", "Edit and run cell", "[6]")
 EDIT_FILE = headline("Edited", "Editing", "Edit", "src/penguins/clean.py")
 WRITE_FILE = headline("Wrote", "Writing", "Write a new file", "tests/test_clean.py")
+BROUGHT = """
+.vibe/config.toml: model devstral at http://127.0.0.1:8080/v1
+.vibe/config.toml: bash may run without asking
+runs .vibe/tools/penguins.py (1,204 bytes)""".strip()
+COLOUR = Question(
+    question="Which colour shall the bars have?",
+    header="Colour",
+    options=(Choice(label="Red", description="As in the paper"), Choice(label="Blue", description="For the web")),
+)
+SIZES = Question(
+    question="Which sizes do you need, of all that the page can hold without a second column?",
+    header="Sizes",
+    options=tuple(Choice(label=label) for label in ("Small", "Medium", "Large")),
+    multi_select=True,
+)
+ASKING = ToolStarted(call_id="q", name="ask_user_question", headline=headline("Asked", "Asking", "Ask"))
+WHY = Question(question="Why were the rows of 2009 left out?")
 RAN_COMMAND = headline("Ran", "Running", "Run a command in the shell", note="who changed the cleaning lately")
 
 
@@ -271,6 +291,23 @@ SCENES: dict[str, list[Event]] = {
             "reads outside the project: /home/me/.ssh/config",
             remember_as=None,
         ),
+    ),
+    "card-trust": [
+        card(
+            "text",
+            BROUGHT,
+            headline("Asked to trust", "Asking to trust", "Trust", "/home/me/penguins"),
+            "it brings settings or tools of its own",
+            approval_id="trust",
+            resources=(),
+            remember_as=None,
+            allow="Trust this folder",
+        )
+    ],
+    "card-question": begin(ASKING, QuestionAsked(question_id="one", call_id="q", questions=(COLOUR,))),
+    "card-questions": begin(
+        ASKING,
+        QuestionAsked(question_id="many", call_id="q", asker="the server github", questions=(COLOUR, SIZES, WHY)),
     ),
     "denied": begin(
         asked(),

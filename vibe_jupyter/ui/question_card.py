@@ -59,12 +59,16 @@ def _tabs(asked: QuestionAsked) -> Markup:
 def _panel(question: Question, place: int, question_id: str, *, in_tabs: bool) -> Markup:
     group = f"{question_id}-{place}"
     kind = "checkbox" if question.multi_select else "radio"
+    # A panel of its own around the choices: the role of a fieldset cannot be another.
     return element(
-        "fieldset",
-        element("legend", inert(question.question)),
-        _link(question.link),
-        *(_option(option, kind, group) for option in question.options),
-        _own_words(question),
+        "div",
+        element(
+            "fieldset",
+            element("legend", inert(question.question)),
+            _link(question.link),
+            *(_option(option, kind, group) for option in question.options),
+            _own_words(question),
+        ),
         id=_panel_id(question_id, place),
         role="tabpanel" if in_tabs else None,
         class_="vibe-question",

@@ -106,8 +106,8 @@ function idOf(card: HTMLElement): string {
   return card.dataset.vibeQuestion ?? "";
 }
 
-function panelsOf(card: HTMLElement): HTMLFieldSetElement[] {
-  return Array.from(card.querySelectorAll<HTMLFieldSetElement>("fieldset.vibe-question"));
+function panelsOf(card: HTMLElement): HTMLElement[] {
+  return Array.from(card.querySelectorAll<HTMLElement>(".vibe-question"));
 }
 
 function shownPlace(card: HTMLElement): number {
