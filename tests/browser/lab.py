@@ -8,11 +8,11 @@ from typing import Any, Literal
 import nbformat
 from playwright.sync_api import ConsoleMessage, Locator, Page
 
+from tests.browser.ready import WAIT, wait_until_ready
 from tests.browser.server import REPOSITORY, LabServer
 
 ARTIFACTS = REPOSITORY / "artifacts" / "browser"
-WAIT = 30_000
-"""Milliseconds that any one thing may take."""
+"""Pictures for people to look at."""
 
 NOT_OURS = (
     "Could not restore the debugger state",
@@ -22,11 +22,6 @@ NOT_OURS = (
 """What JupyterLab itself complains of when a notebook is closed early."""
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
-_READY = f"""path => {{
-    const panel = window.jupyterapp && {_PANEL};
-    return panel?.context.path === path && panel.content.widgets.length > 0
-        && panel.sessionContext.session?.kernel?.status === "idle";
-}}"""
 
 
 class Lab:
@@ -48,7 +43,7 @@ class Lab:
             self.page.evaluate(
                 "path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name
             )
-            self.page.wait_for_function(_READY, arg=path.name)
+            wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
         else:
             self.show(path)
         return path
@@ -63,8 +58,8 @@ class Lab:
 
     def show(self, path: Path) -> None:
         """Load the page anew with this notebook."""
-        self.page.goto(f"{self.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
-        self.page.wait_for_function(_READY, arg=path.name)
+        self._load(path)
+        wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
 
     def close(self) -> None:
         """Close everything that is open, unsaved, and end its kernels."""
@@ -152,6 +147,14 @@ class Lab:
         """Keep a picture for people to look at."""
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
         place.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def _load(self, path: Path) -> None:
+        self.page.goto(f"{self.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
+
+    def _load_anew(self, path: Path) -> None:
+        """As a person does with a page that did not start; what that one said counts no more."""
+        self._load(path)
+        self.complaints.clear()
 
     def _listen(self, message: ConsoleMessage) -> None:
         if message.type == "error":

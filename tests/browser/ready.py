@@ -1,0 +1,48 @@
+"""A notebook just opened, and its kernel: what the page may miss of their start is asked for again."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, TimeoutError
+
+PATIENCE = 12_000
+"""Milliseconds until the kernel is asked, and as many more until the page is loaded anew."""
+WAIT = 30_000
+"""Milliseconds after that."""
+
+_FIND = """
+    const panel = [...(window.jupyterapp?.shell.widgets("main") ?? [])].find(one => one.context?.path === path);
+    const kernel = panel?.sessionContext.session?.kernel;
+"""
+_READY = f"path => {{ {_FIND} return panel?.content?.widgets?.length > 0 && kernel?.status === 'idle'; }}"
+_ASK = f"path => {{ {_FIND} void kernel?.requestKernelInfo(); }}"
+_STATE = f"""path => {{ {_FIND} return {{
+    application: Boolean(window.jupyterapp),
+    panel: Boolean(panel),
+    cells: panel?.content?.widgets?.length ?? null,
+    session: panel?.sessionContext.session?.id ?? null,
+    kernel: kernel?.id ?? null,
+    status: kernel?.status ?? null,
+    connection: kernel?.connectionStatus ?? null,
+    dialogs: [...document.querySelectorAll(".jp-Dialog")].map(dialog => dialog.innerText),
+}}; }}"""
+
+
+def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object]) -> None:
+    """Wait until the notebook of this path shows its cells and JupyterLab knows that its kernel is idle.
+
+    A page hears of its kernel by messages alone. The first ones are lost when they come before its subscription, and
+    then it never hears of it before it says something itself.
+    """
+    for remedy in (lambda: page.evaluate(_ASK, path), load_anew):
+        try:
+            page.wait_for_function(_READY, arg=path, timeout=PATIENCE)
+        except TimeoutError:
+            print(f"{path} is not ready after {PATIENCE} ms: {page.evaluate(_STATE, path)}")
+            remedy()
+        else:
+            return
+    try:
+        page.wait_for_function(_READY, arg=path, timeout=WAIT)
+    except TimeoutError:
+        pytest.fail(f"{path} was not ready in time: {page.evaluate(_STATE, path)}")
