@@ -19,7 +19,7 @@ from vibe_jupyter.app.custom_tools import CustomTools
 from vibe_jupyter.app.file_tools import FileTools
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.main_lane import MainLane
-from vibe_jupyter.app.mcp import Mcp
+from vibe_jupyter.app.mcp import Around, Mcp
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.outside import Kernel, Outside
 from vibe_jupyter.app.quiet import keep_quiet
@@ -42,6 +42,7 @@ from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.tools.builtin.todo import Todo, TodoOptions
+from vibe_jupyter.tools.definition import BUILT_IN
 from vibe_jupyter.tools.facts import FactFile
 from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.workspace import Workspace
@@ -83,10 +84,11 @@ class App:
         )
         self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
         self.trusting = Trusting(self.setup.project, self._stage, self._host)
+        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
         self.mcp = Mcp(
-            self.setup, self._stage, engine=self._engine, host=self._host, sees_images=self.models.sees_images
+            self.setup,
+            Around(self._engine, self._stage, self._host, self.models.sees_images, taken=self._taken),
         )
-        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools, self.mcp.toolset)
         self._instructions = instructions()
         self._session = ""
         self._conversation: Conversation | None = None
@@ -161,6 +163,7 @@ class App:
         self._permissions.forget()
         self._desk.todo.forget()
         self._own_tools.forget()
+        self.mcp.toolset.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._context = Context(self._host.namespace)
@@ -185,7 +188,11 @@ class App:
 
     def tool_names(self) -> list[str]:
         """What ``--yes`` may name."""
-        return list(dict.fromkeys((*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names())))
+        return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names()]
+
+    def _taken(self) -> frozenset[str]:
+        """Names that no tool of a server may have."""
+        return BUILT_IN.union(spec.name for spec in self._tools.specs())
 
     def _kernel(self) -> Kernel | None:
         """What serving agents outside needs; None in a terminal."""
@@ -211,7 +218,7 @@ class App:
             name=options.agent,
             model=model,
             client=self._open_client(),
-            tools=FilteredToolset(self._tools, settings.offers_tool),
+            tools=JoinedToolsets(FilteredToolset(self._tools, settings.offers_tool), self.mcp.toolset),
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
