@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.companion import Seat
+from vibe_jupyter.agent.mcp_sign_in import SignIns
 from vibe_jupyter.agent.sampling import Sampling
 from vibe_jupyter.agent.tool_news import ToolNews
 from vibe_jupyter.errors import JournalError, ModelError, ToolError
@@ -18,6 +19,8 @@ from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.mcp.elicitation import elicit
 from vibe_jupyter.tools.mcp.hooks import Offer
 from vibe_jupyter.tools.mcp.open_calls import OpenCalls
+from vibe_jupyter.tools.mcp.pause import Pause
+from vibe_jupyter.tools.mcp.secret_store import InMemory, SecretStore
 from vibe_jupyter.tools.mcp.server import Server
 
 if TYPE_CHECKING:
@@ -37,27 +40,25 @@ OUTSIDE: Final = "asked outside of a call; declined"
 _REJECTED: Final = -1
 """The code by which the protocol says that a person refused."""
 
-Sign = Callable[[Server], "httpx2.Auth | None"]
-
 
 class McpRequests:
     """The hooks of all servers of a kernel; knows the run that is open. Engine loop only."""
 
     offers: frozenset[Offer] = frozenset({"elicitation", "sampling", "roots"})
 
-    def __init__(self, folder: Path, *, sign: Sign = lambda _: None) -> None:
+    def __init__(self, folder: Path, store: SecretStore | None = None) -> None:
         """Belong to a project.
 
         Args:
             folder: what servers are told is the place to work in.
-            sign: what signs the requests to a remote server; None for nothing.
+            store: keeps what a sign-in gave; None for in memory.
         """
         self.calls = OpenCalls()
+        self.sign_ins = SignIns(store or InMemory())
         self.news = ToolNews()
         self.note: Callable[[str, str], None] = _nowhere
         """Puts a line into the log of a server, by its name."""
         self._folder = folder
-        self._sign = sign
         self._sampling: Sampling | None = None
         """None between runs."""
         self._asked: Counter[tuple[str, str]] = Counter()
@@ -68,11 +69,13 @@ class McpRequests:
         self._sampling = Sampling(seat)
         self._asked.clear()
         self.news.begin(seat.desk)
+        self.sign_ins.begin(seat.desk)
 
     def leave(self) -> None:
         """The run is over."""
         self._sampling = None
         self.news.end()
+        self.sign_ins.end()
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
         """Ask the person on a card that names the server; what nobody answers is declined."""
@@ -119,9 +122,9 @@ class McpRequests:
     def log(self, server: str, level: str, text: str) -> None:
         """Kept by the connection already."""
 
-    def auth(self, server: Server) -> "httpx2.Auth | None":
+    def auth(self, server: Server, pause: Pause) -> "httpx2.Auth | None":
         """What signs the requests to a remote server."""
-        return self._sign(server)
+        return self.sign_ins.auth(server, pause)
 
 
 def _message(answer: AssistantMessage) -> "CreateMessageResult":

@@ -1,6 +1,8 @@
 """Questions of a running call to the person."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import Literal
 
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.errors import ToolError
@@ -15,17 +17,20 @@ async def ask(questions: Sequence[Question], desk: Desk, *, call_id: str, asker:
     Raises:
         ToolError: nobody is here who could answer.
         JournalError: the question could not be recorded.
-        CancelledError: the run was interrupted.
+        CancelledError: the run was interrupted, or nobody wants to know any more.
     """
     if not desk.terms.attended:
         raise ToolError(NOBODY)
     waiting = desk.questions.open()
     answers: tuple[Answered, ...] | None = None
-    by = "interrupt"
+    by: Literal["person", "interrupt", "server"] = "interrupt"
     try:
         await desk.emit(QuestionAsked(question_id=waiting.id, call_id=call_id, asker=asker, questions=tuple(questions)))
         answers = (await waiting.answer).answers
         by = "person"
+    except asyncio.CancelledError:
+        by = "interrupt" if desk.cancelled() else "server"
+        raise
     finally:
         desk.questions.close(waiting)
         await desk.emit(QuestionAnswered(question_id=waiting.id, call_id=call_id, answers=answers, by=by))

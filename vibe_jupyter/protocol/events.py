@@ -139,7 +139,8 @@ class QuestionAnswered(Value):
     call_id: str
     answers: tuple[Answered, ...] | None
     """One for each question; None when the person answered none."""
-    by: Literal["person", "nobody", "interrupt"]
+    by: Literal["person", "nobody", "interrupt", "server"]
+    """``server``: who asked wants to know it no more."""
 
 
 class ToolStarted(Value):
