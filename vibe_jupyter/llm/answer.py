@@ -67,6 +67,15 @@ class GrowingAnswer:
             raise Broken("limit", f"more than {self._limits.calls} calls in one answer")
         self._deltas.append(delta)
 
+    def grow_call(self, index: int, arguments: str) -> bool:
+        """The next piece of the arguments of a call that has begun; False where none has, and nothing was taken."""
+        delta = self._calls.grow(index, arguments)
+        if delta is None:
+            return False
+        self._grow(len(arguments))
+        self._deltas.append(delta)
+        return True
+
     def take(self) -> list[Delta]:
         """The deltas since the last time."""
         deltas, self._deltas = self._deltas, []

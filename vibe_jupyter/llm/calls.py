@@ -73,6 +73,13 @@ class CallList:
         shown = call.set_arguments(arguments) if whole else call.add_arguments(arguments)
         return ToolCallDelta(call.position, call.shown_name, shown)
 
+    def grow(self, index: int, arguments: str) -> ToolCallDelta | None:
+        """Take a fragment that is nothing but arguments; None where no call is at this index."""
+        call = self._by_index.get(index)
+        if call is None:
+            return None
+        return ToolCallDelta(call.position, call.shown_name, call.add_arguments(arguments))
+
     def finish(self) -> list[ToolCall]:
         """All calls, with ids that are there and unique. A fragment that never said anything is none."""
         calls: list[ToolCall] = []

@@ -156,6 +156,11 @@ class ChatDecoder:
         function = call.get("function")
         if not isinstance(function, dict):
             function = {}
+        if position is None and len(call) == 2 and len(function) == 1:
+            # Nearly all pieces are of this form, and there are many.
+            index, arguments = call.get("index"), function.get("arguments")
+            if type(index) is int and isinstance(arguments, str) and self._answer.grow_call(index, arguments):
+                return
         call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
         whole = not isinstance(arguments, str | None)
         if not isinstance(arguments, str):
