@@ -15,7 +15,9 @@ _LIKENESSES: Final = (
 _SAME: Final = {ord(one): like for alike, likes in _LIKENESSES for one, like in zip(alike, likes, strict=True)}
 _SAME.update({one: _SAME.get(ord(like), like) for one, like in _SAME.items()})
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-_SAID: Final = frozenset({"description", "title", "$comment"})
+_IDLE: Final = frozenset({"title", "$comment"})
+"""Words in a schema that tell a model nothing."""
+_OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 WORDS_LIMIT: Final = 2_000
 """Characters of one description that the model is given."""
 
@@ -36,14 +38,17 @@ def seen_words(text: str, limit: int = WORDS_LIMIT) -> str:
 
 
 def seen_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
-    """A schema with its descriptions made so; `names` says that the keys here are names of arguments."""
+    """A schema with its descriptions made so, and without titles; `names` says that the keys here are arguments."""
     if isinstance(node, list):
         return [seen_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
+    if names:
+        return {key: seen_schema(value) for key, value in node.items()}
     return {
         key: seen_words(value)
-        if key in _SAID and isinstance(value, str) and not names
-        else seen_schema(value, names=not names and key in ("properties", "$defs", "definitions", "patternProperties"))
+        if key == "description" and isinstance(value, str)
+        else seen_schema(value, names=key in _OF_NAMES)
         for key, value in node.items()
+        if not (key in _IDLE and isinstance(value, str))
     }

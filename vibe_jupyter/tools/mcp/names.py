@@ -97,10 +97,9 @@ class _Rolls:
     """The names given so far, by how they look."""
 
     def __init__(self, taken: Collection[str]) -> None:
-        self._own = {skeleton(name): name for name in taken}
-        self._given = dict[str, str]()
-        self._looks = dict(self._own)
-        """Looks of published names, and of the names that others gave their tools."""
+        self._given = {skeleton(name): name for name in taken}
+        self._looks = dict(self._given)
+        """The same, with servers' own names for their tools instead of published ones."""
 
     def problem(self, server: str, tool: str) -> str:
         """Why this tool gets no name; empty if it gets one."""
@@ -110,8 +109,6 @@ class _Rolls:
             return f"{tool!r} looks like {before!r}"
         if not tool.isascii() and (like := self._looks.get(skeleton(tool))) is not None and like != tool:
             return f"{tool!a} is written to look like {like!r}"
-        if published(server, tool) in self._own.values():
-            return f"{published(server, tool)!r} is the name of another tool"
         return ""
 
     def add(self, server: str, tool: RemoteTool) -> Published:

@@ -1,7 +1,7 @@
 """A server's tool in the form the agent calls. It asks each time: what a server says of itself grants nothing."""
 
+import asyncio
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 PROGRESS_GAP: Final = 0.1
-"""Seconds between two messages on how far a call is; those between are not shown."""
+"""Seconds between two words on how far a call is; of those between, the last is shown."""
 HINT_LIMIT: Final = 500
 """Characters of the person's hint on when to use a server."""
 
@@ -94,23 +94,38 @@ class MCPTool:
                 answer = await self._connection.request(work, timeout=self._connection.server.tool_timeout)
         except ServerError as error:
             return failed(self._source, str(error))
+        finally:
+            progress.end()
         return result_of(answer, self._source, sees_images=self._ways.sees_images())
 
 
 class _Progress:
-    """Passes on how far a call is, now and then."""
+    """Passes on how far a call is, now and then: the newest word, however many there were."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
+        self._newest: tuple[float, float | None, str] = (0.0, None, "")
+        self._waiting: asyncio.TimerHandle | None = None
         self._shown_at = float("-inf")
 
     async def take(self, progress: float, total: float | None, message: str | None) -> None:
-        now = time.monotonic()
-        if now - self._shown_at < PROGRESS_GAP or not math.isfinite(progress):
+        if not math.isfinite(progress):
             return
-        self._shown_at = now
         known = total if total is not None and math.isfinite(total) and total > 0 else None
-        self._context.advance(max(progress, 0.0), known, message or "")
+        self._newest = (max(progress, 0.0), known, message or "")
+        if self._waiting is None:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.call_at(self._shown_at + PROGRESS_GAP, self._show)
+
+    def end(self) -> None:
+        """Say nothing more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _show(self) -> None:
+        self._waiting = None
+        self._shown_at = asyncio.get_running_loop().time()
+        self._context.advance(*self._newest)
 
 
 def spec_of(published: Published, *, hint: str = "") -> ToolSpec:
@@ -120,7 +135,8 @@ def spec_of(published: Published, *, hint: str = "") -> ToolSpec:
         published: the tool under its name.
         hint: what the person says of the server.
     """
-    parameters = seen_schema(dict(published.tool.input_schema))
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {}, **published.tool.input_schema}
+    parameters = seen_schema(schema)
     assert isinstance(parameters, dict)
     words = described(published)
     if hint.strip():
