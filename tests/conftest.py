@@ -74,12 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (not is_in_browser(item), item.get_closest_marker("xdist_group") is None))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where pytest-xdist does not see the groups, every worker starts every kernel and page, and few tests hold that."""
-    if session.config.getoption("loadgroup", False):
-        grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
-        if not all("@" in item.nodeid for item in grouped):
-            raise pytest.UsageError("This pytest-xdist does not work with this pytest: no groups. See pyproject.toml.")
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where pytest-xdist does not see the groups, every worker starts every kernel and page, which few tests stand."""
+    in_groups = item.config.getoption("loadgroup", False) and item.get_closest_marker("xdist_group")
+    if in_groups and "@" not in item.nodeid:
+        pytest.fail("This pytest-xdist sees no groups with this pytest. Take the versions in pyproject.toml.", False)
 
 
 @cache
