@@ -16,6 +16,7 @@ from vibe_jupyter.ui.card import argument_text, card_html
 from vibe_jupyter.ui.entries import Entry, StepEntry
 from vibe_jupyter.ui.group import GROUP_LIMIT, group_html, looks
 from vibe_jupyter.ui.produced import file_step
+from vibe_jupyter.ui.progress import Progress
 from vibe_jupyter.ui.question_card import question_card_html
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.step import PROGRESS_LIMIT, Step, finished, step_html
@@ -125,7 +126,9 @@ class Calls:
 
     def _progress(self, event: ToolProgress) -> None:
         call = self._calls.get(event.call_id)
-        if call is not None:
+        if call is not None and event.done is not None:
+            self._show(call, replace(call.step, progress=Progress(event.done, event.total, event.text)))
+        elif call is not None:
             output = (call.step.output + event.text)[-PROGRESS_LIMIT:]
             self._show(call, replace(call.step, output=output))
 

@@ -1,5 +1,7 @@
 """Pictures and files in the detail of a step: what came as data is shown and can be saved, nothing is fetched."""
 
+import re
+
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Download, Picture
@@ -15,6 +17,12 @@ PICTURES_LIMIT = 12
 
 _UNITS = ("bytes", "kB", "MB", "GB")
 _PICTURES = TypeAdapter(tuple[Picture, ...])
+_DOWNLOADS: TypeAdapter[Download | tuple[Download, ...]] = TypeAdapter(Download | tuple[Download, ...])
+_SOUNDS = frozenset({"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm"})
+"""What browsers play; nothing of it can do anything else."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+DOWNLOADS_LIMIT = 12
+"""Files offered in a step."""
 
 
 def pictures_html(content: JsonValue, look: Look, limit: int) -> Markup:
@@ -31,12 +39,23 @@ def pictures_html(content: JsonValue, look: Look, limit: int) -> Markup:
 
 
 def download_html(content: JsonValue, look: Look, limit: int) -> Markup:
-    """Where the file is, and a link that saves it where it came along."""
+    """Where each file is, and a link that saves it where it came along; a sound can be heard."""
     try:
-        download = Download.model_validate(content)
+        found = _DOWNLOADS.validate_python(content)
     except ValidationError:
         return NOTHING
+    files = (found,) if isinstance(found, Download) else found
+    pieces = [_download(file, look, limit) for file in files[:DOWNLOADS_LIMIT]]
+    if len(files) > DOWNLOADS_LIMIT:
+        pieces.append(element("div", inert(f"… {len(files) - DOWNLOADS_LIMIT:,} more files")))
+    return joined(*pieces)
+
+
+def _download(download: Download, look: Look, limit: int) -> Markup:
     pieces: list[Markup] = []
+    if look is LIVE and download.media_type in _SOUNDS and _BASE64.fullmatch(download.data):
+        address = f"data:{download.media_type};base64,{download.data}"
+        pieces.append(element("audio", controls=True, src=address, aria_label=one_line(download.name) or "sound"))
     if download.data and (look is LIVE or len(download.data) <= limit * KEPT_SHARE):
         # Never its own type: a click saves it, and no page of it is opened.
         address = f"data:application/octet-stream;base64,{download.data}"

@@ -21,6 +21,7 @@ from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
 from vibe_jupyter.ui.pictures import download_html, pictures_html
 from vibe_jupyter.ui.preview import preview_html
+from vibe_jupyter.ui.progress import Progress, bar_html
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
 
 Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
@@ -53,6 +54,8 @@ class Step:
     display: MimeBundle = field(default_factory=dict[str, JsonValue])
     output: str = ""
     """What it printed so far; shown until `display` says it finally."""
+    progress: Progress | None = None
+    """How far it is; None where the tool does not say."""
     edited: bool = False
     """Whether the person changed the call before allowing it."""
 
@@ -62,7 +65,7 @@ def step_html(step: Step, limit: int = OUTPUT_LIMIT) -> Markup:
     line = (
         element("span", escape(mark(step)), class_="vibe-mark", aria_hidden="true"),
         element("span", what(step), class_="vibe-what"),
-        element("span", inert(came(step)), class_="vibe-came"),
+        element("span", _meanwhile(step), inert(came(step)), class_="vibe-came"),
         element("span", _time(step), class_="vibe-time"),
     )
     inside = detail(step, LIVE, limit)
@@ -121,10 +124,15 @@ def _verb(step: Step) -> str:
 def came(step: Step) -> str:
     """What came back, with the outcome in words wherever it is not a success; meanwhile, the last line printed."""
     if step.outcome == "running":
-        return one_line(output_text(step.output).rstrip().rpartition("\n")[2])
+        last = one_line(output_text(step.output).rstrip().rpartition("\n")[2])
+        return last if step.progress is None else step.progress.words
     outcome = _WORDS.get(step.outcome, "") if step.outcome != "error" or not step.summary else ""
     words = [outcome, "edited by you" if step.edited else "", one_line(output_text(step.summary))]
     return " · ".join(dict.fromkeys(word for word in words if word))
+
+
+def _meanwhile(step: Step) -> Markup:
+    return bar_html(step.progress) if step.outcome == "running" else NOTHING
 
 
 def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
