@@ -402,7 +402,7 @@ def third(path: str) -> str:
 """
 
 
-@pytest.mark.requirement("tools.base.discovery.classes", "tools.base.model.errors")
+@pytest.mark.requirement("tools.base.discovery.classes", "wire.tools.name-snake")
 def test_every_whole_class_of_a_file_is_a_tool(kernel: Session, folder_of_tools: Path) -> None:
     (folder_of_tools / "classes.py").write_text(CLASSES, encoding="utf-8")
     kernel.model.will_reply(say("Hello."))

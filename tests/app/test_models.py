@@ -1,6 +1,7 @@
 """Which model answers, what is known of it, what it may cost, and whether it sees."""
 
 import base64
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -15,6 +16,7 @@ from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.catalogue import KNOWN, completed
 from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.protocol import Usage
 from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, say
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -78,6 +80,24 @@ def test_the_default_model_is_as_it_was_promised(tmp_path: Path) -> None:
     assert (default.name, default.alias, default.temperature) == ("mistral-vibe-cli-latest", "devstral-2", 0.2)
     found = config.model_of(settings_of("", tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
     assert (found.name, found.temperature, found.input_price, found.output_price) == (default.name, 0.2, 0.4, 2.0)
+
+
+@pytest.mark.requirement("mistral.endpoint.default")
+def test_mistral_is_there_without_any_settings_but_its_key(tmp_path: Path) -> None:
+    settings = settings_of("", tmp_path)
+    server = config.model_of(settings, "devstral-2", {"MISTRAL_API_KEY": "its-key"}).server
+    assert (server.name, server.api_base, server.dialect) == ("mistral", "https://api.mistral.ai/v1", "mistral")
+    assert server.api_key == "its-key"
+    with pytest.raises(ConfigError, match="MISTRAL_API_KEY"):
+        config.model_of(settings, "devstral-2", {"API_KEY": "another"})
+
+
+def test_the_prices_of_the_default_model_can_be_set_by_the_person(tmp_path: Path) -> None:
+    entry = '[[models]]\nname = "mistral-vibe-cli-latest"\nprovider = "mistral"\nalias = "devstral-2"\n'
+    settings = settings_of(f"{entry}input_price = 1.5\noutput_price = 7.5\ncached_input_price = 0.15", tmp_path)
+    own = config.model_of(settings, "devstral-2", {"MISTRAL_API_KEY": "k"})
+    assert (own.input_price, own.output_price, own.cached_input_price) == (1.5, 7.5, 0.15)
+    assert math.isclose(own.cost(Usage(prompt_tokens=1_000_000, cached_tokens=500_000)) or 0, 0.825)
 
 
 @pytest.mark.requirement("config.models.fields")

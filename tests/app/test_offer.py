@@ -1,6 +1,7 @@
 """What the model is offered, and in what form."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -59,3 +60,14 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
     assert set(levels) == names
     assert {name for name, level in levels.items() if level == "always"} == READING | ITS_OWN
     assert {level for name, level in levels.items() if name not in READING | ITS_OWN} == {"ask"}
+
+
+@pytest.mark.requirement("wire.call.no-xml")
+def test_neither_the_prompt_nor_an_answer_knows_calls_in_xml(session: Session) -> None:
+    written = '<tool_call>{"name": "list_variables", "arguments": {}}</tool_call>'
+    also = '<invoke name="list_variables"></invoke>'
+    session.model.will_reply(say(f"{written}\n{also}"))
+    shown = session.html(session.run("%vibe hello"))
+    assert "list_variables" in shown  # as words of the answer
+    (request,) = session.model.requests  # nothing was called, so there is no second one
+    assert not re.search(r"</?(antml:)?(tool_call|function|invoke|parameter|tool_use)", json.dumps(request.body))

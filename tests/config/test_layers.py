@@ -13,6 +13,7 @@ def turns_from(home: Home, node: Node) -> tuple[object, str]:
     return found.value, str(found.origin)
 
 
+@pytest.mark.requirement("config.layers.order")
 def test_each_layer_wins_over_the_ones_below(home: Home) -> None:
     assert home.read().settings.max_turns == 50
     home.user("\nmax_turns = 10\n")

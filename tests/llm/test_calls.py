@@ -58,6 +58,7 @@ def test_calls_that_alternate_by_index_stay_apart():
     assert told(message) == [("a", "f", '{"a":1}'), ("b", "g", '{"b":2}')]
 
 
+@pytest.mark.requirement("stream.calls.same-index-new-id")
 def test_another_id_at_the_same_index_begins_a_call_and_the_first_id_goes_on_with_the_first():
     message = streamed(
         fragment("f", '{"a"', index=0, id="a"),
@@ -67,6 +68,7 @@ def test_another_id_at_the_same_index_begins_a_call_and_the_first_id_goes_on_wit
     assert told(message) == [("a", "f", '{"a":1}'), ("b", "g", "{}")]
 
 
+@pytest.mark.requirement("stream.calls.no-index")
 @pytest.mark.parametrize("index", [{}, {"index": None}, {"index": "0"}])
 def test_without_an_index_the_id_decides_and_without_both_the_last_call_goes_on(index):
     message = streamed(

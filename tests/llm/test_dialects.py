@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -50,6 +51,35 @@ def result(call_id: str, *parts: TextPart | ImagePart) -> ToolMessage:
 def two_calls() -> AssistantMessage:
     """An answer with two calls."""
     return said(*(ToolCall(id=f"call0000{n}", name="run_code", arguments="{}") for n in (1, 2)))
+
+
+XML = (
+    '<tool_call>{"name": "run_code", "arguments": {"code": "1"}}</tool_call>'
+    '<function_calls><invoke name="run_code"><parameter name="code">1</parameter></invoke></function_calls>'
+    "<function=run_code><parameter=code>1</parameter></function>"
+)
+
+
+def replied(dialect: str, text: str) -> AssistantMessage:
+    """What a stream with this text gives."""
+    if dialect == "ollama":
+        lines = [{"message": {"content": text}, "done": False}, {"message": {"content": ""}, "done": True}]
+        _, message, _ = read(
+            [json.dumps(line).encode() + b"\n" for line in lines], "application/x-ndjson", dialect=dialect
+        )
+    else:
+        chunk = {"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}
+        _, message, _ = read([b"data: " + json.dumps(chunk).encode() + b"\n\n"], dialect=dialect)
+    assert isinstance(message, AssistantMessage)
+    return message
+
+
+@pytest.mark.parametrize("dialect", [*ALL, "mistralrs"])
+def test_calls_written_as_xml_are_text_and_nothing_is_written_so(dialect):
+    message = replied(dialect, XML)
+    assert (message.text, message.calls) == (XML, ())
+    body = json.dumps(encoded(dialect, user("go"), two_calls(), result("call00001"), result("call00002")))
+    assert not re.search(r"</?(tool_call|function|invoke|parameter|tools?)\b", body)
 
 
 @pytest.mark.requirement("wire.tool_choice.required", "wire.tool_choice.forced")

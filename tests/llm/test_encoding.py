@@ -19,11 +19,19 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
 )
-from vibe_jupyter.testing import ScriptedModel, call, status
+from vibe_jupyter.testing import ScriptedModel, Tokens, call, say, status
 
 URL = "http://127.0.0.1:1/v1"
+OPTIONS = {
+    "openai": {"include_usage": True},
+    "mistralrs": {"include_usage": True},
+    "mistral": {"stream_tool_calls": True},
+}
+"""What each dialect asks for in ``stream_options``; Mistral counts without being asked."""
+WIRE: dict[str, Any] = {"openai": "openai", "mistralrs": "openai", "mistral": "mistral"}
 CALL = ToolCall(id="call00001", name="run_code", arguments='{"code": "1"}')
 
 
@@ -203,6 +211,22 @@ async def test_without_a_key_no_such_header_is_sent():
         await asker.close()
     assert "authorization" not in headers
     assert "x-affinity" not in headers
+
+
+@pytest.mark.requirement("wire.request.include-usage")
+@pytest.mark.parametrize(("dialect", "options"), OPTIONS.items())
+async def test_a_stream_is_asked_for_its_counts_and_without_them_where_that_is_refused(dialect, options):
+    refusal = status(400, {"error": {"message": "Extra inputs are not permitted: stream_options"}})
+    asker = client()
+    replies = [say("a", usage=Tokens(10, 2)), refusal, "b", "c"]
+    with ScriptedModel(replies, dialect=WIRE[dialect], strict=dialect != "mistralrs") as model:
+        wish = request(model.url, server={"dialect": dialect})
+        first = await message_of(asker, wish)
+        assert (await message_of(asker, wish)).text == "b"
+        await message_of(asker, request(model.url, stream=False, server={"dialect": dialect}))
+        await asker.close()
+    assert first.usage == Usage(prompt_tokens=10, completion_tokens=2)
+    assert [r.body.get("stream_options") for r in model.requests] == [options, options, None, None]
 
 
 @pytest.mark.parametrize("code", [400, 422])
