@@ -22,8 +22,15 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-COMMANDS: Final = ("config", "fix", "help", "model", "permissions", "reset", "setup", "status", "stop", "trust")
-_MORE: Final = {"config": ("path",), "permissions": ("revoke",), "trust": ("forget",)}
+COMMANDS: Final = ("config", "fix", "help", "mcp", "model", "permissions", "reset", "setup", "status", "stop", "trust")
+_OF_SERVERS: Final = ("accept", "log", "off", "on", "remove", "restart", "tools")
+"""What `%vibe mcp` does with a server that is named."""
+_MORE: Final = {
+    "config": ("path",),
+    "mcp": (*_OF_SERVERS, "add", "serve"),
+    "permissions": ("revoke",),
+    "trust": ("forget",),
+}
 """What may follow a sub-command."""
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
@@ -46,13 +53,20 @@ class Completion:
     """Knows what may follow in a prompt. Main thread only."""
 
     def __init__(
-        self, shell: InteractiveShell, *, folder: Callable[[], Path], tools: Callable[[], Iterable[str]]
+        self,
+        shell: InteractiveShell,
+        *,
+        folder: Callable[[], Path],
+        tools: Callable[[], Iterable[str]],
+        servers: Callable[[], Iterable[str]],
     ) -> None:
         self._shell = cast(Any, shell)
         self._folder = folder
         """Where relative paths begin."""
         self._tools = tools
         """Names of the tools; building them is left until they are asked for."""
+        self._servers = servers
+        """Names of the MCP servers that are declared."""
 
     def register(self) -> None:
         """Offer this to IPython; takes the place of an earlier one."""
@@ -101,6 +115,8 @@ class Completion:
                 return Found(last, [*_models(), "check"], "magic")
             if before == ["model", "check"] and not is_cell:
                 return Found(last, _models(), "magic")
+            if len(before) == 2 and before[0] == "mcp" and before[1] in _OF_SERVERS and not is_cell:
+                return Found(last, _known(self._servers), "magic")
             more = _MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
             return Found(last, more, "magic") if more else None
         if option:
@@ -121,15 +137,9 @@ class Completion:
             case "--max-turns":
                 return Found(value, _TURNS, "magic")
             case "--yes":
-                return Found(value.rpartition(",")[2], self._tool_names(), "magic")
+                return Found(value.rpartition(",")[2], _known(self._tools), "magic")
             case _:
                 return None
-
-    def _tool_names(self) -> list[str]:
-        try:
-            return sorted(self._tools())
-        except VibeError:  # running the prompt says what is wrong; a Tab must not
-            return []
 
     def _paths(self, mention: Written) -> Iterator[str]:
         """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
@@ -184,6 +194,13 @@ def _open_option(words: list[str]) -> str | None:
         elif "=" not in word:
             waiting = word
     return waiting
+
+
+def _known(names: Callable[[], Iterable[str]]) -> list[str]:
+    try:
+        return sorted(names())
+    except VibeError:  # running the prompt says what is wrong; a Tab must not
+        return []
 
 
 def _models() -> list[str]:

@@ -43,6 +43,8 @@ HELP = """\
 %vibe model check       does it answer, stream, call a tool, see images?
 %vibe setup             choose a server, keep its key, and try it
 %vibe config [path]     every setting, and where it was set
+%vibe mcp [tools]       servers of further tools; `add`, `remove`, `restart`, …
+%vibe mcp serve         let an agent outside use this notebook's tools
 %vibe trust [forget]    what this folder brings of its own, and its use
 %vibe permissions       what you allowed beforehand; `revoke N` takes it back
 %vibe status            model, server, agent, conversation, what you allowed
@@ -82,7 +84,7 @@ class VibeMagics(Magics):
     def vibe(self, line: str, cell: str | None = None) -> None:
         """Ask the agent, or give one of the commands `%vibe help` lists."""
         try:
-            if cell is None and self._command(line.split()):
+            if cell is None and self._command(line):
                 return
             options, rest = parse(line)
             prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
@@ -106,9 +108,9 @@ class VibeMagics(Magics):
         if self.pump is not None:
             self.pump.uninstall()
 
-    def _command(self, words: list[str]) -> bool:
+    def _command(self, line: str) -> bool:
         """Do a sub-command; False when the words are a prompt."""
-        match words:
+        match words := line.split():
             case [] | ["help" | "--help" | "-h"]:
                 print(HELP)
             case ["status"]:
@@ -123,18 +125,18 @@ class VibeMagics(Magics):
                 print(self.app.grants.listing())
             case ["permissions", "revoke", *named]:
                 print(self.app.grants.revoke(" ".join(named)))
-            case ["config" | "trust" | "model" | "setup", *_]:
-                return self._settings(words)
+            case ["config" | "mcp" | "trust" | "model" | "setup", *_]:
+                return self._settings(line)
             case _:
                 _refuse_misspelt(words)
                 return False
         return True
 
-    def _settings(self, words: list[str]) -> bool:
+    def _settings(self, line: str) -> bool:
         app = self.app
         from vibe_jupyter.app.commands import settings_command
 
-        said = settings_command(words, app.setup, app.trusting, models=app.models, say=print)
+        said = settings_command(line, app, say=print)
         if said:
             print(said)
         return said is not None
@@ -193,7 +195,12 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = VibeMagics(shell, _installed_pump(shell))
     shell.register_magics(magics)
-    Completion(shell, folder=lambda: magics.folder, tools=lambda: magics.app.tool_names()).register()
+    Completion(
+        shell,
+        folder=lambda: magics.folder,
+        tools=lambda: magics.app.tool_names(),
+        servers=lambda: magics.app.mcp.names(),
+    ).register()
     shell.input_transformers_cleanup.append(question_marks)
 
 

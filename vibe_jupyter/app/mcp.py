@@ -133,6 +133,14 @@ class Mcp:
         finally:
             future.cancel()
 
+    def names(self) -> list[str]:
+        """The servers that are declared.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        return [one.name for one in self.look().servers]
+
     def tool_names(self) -> list[str]:
         """The tools of accepted servers that are known, whether they run just now or not."""
         try:

@@ -143,7 +143,7 @@ def _declared(entry: McpStdio | McpHttp, origin: Origin) -> Declared:
     else:
         at = Address(entry.url, dict(entry.headers))
     server = Server(
-        name=_clean(entry.name),
+        name=clean_name(entry.name),
         at=at,
         prompt=entry.prompt,
         startup_timeout=entry.startup_timeout_sec,
@@ -168,7 +168,7 @@ def _folder(cwd: str, origin: Origin) -> str:
     return str(base / Path(cwd).expanduser())
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """The name as it may stand in the name of a tool."""
     if not name:
         return ""

@@ -3,7 +3,8 @@
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,21 +33,32 @@ def use_model(
     Raises:
         ConfigError: the file is no TOML, or cannot be written; nothing was changed.
     """
-    path = config_path(environ)
-    try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
+    with changed(environ) as (path, document):
         document["active_model"] = alias
         if provider is not None:
-            _put(document, "providers", provider, ("name",))
+            put(document, "providers", provider, ("name",))
         if model is not None:
-            _put(document, "models", model, ("alias", "name"))
-        _write(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
-    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
-        raise ConfigError(f"Cannot change {path}: {error}. Mend it, then run the cell again.") from error
+            put(document, "models", model, ("alias", "name"))
     return path
 
 
-def _put(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
+@contextmanager
+def changed(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
+    """The person's file and what is in it; what is changed there is written at the end, unless that fails.
+
+    Raises:
+        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+    """
+    path = config_path(environ)
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
+        yield path, document
+        _write(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        raise ConfigError(f"Cannot change {path}: {error}. Mend it, then run the cell again.") from error
+
+
+def put(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
     """Write one entry of a named list, in the list's own form: ``[[tables]]``, or one array."""
     entries: Any = document.get(key)
     if entries is None:
