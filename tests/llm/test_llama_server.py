@@ -248,6 +248,7 @@ async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(asker:
     assert caught.value.partial_text == text
 
 
+@pytest.mark.requirement("wire.servers.openai-compatible")
 def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer, tmp_path: Path) -> None:
     config = f"""
         active_model = "real"
@@ -255,6 +256,7 @@ def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer
         max_turns = 2
         [[providers]]
         name = "llamacpp"
+        backend = "generic"
         api_base = "{server.url}"
         api_key_env_var = "OFFICE_KEY"
         [[models]]
@@ -264,6 +266,7 @@ def test_a_prompt_in_a_notebook_runs_what_a_real_model_calls(server: LlamaServer
         temperature = 0
         max_tokens = 64
     """
+    assert server.url.endswith(":8080/v1")
     with running_session(INSTALLED, tmp_path) as session:
         (tmp_path / "vibe" / "config.toml").write_text(config, encoding="utf-8")
         (tmp_path / "vibe" / ".env").write_text(f"OFFICE_KEY={KEY}\n", encoding="utf-8")
