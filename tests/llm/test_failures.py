@@ -73,7 +73,7 @@ async def test_a_wrong_key_is_named_by_its_provider_and_never_shown():
     port = model.requests[0].headers["host"]
     assert str(error) == (
         f"test ({port}) did not accept the API key of provider 'test' (401): Incorrect API key provided. "
-        "Check that key, or set another."
+        "Check that key, or set another: %vibe setup"
     )
     assert "wants an API key" in str(nothing)
     assert (error.kind, error.status, nothing.kind) == ("auth", 401, "auth")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_jupyter.config.keys import key_of
+from vibe_jupyter.config.keys import key_of, place_of_key
 from vibe_jupyter.config.mcp_servers import McpHttp
 from vibe_jupyter.config.places import config_path, env_path
 from vibe_jupyter.config.providers import ProviderEntry
@@ -40,7 +40,7 @@ def model_of(settings: Settings, name: str, environ: Mapping[str, str], *, keyed
             f"{config_path(environ)}. Add one with name and api_base."
         )
     model = Model(
-        server=_server(provider, _key(provider, environ) if keyed else None),
+        server=_server(provider, environ, keyed=keyed),
         name=entry.name,
         alias=entry.known_as,
         temperature=entry.temperature,
@@ -61,11 +61,13 @@ def key_variables(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
 
 
-def _server(provider: ProviderEntry, key: str | None) -> Server:
+def _server(provider: ProviderEntry, environ: Mapping[str, str], *, keyed: bool) -> Server:
+    key = _key(provider, environ) if keyed else None
     return Server(
         name=provider.name,
         api_base=provider.api_base,
         api_key=key,
+        key_from=place_of_key(provider.api_key_env_var, environ) if key else "",
         dialect="openai" if provider.backend == "generic" else provider.backend,
         headers=provider.extra_headers,
         reasoning_field=provider.reasoning_field or provider.reasoning_field_name,

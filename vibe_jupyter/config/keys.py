@@ -25,6 +25,15 @@ def key_of(variable: str, environ: Mapping[str, str]) -> str:
     return effective(environ).get(variable, "").strip() or _in_keyring(variable)
 
 
+def place_of_key(variable: str, environ: Mapping[str, str]) -> str:
+    """Where `key_of` found it, in words for the person."""
+    if environ.get(variable, "").strip():
+        return f"the environment variable {variable}"
+    if effective(environ).get(variable, "").strip():
+        return f"{variable} in {env_path(environ)}"
+    return f"{variable} in the system's keyring"
+
+
 def has_keyring() -> bool:
     """Whether the package is installed and the system has a keyring behind it; a plain file is none."""
     with without_working_folder():

@@ -25,6 +25,8 @@ class Endpoint:
     loopback: bool
     """This very machine: nothing leaves it, and no proxy is asked."""
     key: str | None = field(repr=False)
+    key_from: str = field(default="", compare=False)
+    """Where the key was found, in words for the person; empty where that is not known."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
     """Those the person set for this server; some may hold a key too."""
 
@@ -74,6 +76,7 @@ class Endpoint:
             tls=parts.scheme == "https",
             loopback=_is_loopback(host),
             key=server.api_key or None,
+            key_from=server.key_from,
             headers=checked_headers(server),
         )
         endpoint._guard_key()

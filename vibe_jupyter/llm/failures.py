@@ -156,7 +156,8 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
         return f"{host} wants an API key ({status})", _key_step(name)
     if kind == "auth":
         what = "did not accept" if status == 401 else "does not let in"
-        return f"{host} {what} the API key of provider '{name}' ({status})", "Check that key, or set another."
+        found = f"The key comes from {endpoint.key_from}. Correct it there" if endpoint.key_from else "Check that key"
+        return f"{host} {what} the API key of provider '{name}' ({status})", f"{found}, or set another: %vibe setup"
     if kind == "not_found":
         return (
             f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.address} ({status})",
@@ -201,7 +202,7 @@ def _check(endpoint: Endpoint) -> str:
 
 def _key_step(provider: str) -> str:
     if provider:
-        return f"Set one for provider '{provider}'."
+        return f"Set one for provider '{provider}': %vibe setup"
     return "Give the server an entry in config.toml: [[providers]] with api_key_env_var, and a [[models]] of it."
 
 

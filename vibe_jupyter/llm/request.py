@@ -28,6 +28,8 @@ class Server:
     """Such as ``https://api.mistral.ai/v1``, with or without a slash at the end."""
     api_key: str | None = field(default=None, repr=False)
     """None where the server wants no key."""
+    key_from: str = field(default="", compare=False)
+    """Where the key was found, in words for the person; empty where that is not known."""
     dialect: DialectName = "openai"
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
     """Sent with each request beside our own, which they may not replace."""
