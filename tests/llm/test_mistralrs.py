@@ -12,6 +12,7 @@ import pytest
 from tests.llm.agentic_server import (
     END,
     AgenticServer,
+    Await,
     Chunk,
     Hold,
     Line,
@@ -24,6 +25,7 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter import config
+from vibe_jupyter.app.check import check
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.client import Item, LLMClient
@@ -189,3 +191,14 @@ def test_the_list_of_models_says_what_the_server_says_of_each(tmp_path: Path) ->
             "bare",
         ]
     assert f"{server.host} does not answer just now." in models.listing()
+
+
+def test_the_check_says_no_to_what_the_server_wants_to_run_and_goes_on() -> None:
+    call = {"index": 0, "id": "c1", "function": {"name": "echo", "arguments": '{"word": "hello"}'}}
+    calls = Raw(b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n")
+    lines: list[str] = []
+    with serving((Chunk("Hel"), approval(), Await("appr_1"), Chunk("lo."), *END), (calls, *END)) as server:
+        assert check(model_at(server), lines.append)
+        assert server.decisions == [("appr_1", {"decision": "deny"})]
+    assert [line[0] for line in lines[1:]] == ["–", "✓", "✓", "✓", "–"]
+    assert "the server wanted to run Python code by itself; it was told no" in lines[1]

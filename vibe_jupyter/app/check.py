@@ -4,7 +4,7 @@ import asyncio
 import queue
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,7 +12,9 @@ import vibe_jupyter
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm.agentic import ServerApproval
 from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.llm.fetch import Wanted, id_in_path
 from vibe_jupyter.llm.request import Model, Request
 from vibe_jupyter.llm.retry import RetryPolicy
 from vibe_jupyter.options import TOUR
@@ -163,9 +165,19 @@ class _Check:
                         pieces, first = pieces + 1, first or now
                     case AssistantMessage():
                         return Heard(item, pieces, first or now, now)
+                    case ServerApproval():
+                        await self._refuse(item)
                     case _:
                         first = first or now
         raise ModelError("The server sent no answer.", kind="empty")
+
+    async def _refuse(self, approval: ServerApproval) -> None:
+        """What the server wants to run by itself is no part of the check, and its answer waits for ours."""
+        what = _short(approval.label or approval.kind or "a tool")
+        self._say(f"– {'asked':<13}          the server wanted to run {what} by itself; it was told no")
+        with suppress(ModelError, ValueError):  # the answer then waits no longer than the question may take
+            path = f"/agent/approvals/{id_in_path(approval.id)}"
+            await self._client.fetch(self._model, Wanted("POST", path, {"decision": "deny"}))
 
     def _line(self, mark: str, name: str, seconds: float, rest: str) -> None:
         self._say(f"{mark} {name:<13} {seconds:5.1f} s  {rest}".rstrip())
