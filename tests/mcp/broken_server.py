@@ -99,6 +99,9 @@ def call(request: Message) -> Iterator[Message | bytes]:
         case "10 MiB without newline":
             yield b"x" * HUGE
             time.sleep(LONG)
+        case "endless line":
+            while True:
+                yield b"x" * 65536
         case "huge answer":
             yield said(request, "x" * HUGE)
         case "garbage lines":

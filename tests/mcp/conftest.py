@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +21,8 @@ from vibe_jupyter.tools.shell.process_tree import MARK
 HERE = Path(__file__).parent
 SAMPLE = HERE / "sample_server.py"
 BROKEN = HERE / "broken_server.py"
+TOKEN = "TEST_TOKEN"
+"""A variable of a declared server by which all that it starts is known."""
 PATIENCE = 60.0
 """Seconds for what takes a moment, on a machine that is busy."""
 
@@ -99,16 +101,21 @@ async def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) 
         await asyncio.sleep(0.02)
 
 
-def children_of(servers: Servers) -> list[psutil.Process]:
-    """What runs of the programs that this process started for servers, with all that these started."""
-    return [one for one in psutil.Process().children(recursive=True) if _is_server(one)]
+def children() -> list[psutil.Process]:
+    """Programs that this process started for servers, with what these started."""
+    return [one for one in psutil.Process().children(recursive=True) if MARK in _environment(one)]
 
 
-def _is_server(process: psutil.Process) -> bool:
+def marked(token: str) -> list[psutil.Process]:
+    """Everything that runs with this token in its environment, whoever its parent is now."""
+    return [one for one in psutil.process_iter() if _environment(one).get(TOKEN) == token]
+
+
+def _environment(process: psutil.Process) -> Mapping[str, str]:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and MARK in process.environ()
+        return {} if process.status() == psutil.STATUS_ZOMBIE else process.environ()
     except psutil.Error:
-        return False
+        return {}
 
 
 async def call(connection: Connection, tool: str, seconds: float = PATIENCE, **arguments: object) -> str:
@@ -122,6 +129,3 @@ def connection(servers: Servers, name: str) -> Connection:
     found = servers.get(name)
     assert found is not None
     return found
-
-
-Started = Callable[[Sequence[Server]], Awaitable[Servers]]

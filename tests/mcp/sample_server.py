@@ -42,16 +42,22 @@ def where() -> str:
 
 
 @server.tool()
-async def wait(seconds: float, mark: str = "") -> str:
-    """Answer late; a file `mark` says whether it was cancelled."""
+async def wait(period: float, mark: str = "") -> str:
+    """Answer after some seconds; a file `mark` says how far it came."""
+    _write(mark, "began")
     try:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(period)
     except asyncio.CancelledError:
-        if mark:
-            with open(mark, "w") as file:
-                file.write("cancelled")
+        _write(mark, "cancelled")
         raise
     return "waited"
+
+
+def _write(path: str, text: str) -> None:
+    if path:
+        with open(f"{path}.new", "w") as file:
+            file.write(text)
+        os.replace(f"{path}.new", path)
 
 
 @server.tool()

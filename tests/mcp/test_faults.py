@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.conftest import BROKEN, NewServers, call, children_of, connection, declared, served, until
+from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, served, until
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.tools.mcp.server import Address, Program, Server
 from vibe_jupyter.tools.mcp.servers import Servers
@@ -54,7 +54,7 @@ async def both(new_servers: NewServers, broken: Server) -> tuple[Servers, list[s
 async def gone(servers: Servers) -> None:
     """Nothing that was started for a server runs any more."""
     await servers.close()
-    await until(lambda: not children_of(servers), "a server outlived its connection")
+    await until(lambda: not children(), "a server outlived its connection")
 
 
 def assert_words(text: str) -> None:

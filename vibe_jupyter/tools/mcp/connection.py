@@ -67,6 +67,8 @@ class Connection:
         Raises:
             ServerError: it cannot be started, or not in its time.
         """
+        if self._starting is not None and self._starting.cancelling():  # interrupted a moment ago
+            await asyncio.wait({self._starting})
         if self._live() is not None:
             return
         if self._starting is None or self._starting.done():

@@ -84,11 +84,12 @@ class ServerLog:
     def _keep(self, source: str, text: str) -> None:
         text = self.without_keys(text.rstrip("\r"))
         shown = text if len(text) <= LINE_LIMIT else f"{text[:LINE_LIMIT]} […]"
-        self._lines.append(_Line(time.strftime("%H:%M:%S"), source, shown))
+        line = _Line(time.strftime("%H:%M:%S"), source, shown)
+        self._lines.append(line)
         self._recent += 1
-        self._size += len(shown)
+        self._size += len(str(line))
         while self._size > LOG_LIMIT:
-            self._size -= len(self._lines.popleft().text)
+            self._size -= len(str(self._lines.popleft()))
         self._recent = min(self._recent, len(self._lines))
 
 

@@ -1,0 +1,60 @@
+"""A server that sends without end costs neither memory nor the other servers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.mcp.conftest import PATIENCE
+from vibe_jupyter.tools.mcp.pipes import MESSAGE_LIMIT
+
+ROOT = Path(__file__).parents[2]
+GROWTH = 48 * 1024
+"""KiB that a kernel may grow while servers send gigabytes: some copies of the longest message."""
+
+MEASURED = """
+import asyncio, os, resource, sys
+from pathlib import Path
+from tests.mcp.conftest import BROKEN
+from vibe_jupyter.errors import ServerError
+from vibe_jupyter.tools.mcp.server import Program, Server
+from vibe_jupyter.tools.mcp.servers import Servers
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+async def main():
+    servers = Servers(Path.cwd(), os.environ)
+    modes = ("fine", "endless line", "floods stdout", "huge answer", "hangs at call")
+    servers.declare([Server(mode, Program((sys.executable, str(BROKEN), mode)), startup_timeout=60) for mode in modes])
+    assert await servers.start(modes) == []
+    fine = servers.get("fine")
+    await fine.request(lambda client: client.call_tool("echo", {}), timeout=60)
+    before = peak()
+    for mode in modes[1:]:
+        try:
+            await servers.get(mode).request(lambda client: client.call_tool("echo", {}), timeout=2)
+        except ServerError as problem:
+            print(problem.sentence, file=sys.stderr)
+        await fine.request(lambda client: client.call_tool("echo", {}), timeout=60)
+    deaf = servers.get("hangs at call")
+    for _ in range(10):  # who does not read is sent no more than a bound
+        try:
+            await deaf.request(lambda client: client.call_tool("echo", {"text": "x" * 2**20}), timeout=0.01)
+        except ServerError:
+            pass
+    print(peak() - before)
+    await servers.close()
+
+asyncio.run(main())
+"""
+
+
+def test_what_never_ends_is_not_kept(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("larger than 4 MiB") == 2
+    assert int(done.stdout) < GROWTH
+    assert MESSAGE_LIMIT == 4 * 2**20
