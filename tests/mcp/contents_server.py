@@ -4,7 +4,7 @@ import base64
 import struct
 import sys
 import zlib
-from typing import Any
+from typing import Any, Literal
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -47,7 +47,7 @@ WAV = base64.b64encode(
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False))
-def forecast(city: str, days: int = 1) -> dict[str, Any]:
+def forecast(city: str, days: int = 1, unit: Literal["celsius", "kelvin"] = "celsius") -> dict[str, Any]:
     """Weather of a city."""
     return {"rows": [{"city": city, "day": day + 1, "celsius": 20.5 - day} for day in range(days)]}
 
@@ -122,6 +122,11 @@ async def count(context: Context[Any, Any], steps: int, storm: bool = False) -> 
         for _ in range(500 if storm else 0):
             await context.report_progress(step + 1, steps, "storm")
     return "counted"
+
+
+@server.tool(description="x" * 40_000)
+def enormous() -> str:
+    return ""
 
 
 def many(number: int) -> None:
