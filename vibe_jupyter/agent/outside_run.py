@@ -168,9 +168,9 @@ class OutsideRun:
             match event:
                 case ApprovalRequested():
                     event = event.model_copy(update={"reason": f"{event.reason} · asked from outside, by {caller}"})
-                    tell(WAITS)
+                    tell(f"{WAITS}\n")
                 case ApprovalResolved(allowed=True):
-                    tell(ALLOWED)
+                    tell(f"{ALLOWED}\n")
                 case _:
                     pass
             await self._emit(event)

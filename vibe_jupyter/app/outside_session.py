@@ -164,7 +164,7 @@ class OutsideSession:
         self._take_down()
         # By its own Stop, or by a journal that cannot be written: what was shown gives way when no cell runs.
         with suppress(VibeError):
-            async with self._turns.turn(seconds=None):
+            async with self._turns.turn(patient=True):
                 await self._kernel.foreground.call(self._close_view)
         await self._close()
 

@@ -24,8 +24,8 @@ TURN: Final = "vibe_turn"
 BUSY_WAIT: Final = 60.0
 """Seconds that a turn waits for running and queued cells."""
 BUSY: Final = (
-    f"Nothing was done: the kernel has been busy with cells for {BUSY_WAIT:g} s. Call again when they have ended, or "
-    "ask the person to interrupt them."
+    "Nothing was done: the kernel is busy with cells, or with a prompt that waits for the person. Call again when they "
+    "have ended, or ask the person to interrupt them."
 )
 
 
@@ -92,18 +92,18 @@ class Turns:
         self._requests.close()
 
     @asynccontextmanager
-    async def turn(self, *, seconds: float | None = BUSY_WAIT) -> AsyncGenerator[None]:
+    async def turn(self, *, patient: bool = False) -> AsyncGenerator[None]:
         """The main thread serves while this is open. On the engine's loop.
 
         Raises:
-            KernelBusy: running and queued cells took longer than `seconds`.
+            KernelBusy: running and queued cells took longer than `BUSY_WAIT`, and who asks is not `patient`.
         """
         turn = _Turn()
         self._waiting[turn.id] = turn
         try:
             self._requests.send({"id": turn.id})
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(None if patient else BUSY_WAIT):
                     await turn.came
             except TimeoutError:
                 raise KernelBusy(BUSY) from None

@@ -20,8 +20,8 @@ MAX_SESSIONS: Final = 32
 MAX_CONNECTIONS: Final = 128
 IDLE: Final = 8 * 3600
 """Seconds after which a client that asks nothing has to introduce itself again."""
-CLOSE_WAIT: Final = 1
-"""Seconds, whole ones, that open answers have when it ends."""
+CLOSE_WAIT: Final = 3.0
+"""Seconds after which connections that do not end are left behind."""
 START_WAIT: Final = 5.0
 """Seconds."""
 _LOOK: Final = 0.01
@@ -81,7 +81,7 @@ class HttpServer:
         if task is not None:
             if self._uvicorn is not None:
                 self._uvicorn.should_exit = True
-            await asyncio.wait([task], timeout=2 * CLOSE_WAIT + 1)
+            await asyncio.wait([task], timeout=CLOSE_WAIT)
             task.cancel()
             await asyncio.wait([task])
         self._listening.close()
@@ -102,7 +102,7 @@ class HttpServer:
             date_header=False,
             proxy_headers=False,
             limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=CLOSE_WAIT,
+            timeout_graceful_shutdown=0,  # calls are answered by then; what is left are streams that only listen
         )
         self._uvicorn = uvicorn.Server(config)
         async with manager.run():
