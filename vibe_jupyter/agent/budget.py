@@ -27,12 +27,16 @@ class Budget:
 
     def stop(self) -> Stop | None:
         """Why the next turn may not begin; None when it may."""
-        return self._stop(self.turns)
+        return self._stop(self.turns, self.usage)
 
-    def stop_aside(self) -> Stop | None:
-        """Why nothing more may be asked within this turn, which has begun; None when it may."""
-        return self._stop(self.turns - 1)
+    def stop_aside(self, used: Usage | None = None) -> Stop | None:
+        """Why nothing more may be asked, or answered, within this turn, which has begun; None when it may.
 
-    def _stop(self, turns: int) -> Stop | None:
-        progress = Progress(turns=turns, usage=self.usage, cost=self.cost)
+        Args:
+            used: what an answer has used that is still coming in; None where there is none, or it does not say.
+        """
+        return self._stop(self.turns - 1, self.usage + (used or Usage()))
+
+    def _stop(self, turns: int, usage: Usage) -> Stop | None:
+        progress = Progress(turns=turns, usage=usage, cost=self._model.cost(usage))
         return next((stop for rule in self._rules if (stop := rule.before_turn(progress)) is not None), None)

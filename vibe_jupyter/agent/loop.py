@@ -14,12 +14,13 @@ from vibe_jupyter.agent.companion import Alone, Companion, Parts, Prepared, Seat
 from vibe_jupyter.agent.denials import Denials
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.equal_calls import EqualCalls
+from vibe_jupyter.agent.incoming import EnoughError, Incoming
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.server_files import FileShelf
 from vibe_jupyter.agent.server_tools import ServerTools
 from vibe_jupyter.agent.stages import Stages
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
-from vibe_jupyter.llm.agentic import Piece, ServerApproval, ServerCall, ServerFile, ServerSession
+from vibe_jupyter.llm.agentic import CountsSoFar, Piece, ServerApproval, ServerCall, ServerFile, ServerSession
 from vibe_jupyter.llm.request import Request, RetryScheduled
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
@@ -97,8 +98,7 @@ class Loop:
         self._server = ServerTools(self._desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware)
-        self._partial: list[str] = []
-        """Text of the answer that is coming in."""
+        self._incoming = Incoming(self._budget)
         self._stages = Stages()
         self._denials = Denials(attended=terms.attended)
 
@@ -149,8 +149,12 @@ class Loop:
             return stop.reason
         self._budget.turns += 1
         await self._emit(TurnStarted(turn=self._budget.turns))
-        if not await self._run.guard(self._ask()):
-            return "interrupted"
+        try:
+            if not await self._run.guard(self._ask()):
+                return "interrupted"
+        except EnoughError as enough:
+            await self._emit(Notice(level="warning", text=enough.stop.notice))
+            return enough.stop.reason
         message = self._conversation.history[-1]
         assert isinstance(message, AssistantMessage)
         if not message.calls:
@@ -173,8 +177,7 @@ class Loop:
                     raise
                 await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
                 continue
-            self._partial.clear()
-            self._budget.add(message.usage)
+            self._incoming.complete(message.usage)
             await self._emit(MessageAdded(message=message))
             return
 
@@ -186,7 +189,6 @@ class Loop:
             stream=self._agent.stream,
             server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
         )
-        self._partial.clear()
         self._server.begin()
         async with aclosing(self._agent.client.answer(request)) as items:
             try:
@@ -202,10 +204,12 @@ class Loop:
     async def _take(self, item: Piece | RetryScheduled) -> None:
         match item:
             case TextDelta():
-                self._partial.append(item.text)
+                self._incoming.add_text(item.text)
                 self._run.emit(item)
             case ReasoningDelta() | ToolCallDelta():
                 self._run.emit(item)
+            case CountsSoFar():
+                self._incoming.count(item.usage)
             case RetryScheduled():
                 self._run.emit(Notice(level="info", text=item.sentence, wait=item.counted))
             case ServerSession():
@@ -220,8 +224,7 @@ class Loop:
 
     async def _keep_partial(self, *, in_history: bool) -> None:
         """Keep the text of an answer that did not come to its end, marked."""
-        text = "".join(self._partial)
-        self._partial.clear()
+        text = self._incoming.broken_off()
         if text.strip():
             message = AssistantMessage(
                 parts=(TextPart(text=text),), stop_reason="interrupted", model=self._agent.model.name

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from vibe_jupyter.protocol import Delta
+from vibe_jupyter.protocol import Delta, Usage
 
 Object = dict[str, JsonValue]
 
@@ -72,8 +72,15 @@ class ServerSession:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class CountsSoFar:
+    """What an answer that goes on has used; only some servers say."""
+
+    usage: Usage
+
+
 AgenticEvent = ServerCall | ServerApproval | ServerFile | ServerSession
-Piece = Delta | AgenticEvent
+Piece = Delta | AgenticEvent | CountsSoFar
 """What a decoder makes of an answer while it comes in."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from vibe_jupyter.llm.agentic import Piece
+from vibe_jupyter.llm.agentic import CountsSoFar, Piece
 from vibe_jupyter.llm.calls import CallList, new_call_id
 from vibe_jupyter.llm.failures import Broken
 from vibe_jupyter.llm.limits import Limits
@@ -38,7 +38,7 @@ class GrowingAnswer:
         self._reasoning_joiner = PairJoiner()
         self._calls = CallList(new_id)
         self._size = 0
-        self._deltas: list[Delta] = []
+        self._deltas: list[Delta | CountsSoFar] = []
 
     @property
     def text(self) -> str:
@@ -76,7 +76,12 @@ class GrowingAnswer:
         self._deltas.append(delta)
         return True
 
-    def take(self) -> list[Delta]:
+    def tell_counts(self) -> None:
+        """Say what the answer has used, although it goes on."""
+        if self.usage is not None:
+            self._deltas.append(CountsSoFar(self.usage))
+
+    def take(self) -> list[Delta | CountsSoFar]:
         """The deltas since the last time."""
         deltas, self._deltas = self._deltas, []
         return deltas

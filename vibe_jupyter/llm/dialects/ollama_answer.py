@@ -8,6 +8,7 @@ import uuid
 
 from pydantic import JsonValue
 
+from vibe_jupyter.llm.agentic import CountsSoFar
 from vibe_jupyter.llm.answer import GrowingAnswer
 from vibe_jupyter.llm.dialects.openai_answer import count, parse_event
 from vibe_jupyter.llm.failures import Broken, provider_message
@@ -33,7 +34,7 @@ class OllamaDecoder:
         """The answer's text so far."""
         return self._answer.text
 
-    def event(self, name: str, data: str) -> list[Delta]:
+    def event(self, name: str, data: str) -> list[Delta | CountsSoFar]:
         """Take one line."""
         if not self.ended and data and not data.isspace():
             line = parse_event(data)
@@ -41,7 +42,7 @@ class OllamaDecoder:
                 self._line(line)
         return self._answer.take()
 
-    def whole(self, body: JsonValue) -> list[Delta]:
+    def whole(self, body: JsonValue) -> list[Delta | CountsSoFar]:
         """Take an answer that came as one JSON body."""
         if not isinstance(body, dict) or not isinstance(body.get("message"), dict):
             raise Broken("provider", provider_message(body))
@@ -49,7 +50,7 @@ class OllamaDecoder:
         self.finished = self.ended = True
         return self._answer.take()
 
-    def rest(self) -> list[Delta]:
+    def rest(self) -> list[Delta | CountsSoFar]:
         """Deltas of a line that was broken further on."""
         return self._answer.take()
 

@@ -8,6 +8,7 @@ import json
 from pydantic import JsonValue
 
 from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm.agentic import CountsSoFar
 from vibe_jupyter.llm.answer import GrowingAnswer
 from vibe_jupyter.llm.failures import Broken, provider_message
 from vibe_jupyter.llm.limits import Limits
@@ -46,7 +47,7 @@ class ChatDecoder:
         """The answer's text so far."""
         return self._answer.text
 
-    def event(self, name: str, data: str) -> list[Delta]:
+    def event(self, name: str, data: str) -> list[Delta | CountsSoFar]:
         """Take one event; events of other names are not for this dialect."""
         if self.ended or name != "message":
             if name == "error" and not self.ended:
@@ -60,7 +61,7 @@ class ChatDecoder:
             self._chunk(chunk)
         return self._answer.take()
 
-    def whole(self, body: JsonValue) -> list[Delta]:
+    def whole(self, body: JsonValue) -> list[Delta | CountsSoFar]:
         """Take an answer that came as one JSON body."""
         if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
             raise Broken("provider", provider_message(body))
@@ -68,7 +69,7 @@ class ChatDecoder:
         self.finished = self.ended = True
         return self._answer.take()
 
-    def rest(self) -> list[Delta]:
+    def rest(self) -> list[Delta | CountsSoFar]:
         """Deltas of an event that was broken further on."""
         return self._answer.take()
 
@@ -90,6 +91,8 @@ class ChatDecoder:
         for choice in choices:
             if isinstance(choice, dict) and not choice.get("index"):
                 self._choice(choice, whole=whole)
+        if usage and not (whole or self.finished):
+            self._answer.tell_counts()
 
     def _choice(self, choice: Object, *, whole: bool) -> None:
         delta = choice.get("delta") or choice.get("message")
