@@ -151,7 +151,7 @@ class Mcp:
 
     def may_have(self, name: str) -> bool:
         """Whether a tool of this name may come with a server that was not started yet."""
-        return any(name.startswith(f"{PREFIX}{one.name}__") for one in self.plan.at("accepted"))
+        return any(name.startswith((f"{PREFIX}{one.name}__", f"{one.name}_")) for one in self.plan.at("accepted"))
 
     def close(self) -> None:
         """End all servers."""
