@@ -94,7 +94,12 @@ class McpCompanion:
         if waiting:
             servers = "the MCP server" if len(waiting) == 1 else "the MCP servers"
             await seat.desk.emit(Notice(level="info", text=f"Starting {servers} {', '.join(waiting)}…"))
-        for problem in await self._servers.start(self._names):
+        try:
+            problems = await self._servers.start(self._names)
+        except asyncio.CancelledError:
+            await self._requests.sign_ins.stop()
+            raise
+        for problem in problems:
             await seat.desk.emit(Notice(level="warning", text=problem))
         for one in connections:
             one.on_change = _bound(self._requests.news.heard, one)

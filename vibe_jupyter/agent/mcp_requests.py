@@ -54,7 +54,7 @@ class McpRequests:
             store: keeps what a sign-in gave; None for in memory.
         """
         self.calls = OpenCalls()
-        self.sign_ins = SignIns(store or InMemory())
+        self.sign_ins = SignIns(store or InMemory(), self.calls)
         self.news = ToolNews()
         self.note: Callable[[str, str], None] = _nowhere
         """Puts a line into the log of a server, by its name."""

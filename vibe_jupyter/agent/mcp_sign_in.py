@@ -9,10 +9,12 @@ from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.questions import ask
 from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import Headline, Question
+from vibe_jupyter.tools.mcp.open_calls import OpenCalls
 from vibe_jupyter.tools.mcp.pause import Pause
 from vibe_jupyter.tools.mcp.redirect import SignInError
 from vibe_jupyter.tools.mcp.secret_store import SecretStore
 from vibe_jupyter.tools.mcp.server import Address, Server
+from vibe_jupyter.tools.mcp.side_tasks import SideTasks
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,12 +26,15 @@ _SIGNED: Final = "authorization"
 class SignIns:
     """Engine loop only."""
 
-    def __init__(self, store: SecretStore) -> None:
+    def __init__(self, store: SecretStore, calls: OpenCalls) -> None:
         self._store = store
+        self._calls = calls
         self._desk: Desk | None = None
         """Of the run that is open."""
         self._declined: set[str] = set()
         """Servers that the person did not want to sign in to."""
+        self._shown = SideTasks()
+        """Cards outside of calls."""
 
     def begin(self, desk: Desk) -> None:
         """A run begins."""
@@ -53,6 +58,10 @@ class SignIns:
         """Forget that the person did not want to."""
         self._declined.discard(server)
 
+    async def stop(self) -> None:
+        """Take back the cards that are shown outside of calls."""
+        await self._shown.end()
+
     async def _show(self, server: str, address: str, host: str) -> str | None:
         """Put the page on a card; what the person typed, or None when they said no. Cancelled when they are done."""
         desk = self._desk
@@ -62,6 +71,11 @@ class SignIns:
             raise SignInError(f"it wants you to sign in at {host}, and nobody is here to do that")
         if server in self._declined:
             raise SignInError("it wants you to sign in, which you declined")
+        if self._calls.has(server):
+            return await self._calls.ask_for(server, lambda _: self._card(desk, server, address, host=host))
+        return await self._shown.run(self._card(desk, server, address, host=host))
+
+    async def _card(self, desk: Desk, server: str, address: str, *, host: str) -> str | None:
         headline = Headline(
             verb="Signed in to", doing="Signing in to", asking="Sign in to", target=server, note=f"at {host}"
         )

@@ -1,12 +1,12 @@
 """The calls that servers are at work on: what a server asks meanwhile, it asks for the innermost of its own."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.mcp.side_tasks import SideTasks
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class _OpenCall:
     server: str
     context: ToolContext
-    asked: set["asyncio.Task[Any]"] = field(default_factory=set["asyncio.Task[Any]"])
+    asked: SideTasks = field(default_factory=SideTasks)
     """What the server asked and nobody has answered yet."""
 
 
@@ -34,10 +34,7 @@ class OpenCalls:
             yield
         finally:
             self._open.remove(call)
-            for task in call.asked:
-                task.cancel()
-            if call.asked:
-                await asyncio.wait(call.asked)
+            await call.asked.end()
 
     def has(self, server: str) -> bool:
         """Whether a call of this server is open."""
@@ -49,13 +46,4 @@ class OpenCalls:
         It runs in a task of its own, which ends with the call, since whoever delivers the question lives longer.
         """
         call = next((one for one in reversed(self._open) if one.server == server), None)
-        if call is None:
-            return None
-        task = asyncio.ensure_future(work(call.context))
-        call.asked.add(task)
-        try:
-            await asyncio.wait([task])
-        finally:
-            call.asked.discard(task)
-            task.cancel()  # only when this wait itself was cancelled; a task that is done does not notice
-        return None if task.cancelled() else task.result()
+        return None if call is None else await call.asked.run(work(call.context))

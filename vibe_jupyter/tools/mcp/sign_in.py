@@ -6,6 +6,7 @@ Imports the SDK: imported itself when the first server with a sign-in starts.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +24,8 @@ from vibe_jupyter.tools.mcp.tokens import Tokens
 
 SIGN_IN_TIMEOUT: Final = 600.0
 """Seconds that a person may take in the browser."""
+_LONG_AGO: Final = 1.0
+"""Seconds since 1970."""
 
 ShowPage = Callable[[str, str], Awaitable[str | None]]
 """Shows the person an address and its host; gives what they typed, or None when they said no. Cancelled when the
@@ -49,10 +52,18 @@ class SignIn(OAuthClientProvider):
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = super()._auth_flow(request)
+        renewed = False
         try:
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing
+                if outgoing is request and not renewed and self._may_renew(response):
+                    # The SDK would ask the person at once; a token that ran out early is first renewed.
+                    await flow.aclose()
+                    renewed, self.context.token_expiry_time = True, _LONG_AGO
+                    flow = super()._auth_flow(request)
+                    outgoing = await anext(flow)
+                    continue
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -61,6 +72,9 @@ class SignIn(OAuthClientProvider):
             raise SignInError(f"it wants a key or a sign-in, and signing in failed: {first}") from error
         finally:
             await flow.aclose()
+
+    def _may_renew(self, response: httpx2.Response) -> bool:
+        return response.status_code == HTTPStatus.UNAUTHORIZED and self.context.can_refresh_token()
 
     async def _show_page(self, address: str) -> None:
         """Remember it; it is shown when somebody listens."""
@@ -101,6 +115,8 @@ class SignIn(OAuthClientProvider):
             if back.error:
                 raise SignInError(f"signing in was refused: {back.error[:300]}")
             return back
+        if shown.cancelled():
+            raise SignInError("it wants you to sign in, and the run was interrupted")
         if shown.done():
             shown.result()
         raise SignInError(f"nobody signed in within {SIGN_IN_TIMEOUT / 60:.0f} minutes")

@@ -1,0 +1,127 @@
+"""A server that wants its callers signed in, and is its own authorization server. Prints its port first.
+
+python guarded_server.py [SECONDS]      how long a token holds; an hour where nothing is said
+"""
+
+import secrets
+import socket
+import sys
+import time
+
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    RefreshToken,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
+
+HOLDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3600
+
+
+class Authority:
+    """Lets everybody in who comes with a browser; remembers in memory."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.tokens: dict[str, AccessToken] = {}
+        self.refreshing: dict[str, RefreshToken] = {}
+        self.done: list[str] = []
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self.done.append("registered")
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        self.done.append("authorized")
+        code = secrets.token_hex(16)
+        self.codes[code] = AuthorizationCode(
+            code=code,
+            scopes=params.scopes or [],
+            expires_at=time.time() + 60,
+            client_id=client.client_id,
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            resource=params.resource,
+        )
+        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
+
+    async def load_authorization_code(self, client: OAuthClientInformationFull, code: str) -> AuthorizationCode | None:
+        return self.codes.get(code)
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, code: AuthorizationCode
+    ) -> OAuthToken:
+        self.done.append("exchanged")
+        del self.codes[code.code]
+        return self._issued(client)
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, token: str) -> RefreshToken | None:
+        return self.refreshing.get(token)
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        self.done.append("refreshed")
+        del self.refreshing[refresh_token.token]
+        return self._issued(client)
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        found = self.tokens.get(token)
+        return found if found is not None and (found.expires_at or 0) > time.time() else None
+
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        self.tokens.pop(token.token, None)
+
+    def _issued(self, client: OAuthClientInformationFull) -> OAuthToken:
+        access, refresh = secrets.token_hex(16), secrets.token_hex(16)
+        self.tokens[access] = AccessToken(
+            token=access, client_id=client.client_id, scopes=[], expires_at=int(time.time()) + HOLDS + 60
+        )
+        self.refreshing[refresh] = RefreshToken(token=refresh, client_id=client.client_id, scopes=[])
+        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=HOLDS)
+
+
+def main() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    authority = Authority()
+    server = MCPServer(
+        "guarded",
+        auth_server_provider=authority,
+        auth=AuthSettings(
+            issuer_url=AnyHttpUrl(base),
+            resource_server_url=AnyHttpUrl(f"{base}/mcp"),
+            client_registration_options=ClientRegistrationOptions(enabled=True),
+            validate_token_resource=False,
+        ),
+    )
+
+    @server.tool()
+    def history() -> str:
+        """What the authorization server did."""
+        return " ".join(authority.done)
+
+    @server.tool()
+    def forget() -> str:
+        """Know no access token any more."""
+        authority.tokens.clear()
+        return "forgotten"
+
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()

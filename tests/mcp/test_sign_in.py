@@ -1,0 +1,233 @@
+"""Signing in to a remote server: on a card of the run, in a browser of the person's, with an authority of ours."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from tests.mcp.bench import McpBench, all_of, mcp_bench, one
+from tests.mcp.conftest import call as call_tool
+from tests.mcp.conftest import connection, declared, served
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.protocol import (
+    Answer,
+    Answered,
+    Event,
+    Interrupt,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolFinished,
+)
+from vibe_jupyter.testing import say
+from vibe_jupyter.tools.mcp.redirect import Redirect, SignInError, came_back, free_port
+from vibe_jupyter.tools.mcp.secret_store import InMemory
+from vibe_jupyter.tools.mcp.server import Address
+
+GUARDED = Path(__file__).with_name("guarded_server.py")
+
+Act = Callable[[QuestionAsked, Run], None]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server that wants a sign-in, which the tests of this module share."""
+    with served("-W", "ignore", GUARDED) as url:
+        yield url
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, url: str) -> AsyncIterator[McpBench]:
+    async with mcp_bench(tmp_path, store=InMemory()) as bench:
+        bench.declare(declared("guarded", Address(url)))
+        bench.model.will_reply(say("done"), say("done"))
+        yield bench
+
+
+class Browser:
+    """Opens the page of the card, and goes where it is sent."""
+
+    def __init__(self, *, to_the_end: bool = True) -> None:
+        self.address = ""
+        """Where it came in the end."""
+        self.page = ""
+        self._to_the_end = to_the_end
+        self._visits: set[asyncio.Task[None]] = set()
+
+    def __call__(self, event: Event, run: Run) -> None:
+        if isinstance(event, QuestionAsked):
+            self._visits.add(asyncio.ensure_future(self._visit(event, run)))
+
+    async def _visit(self, event: QuestionAsked, run: Run) -> None:
+        async with httpx.AsyncClient(follow_redirects=self._to_the_end) as client:
+            answer = await client.get(event.questions[0].link)
+        self.page = answer.text
+        self.address = str(answer.url) if self._to_the_end else answer.headers["location"]
+        if not self._to_the_end:
+            typed = Answered(question="", other=self.address)
+            run.send(Answer(question_id=event.question_id, answers=(typed,)))
+
+
+async def test_the_page_is_shown_on_a_card_and_the_server_is_usable_when_the_browser_came_back(bench: McpBench) -> None:
+    browser = Browser()
+    events = await bench.ask("go", browser)
+    asked = one(events, QuestionAsked)
+    question = asked.questions[0]
+    host = urlsplit(question.link).netloc
+    assert asked.asker == "the server guarded"
+    assert f"sign in at {host}" in question.question
+    wanted = parse_qs(urlsplit(question.link).query)
+    assert wanted["code_challenge_method"] == ["S256"]
+    redirect = urlsplit(wanted["redirect_uri"][0])
+    assert (redirect.scheme, redirect.hostname, redirect.path) == ("http", "127.0.0.1", "/callback")
+    assert "You are signed in." in browser.page
+    assert one(events, QuestionAnswered).by == "server"
+    step = one(events, ToolFinished)
+    assert (step.name, step.outcome) == ("sign_in", "ok")
+    assert "as long as this kernel runs" in step.summary
+    assert "exchanged" in await call_tool(connection(bench.servers, "guarded"), "history")
+
+
+async def test_where_the_browser_cannot_come_back_the_person_pastes_the_address(bench: McpBench) -> None:
+    events = await bench.ask("go", Browser(to_the_end=False))
+    assert one(events, QuestionAnswered).by == "person"
+    assert connection(bench.servers, "guarded").state == "ready"
+
+
+async def test_a_sign_in_is_kept_and_asked_for_once(tmp_path: Path, url: str) -> None:
+    store = InMemory()
+    async with AsyncExitStack() as stack:
+        for number in range(2):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            bench = await stack.enter_async_context(mcp_bench(folder, store=store))
+            bench.declare(declared("guarded", Address(url)))
+            bench.model.will_reply(say("done"))
+            events = await bench.ask("go", Browser())
+            assert len(all_of(events, QuestionAsked)) == (1 if number == 0 else 0)
+            assert connection(bench.servers, "guarded").state == "ready"
+
+
+async def test_a_token_that_ran_out_is_renewed_without_the_person(tmp_path: Path) -> None:
+    with served("-W", "ignore", GUARDED, "1") as short:
+        async with mcp_bench(tmp_path, store=InMemory()) as bench:
+            bench.declare(declared("guarded", Address(short)))
+            bench.model.will_reply(say("done"))
+            await bench.ask("go", Browser())
+            server = connection(bench.servers, "guarded")
+            async with asyncio.timeout(20):
+                while "refreshed" not in (done := await call_tool(server, "history")):
+                    await asyncio.sleep(0.1)
+            assert done.split().count("authorized") == 1
+
+
+async def test_a_token_that_the_server_forgot_is_renewed_without_the_person(tmp_path: Path) -> None:
+    with served("-W", "ignore", GUARDED) as forgetful:
+        async with mcp_bench(tmp_path, store=InMemory()) as bench:
+            bench.declare(declared("guarded", Address(forgetful)))
+            bench.model.will_reply(say("done"))
+            await bench.ask("go", Browser())
+            server = connection(bench.servers, "guarded")
+            await call_tool(server, "forget")
+            done = (await call_tool(server, "history")).split()
+            assert (done.count("authorized"), done.count("refreshed")) == (1, 1)
+
+
+async def test_a_sign_in_that_is_skipped_fails_the_server_alone_and_is_not_asked_for_again(bench: McpBench) -> None:
+    def skip(event: Event, run: Run) -> None:
+        if isinstance(event, QuestionAsked):
+            run.send(Answer(question_id=event.question_id, answers=None))
+
+    events = await bench.ask("go", skip)
+    assert [notice.text for notice in all_of(events, Notice) if "you did not" in notice.text]
+    assert connection(bench.servers, "guarded").state == "failed"
+    assert not all_of(await bench.ask("again", skip), QuestionAsked)
+
+
+async def test_where_nobody_is_there_the_server_fails_and_says_why(bench: McpBench) -> None:
+    events = await bench.ask("go", attended=False)
+    assert not all_of(events, QuestionAsked)
+    assert [notice for notice in all_of(events, Notice) if "nobody is here to do that" in notice.text]
+
+
+async def test_an_interrupt_ends_the_waiting_for_the_browser(bench: McpBench) -> None:
+    def interrupt(event: Event, run: Run) -> None:
+        if isinstance(event, QuestionAsked):
+            run.send(Interrupt())
+
+    events = await bench.ask("go", interrupt)
+    assert one(events, QuestionAnswered).by == "interrupt"
+    assert one(events, ToolFinished).outcome == "interrupted"
+
+
+async def test_a_server_with_a_key_is_never_signed_in_to(bench: McpBench, url: str) -> None:
+    bench.declare(declared("guarded", Address(url, {"Authorization": "Bearer wrong"})))
+    events = await bench.ask("go")
+    assert not all_of(events, QuestionAsked)
+    assert connection(bench.servers, "guarded").state == "failed"
+
+
+@pytest.fixture
+async def redirect() -> AsyncIterator[tuple[Redirect, str]]:
+    port = free_port()
+    redirect = Redirect(port, "the-state")
+    await redirect.open()
+    yield redirect, f"http://127.0.0.1:{port}"
+    redirect.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/callback?code=1&state=another", {}, 400),
+        ("/callback?code=1", {}, 400),
+        ("/callback?state=the-state", {}, 400),
+        ("/?code=1&state=the-state", {}, 404),
+        ("/callback?code=1&state=the-state", {"Host": "evil.example"}, 404),
+    ],
+)
+async def test_who_does_not_know_the_state_is_turned_away_and_ends_nothing(
+    redirect: tuple[Redirect, str], path: str, headers: dict[str, str], status: int
+) -> None:
+    waiting, base = redirect
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(base + path, headers=headers)).status_code == status
+        assert not waiting.came.done()
+        assert (await client.get(f"{base}/callback?code=1&state=the-state")).status_code == 200
+    assert waiting.came.result().code == "1"
+
+
+async def test_the_way_back_is_open_on_this_machine_alone_and_closed_afterwards(
+    redirect: tuple[Redirect, str],
+) -> None:
+    waiting, base = redirect
+    waiting.close()
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"{base}/callback?code=1&state=the-state")
+    with pytest.raises(asyncio.CancelledError):
+        await waiting.came
+
+
+async def test_a_port_that_is_taken_meanwhile_is_said() -> None:
+    first = Redirect(free_port(), "a")
+    await first.open()
+    second = Redirect(first._port, "b")
+    with pytest.raises(SignInError, match="is taken"):
+        await second.open()
+    first.close()
+
+
+def test_an_address_says_what_came_of_it() -> None:
+    good = came_back("http://127.0.0.1:1/callback?code=c&state=s&iss=https%3A%2F%2Fa.example")
+    assert good is not None
+    assert (good.code, good.state, good.issuer, good.error) == ("c", "s", "https://a.example", "")
+    bad = came_back("http://x/?error=access_denied&state=s")
+    assert bad is not None
+    assert bad.error == "access_denied"
+    assert came_back("what?") is None
+    assert came_back("http://[") is None
