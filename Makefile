@@ -12,7 +12,7 @@ JOBS ?= 2
 # A test with other processes in it that fails is run once more; a rerun is named at the end, and a defect to look into.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
+.PHONY: help setup python assets browser kernels llama mcp-servers demo lab test test-matrix check bench docs requirements screenshots wheel clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -43,13 +43,17 @@ kernels: python
 llama: python
 	@$(PY) tests/llm/llama_server.py
 
+# MCP servers that others wrote, for the tests.
+mcp-servers: python
+	@$(WITH_NODE) $(PY) tests/mcp/real_servers.py
+
 demo: python
 	@$(PY) scripts/demo.py
 
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
-test: setup kernels llama check
+test: setup kernels llama mcp-servers check
 	$(WITH_NODE) $(PYTEST)
 
 test-matrix: setup

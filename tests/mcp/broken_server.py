@@ -93,15 +93,8 @@ def call(request: Message) -> Iterator[Message | bytes]:
     text = request["params"].get("arguments", {}).get("text", "")
     fine = said(request, text)
     match MODE:
-        case "floods stdout":
-            while True:
-                yield b"noise, noise and more noise\n" * 1000
-        case "10 MiB without newline":
-            yield b"x" * HUGE
-            time.sleep(LONG)
-        case "endless line":
-            while True:
-                yield b"x" * 65536
+        case "floods stdout" | "endless line" | "10 MiB without newline":
+            yield from flood()
         case "huge answer":
             yield said(request, "x" * HUGE)
         case "garbage lines":
@@ -121,6 +114,14 @@ def call(request: Message) -> Iterator[Message | bytes]:
             threading.Timer(1.0, write, [said(request, "too late")]).start()
         case _:
             yield fine
+
+
+def flood() -> Iterator[bytes]:
+    if MODE.startswith("10 MiB"):
+        yield b"x" * HUGE
+        time.sleep(LONG)
+    while True:
+        yield b"noise, noise and more noise\n" * 1000 if MODE.startswith("floods") else b"x" * 65536
 
 
 # ---- over pipes ----

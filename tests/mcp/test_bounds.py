@@ -32,7 +32,7 @@ async def main():
     before = peak()
     for mode in modes[1:]:
         try:
-            await servers.get(mode).request(lambda client: client.call_tool("echo", {}), timeout=2)
+            await servers.get(mode).request(lambda client: client.call_tool("echo", {}), timeout=1)
         except ServerError as problem:
             print(problem.sentence, file=sys.stderr)
         await fine.request(lambda client: client.call_tool("echo", {}), timeout=60)
