@@ -188,7 +188,9 @@ def test_changed_tools_are_encoded_anew():
 
 
 @pytest.mark.requirement("wire.endpoint.path", "wire.auth.bearer")
-@pytest.mark.parametrize(("ending", "path"), [("", ""), ("/", ""), ("?version=1", "?version=1")])
+@pytest.mark.parametrize(
+    ("ending", "path"), [("", ""), ("/", ""), ("/chat/completions", ""), ("?version=1", "?version=1")]
+)
 async def test_requests_carry_the_headers_and_go_below_the_base(ending, path):
     asker = client(affinity="session-7")
     with ScriptedModel(["a", "b"], api_key="secret-key") as model:

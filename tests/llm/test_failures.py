@@ -90,6 +90,30 @@ async def test_an_unknown_model_is_named_with_the_address():
     assert "no such model" in str(error)
 
 
+@pytest.mark.parametrize(("ending", "hinted"), [("/v1", False), ("", True), ("/openai/deployments/x", False)])
+async def test_where_v1_is_missing_the_next_step_says_so(ending, hinted):
+    asker = client()
+    with ScriptedModel(lambda _: status(404)) as model:
+        error, _ = await failure_of(asker, request(model.url.removesuffix("/v1") + ending))
+        await asker.close()
+    assert ("ends in /v1" in str(error)) is hinted
+
+
+async def test_an_account_without_credit_is_told_as_such():
+    with ScriptedModel([status(402, {"error": {"message": "Insufficient credits"}})]) as model:
+        error = await refusal_of(model)
+    assert error.kind == "http"
+    assert "wants to be paid first (402): Insufficient credits. Look after the account there" in str(error)
+
+
+async def test_a_server_that_stays_busy_is_told_with_the_wait_it_asks_for():
+    busy = status(429, {"error": {"message": "slow down"}}, headers={"retry-after": "40"})
+    with ScriptedModel([busy] * 3) as model:
+        error = await refusal_of(model)
+    assert error.kind == "rate_limit"
+    assert "(429), also after 2 more attempts: slow down. It asks to wait 40 s; run the cell again" in str(error)
+
+
 async def test_a_password_or_a_query_in_the_address_is_not_shown():
     asker = client()
     with ScriptedModel([status(404)]) as model:

@@ -4,8 +4,10 @@ Every text a server sent passes `Words`, so that a key a server repeats is shown
 """
 
 import json
+import math
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
@@ -161,8 +163,10 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
     if kind == "not_found":
         return (
             f"{host} does not know the model '{endpoint.model}', or has nothing at {endpoint.address} ({status})",
-            f"Check the model's name and {endpoint.setting}.",
+            f"Check the model's name and {endpoint.setting}{_hint_of_v1(endpoint)}.",
         )
+    if status == 402:
+        return f"{host} wants to be paid first (402)", "Look after the account there, or take another: %vibe model"
     if kind == "rate_limit":
         return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
     if status < 400:
@@ -174,6 +178,12 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
     if status >= 500:
         return f"{host} failed ({status})", "The fault is on the server's side; run the cell again in a while."
     return f"{host} refused the request ({status})", f"Check the settings of model '{endpoint.model}'."
+
+
+def _hint_of_v1(endpoint: Endpoint) -> str:
+    """The end that people forget most often."""
+    bare = urlsplit(endpoint.url).path == "/chat/completions"
+    return "; at most servers it ends in /v1" if bare else ""
 
 
 def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
@@ -219,6 +229,6 @@ def _text(what: str, said: str, step: str) -> str:
 
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{math.ceil(seconds)} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"

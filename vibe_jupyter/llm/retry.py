@@ -47,12 +47,13 @@ class RetryPolicy:
         Raises:
             ModelError: there is none.
         """
-        if setback.again and (setback.asked or 0.0) > self.longest_asked:
-            raise setback.error(retries=attempt, wait=setback.asked)
+        asked = setback.asked if setback.again else None
+        if asked is not None and (asked > self.longest_asked or attempt >= self.retries):
+            raise setback.error(retries=attempt, wait=asked)
         if not setback.again or attempt >= self.retries:
             raise setback.error(retries=attempt)
-        if setback.asked is not None:
-            return setback.asked
+        if asked is not None:
+            return asked
         return min(self.first * 2**attempt, self.longest) * (1 - 0.25 * self.jitter())
 
 

@@ -42,7 +42,7 @@ class OpenAIDialect:
     """See `vibe_jupyter.llm.dialect.Dialect`."""
 
     path = "/chat/completions"
-    base_ends: tuple[str, ...] = ()
+    base_ends: tuple[str, ...] = ("/chat/completions",)
     alternates = False
     tail = b"]}"
 
