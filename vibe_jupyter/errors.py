@@ -6,7 +6,8 @@
     ├── ModelError       the person reads it: the model server failed, with the text already received
     ├── JournalError     the person reads it: the conversation cannot be recorded, so nothing more is done
     └── ToolError        the model reads it: what happened and what to try instead
-        └── ServerError  the person reads it too: a server of further tools failed, with its last words and the next step
+        ├── NothingDone  the same, where it is certain that the call changed nothing
+        └── ServerError  the person reads it too: a server of further tools failed; its last words and the next step
 
 Anything else that escapes is a bug and keeps its traceback.
 """
@@ -47,6 +48,10 @@ class JournalError(VibeError):
 
 class ToolError(VibeError):
     """A tool could not do its work. The text goes to the model as the result of its call."""
+
+
+class NothingDone(ToolError):
+    """A tool refused before it changed anything, such as a file that is not as it was shown."""
 
 
 class ServerError(ToolError):

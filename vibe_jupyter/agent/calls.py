@@ -12,7 +12,7 @@ from vibe_jupyter.agent.consent import permit
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.prepare import Prepared, Refused, error_message, headline_of, prepare
 from vibe_jupyter.agent.questions import ask
-from vibe_jupyter.errors import JournalError, ToolError
+from vibe_jupyter.errors import JournalError, NothingDone, ToolError
 from vibe_jupyter.protocol import (
     ImagePart,
     TextPart,
@@ -69,11 +69,13 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
     began = time.monotonic()
     outcome = "interrupted"
     result = ToolResult.error(INTERRUPTED, summary="interrupted")
+    has_run = True
     try:
         result = await tool.run(args, _context(call.id, desk))
         outcome = "error" if result.is_error else "ok"
     except ToolError as error:
         result, outcome = ToolResult.error(str(error)), "error"
+        has_run = not isinstance(error, NothingDone)
     except JournalError:
         raise
     except Exception as error:  # noqa: BLE001 - a tool is foreign code: its bug is a result for the model, and a log for us
@@ -87,7 +89,7 @@ async def _run(prepared: Prepared, desk: Desk) -> ToolMessage:
                 headline=headline,
                 outcome=outcome,
                 summary=result.summary,
-                seconds=round(time.monotonic() - began, 3),
+                seconds=round(time.monotonic() - began, 3) if has_run else 0.0,
                 display=result.display,
                 details=result.details,
             )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -86,7 +87,7 @@ async def _question(prepared: Prepared, ask: Ask, desk: Desk, preview: Preview) 
         )
         command = await waiting.answer
     except asyncio.CancelledError:
-        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk, by_interrupt=True)
+        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk, by="interrupt")
         raise
     finally:
         desk.approvals.close(waiting)
@@ -96,7 +97,7 @@ async def _question(prepared: Prepared, ask: Ask, desk: Desk, preview: Preview) 
         return _denied(call, command.message)
     edited = _edited(prepared, command, preview.edits, desk)
     if isinstance(edited, Refused):
-        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk)
+        await _resolve(waiting.id, call, Reject(approval_id=waiting.id), desk, by="rules")
         return edited
     await _resolve(waiting.id, edited.call, command, desk, edited=edited.edited)
     if not edited.edited and digest(call, tool.preview(args)) != shown:
@@ -148,7 +149,7 @@ async def _resolve(
     desk: Desk,
     *,
     edited: bool = False,
-    by_interrupt: bool = False,
+    by: Literal["person", "interrupt", "rules"] = "person",
 ) -> None:
     await desk.emit(
         ApprovalResolved(
@@ -156,7 +157,7 @@ async def _resolve(
             call_id=call.id,
             allowed=isinstance(command, Approve),
             remember=command.remember if isinstance(command, Approve) else "once",
-            by="interrupt" if by_interrupt else "person",
+            by=by,
             message=command.message if isinstance(command, Reject) else "",
             arguments=call.arguments if edited else None,
         )

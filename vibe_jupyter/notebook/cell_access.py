@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.notebook.cell_reads import CellReads
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
@@ -45,7 +45,7 @@ class CellAccess:
         """
         cell = await self.reads.find(reference)
         if cell.id == self._notebook.prompt_cell:
-            raise ToolError("Nothing was done: that is the prompt's own cell, which is running now.")
+            raise NothingDone("Nothing was done: that is the prompt's own cell, which is running now.")
         self.reads.remembered.must_be_current(cell, written=written)
         return cell
 
@@ -71,7 +71,7 @@ class CellAccess:
         """
         for cell in cells:
             if self.waits(cell):
-                raise ToolError(
+                raise NothingDone(
                     f"Nothing was done: the person started cell {cell.number} ({cell.id}) themselves. It runs when "
                     "this run is over, and not before. Go on without it, or end your turn to let it run."
                 )
@@ -122,10 +122,10 @@ class CellAccess:
         """A cell was put below the prompt."""
         self._put_below = cell_id
 
-    async def _stale(self, error: StaleCell) -> ToolError:
+    async def _stale(self, error: StaleCell) -> NothingDone:
         cells = (await self.reads.listing()).cells
         cell = next((cell for cell in cells if cell.id == error.cell), None)
-        return self.reads.remembered.changed(cell) if cell is not None else ToolError(f"{error} It is gone now.")
+        return self.reads.remembered.changed(cell) if cell is not None else NothingDone(f"{error} It is gone now.")
 
     def _written(self, edit: CellEdit, before: Listing | None) -> None:
         """What the agent wrote and what was read back, it has read."""

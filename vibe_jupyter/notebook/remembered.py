@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.protocol import Cell
 
 MIN_PREFIX = 4
@@ -49,11 +49,11 @@ class Remembered:
         if known is None or known.hash != cell.hash:
             raise self.changed(cell, never_read=known is None)
 
-    def changed(self, cell: Cell, *, never_read: bool = False) -> ToolError:
+    def changed(self, cell: Cell, *, never_read: bool = False) -> NothingDone:
         """What the model is told where the cell is not as it thinks; it has read the cell by that."""
         self.read(cell)
         why = "was not read yet" if never_read else "was changed since you read it"
-        return ToolError(
+        return NothingDone(
             f"Nothing was done: cell {cell.number} ({cell.id}) {why}. Read it first; this is its source now:\n"
             f"{cell.source}"
         )
@@ -74,12 +74,12 @@ def find(reference: str, cells: tuple[Cell, ...], *, reads: bool = False) -> Cel
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise ToolError(f"The id {reference!r} fits {len(begun)} cells; give more of it: {_named(begun)}")
+        raise NothingDone(f"The id {reference!r} fits {len(begun)} cells; give more of it: {_named(begun)}")
     if len(reference) < MIN_PREFIX:
-        raise ToolError(f"{reference!r} is too short for an id: give {MIN_PREFIX} characters or more. {_near(cells)}")
+        raise NothingDone(f"{reference!r} is too short for an id: give {MIN_PREFIX} characters or more. {_near(cells)}")
     close = get_close_matches(reference, [cell.id for cell in cells], n=_NEAREST, cutoff=0.5)
     nearest = [cell for cell in cells if cell.id in close] or cells
-    raise ToolError(f"There is no cell {reference!r}; nothing was done. {_near(nearest)} read_notebook lists all.")
+    raise NothingDone(f"There is no cell {reference!r}; nothing was done. {_near(nearest)} read_notebook lists all.")
 
 
 def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
@@ -93,10 +93,10 @@ def _by_place(reference: str, cells: tuple[Cell, ...], *, reads: bool) -> Cell:
     place = reference[1:]
     number = int(place) if place.isdecimal() else 0
     if not 0 < number <= len(cells):
-        raise ToolError(f"There is no cell {reference}: the notebook has {len(cells)}.")
+        raise NothingDone(f"There is no cell {reference}: the notebook has {len(cells)}.")
     cell = cells[number - 1]
     if not reads:
-        raise ToolError(
+        raise NothingDone(
             f"Nothing was done: {reference} is a place, and places shift. Use the id; there stands now {_named([cell])}"
         )
     return cell

@@ -113,8 +113,9 @@ class ApprovalResolved(Value):
     call_id: str
     allowed: bool
     remember: Literal["once", "session", "project"] = "once"
-    by: Literal["person", "nobody", "interrupt", "server"]
-    """``server``: the model server, whose call it was, waits no longer."""
+    by: Literal["person", "nobody", "interrupt", "server", "rules"]
+    """``server``: the model server, whose call it was, waits no longer; ``rules``: what the person made of the call is
+    not allowed, or no call any more."""
     message: str = ""
     arguments: str | None = None
     """The call's arguments after the person edited them; None when they stayed as shown."""
@@ -180,6 +181,7 @@ class ToolFinished(Value):
     outcome: Literal["ok", "error", "denied", "interrupted"]
     summary: str = ""
     seconds: float = 0.0
+    """0 where nothing was done."""
     display: MimeBundle = {}
     details: dict[str, JsonValue] = {}
     host: str = ""

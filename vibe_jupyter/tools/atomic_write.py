@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.tools.fingerprint import fits
 from vibe_jupyter.tools.folder import Folder
 from vibe_jupyter.tools.kept_rights import keep_rights
@@ -54,7 +54,7 @@ def write(located: Located, new: NewFile) -> tuple[str, ...]:
     """Write a file at the place that was judged; gives what a person should know besides, such as lost rights.
 
     Raises:
-        ToolError: it cannot be written, or is not as it was seen; nothing was written then.
+        NothingDone: it cannot be written, or is not as it was seen; nothing was written then.
     """
     try:
         with _ONE_AT_A_TIME, _folder_of(located, new) as folder:
@@ -69,7 +69,7 @@ def _folder_of(located: Located, new: NewFile) -> Generator[Folder]:
     there = next(parent for parent in located.path.parents if parent.is_dir())
     missing = located.path.parent.relative_to(there).parts
     if missing and not new.makes_folders:
-        raise ToolError(f"The folder of {located.given!r} does not exist, and the settings do not let it be made.")
+        raise NothingDone(f"The folder of {located.given!r} does not exist, and the settings do not let it be made.")
     with ExitStack() as at_end:
         folder = at_end.enter_context(Folder.at(there))
         for name in missing:
@@ -104,7 +104,7 @@ def _write_in(folder: Folder, located: Located, new: NewFile) -> list[str]:
 def _create(folder: Folder, located: Located, new: NewFile) -> list[str]:
     name = located.path.name
     if folder.look(name) is not None:
-        raise ToolError(f"{located.given!r} exists by now. {UNCHANGED} Read it before you go on.")
+        raise NothingDone(f"{located.given!r} exists by now. {UNCHANGED} Read it before you go on.")
     with _temporary(folder, io.BytesIO(new.content), None) as (temporary, notes):
         folder.put(temporary, name, over=False)
     return notes
@@ -115,7 +115,9 @@ def _replace(folder: Folder, located: Located, new: NewFile, seen: str) -> list[
     with ExitStack() as at_end:
         with _old(folder, located) as old:
             if not fits(old, seen):
-                raise ToolError(f"{located.given!r} was changed meanwhile. {UNCHANGED} Read it again before you go on.")
+                raise NothingDone(
+                    f"{located.given!r} was changed meanwhile. {UNCHANGED} Read it again before you go on."
+                )
             status = os.fstat(old.fileno())
             temporary, notes = at_end.enter_context(_temporary(folder, io.BytesIO(new.content), old))
             if backup:
@@ -138,15 +140,15 @@ def _old(folder: Folder, located: Located) -> Generator[BinaryIO]:
     """The file that is replaced, opened for writing, so that the system judges the rights."""
     entry = folder.look(located.path.name)
     if entry is None:
-        raise ToolError(f"{located.given!r} is gone. {UNCHANGED}")
+        raise NothingDone(f"{located.given!r} is gone. {UNCHANGED}")
     if not stat.S_ISREG(entry.st_mode):
-        raise ToolError(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+        raise NothingDone(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
     if not entry.st_mode & _WRITABLE:
         # The superuser could, but it was meant so.
-        raise ToolError(f"{located.given!r} is read-only. {UNCHANGED} Ask the person to allow writing to it.")
+        raise NothingDone(f"{located.given!r} is read-only. {UNCHANGED} Ask the person to allow writing to it.")
     with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ToolError(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+            raise NothingDone(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
         yield file
 
 
@@ -218,10 +220,10 @@ def _sweep(folder: Folder) -> None:
             folder.remove(name)
 
 
-def _not_written(located: Located, error: OSError) -> ToolError:
+def _not_written(located: Located, error: OSError) -> NothingDone:
     """The system's refusal in words."""
     if error.errno in _SWAPPED:
-        return ToolError(f"{located.given!r} was changed while it was being written. {UNCHANGED} Try again.")
+        return NothingDone(f"{located.given!r} was changed while it was being written. {UNCHANGED} Try again.")
     if error.errno in _FULL:
         why = "the disk or the quota is full"
     elif error.errno in _RIGHTS:
@@ -230,4 +232,4 @@ def _not_written(located: Located, error: OSError) -> ToolError:
         why = "the file system is read-only"
     else:
         why = str(error.strerror or error)
-    return ToolError(f"{located.given!r} cannot be written: {why}. {UNCHANGED} Tell the person.")
+    return NothingDone(f"{located.given!r} cannot be written: {why}. {UNCHANGED} Tell the person.")

@@ -33,7 +33,11 @@ CallEvent = (
 )
 
 
-_UNANSWERED = {"nobody": "nobody can answer here", "server": "expired: the server waits no longer"}
+_UNANSWERED = {
+    "nobody": "nobody can answer here",
+    "server": "expired: the server waits no longer",
+    "rules": "not as edited",
+}
 """What stands at the call by who ended the waiting, where it was not the person."""
 
 

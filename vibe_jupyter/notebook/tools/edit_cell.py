@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_runs import run_written
 from vibe_jupyter.notebook.tools.cell_words import diff, named, with_newlines, written
@@ -110,16 +110,16 @@ def _edited(source: str, args: EditCellArgs) -> str:
         old = args.old_string or ""
         count = source.count(old)
         if not count:
-            raise ToolError(f"Nothing was done: old_string is not in the cell. Its source:\n{source}")
+            raise NothingDone(f"Nothing was done: old_string is not in the cell. Its source:\n{source}")
         if count > 1 and not args.replace_all:
-            raise ToolError(
+            raise NothingDone(
                 f"Nothing was done: old_string is {count} times in the cell. "
                 "Give more of what surrounds it, or replace_all."
             )
         new = source.replace(old, args.new_string or "")
     new = with_newlines(new)
     if new == source:
-        raise ToolError("Nothing was done: the cell already reads so.")
+        raise NothingDone("Nothing was done: the cell already reads so.")
     return new
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_words import named, number
 from vibe_jupyter.notebook.tools.insert_cell import END, TOP
@@ -78,7 +78,7 @@ class MoveCellsTool:
             return cells, others[-1] if others else None
         after = (await self._access.reads.find(args.after)).id
         if after in moved:
-            raise ToolError(f"Nothing was done: {args.after} is itself one of the cells to move.")
+            raise NothingDone(f"Nothing was done: {args.after} is itself one of the cells to move.")
         return cells, after
 
     def _where(self, after: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.notebook.cell_access import CellAccess
 from vibe_jupyter.notebook.tools.cell_runs import result_of, run_cells
 from vibe_jupyter.notebook.tools.cell_words import named, number
@@ -60,7 +60,7 @@ class RunCell:
         cells = [await self._access.to_change(one, written=False) for one in args.ids]
         for cell in cells:
             if cell.kind != "code":
-                raise ToolError(f"Nothing was run: cell {cell.id} is {cell.kind}, not code.")
+                raise NothingDone(f"Nothing was run: cell {cell.id} is {cell.kind}, not code.")
         self._access.must_rest(*cells)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         return result_of(done, len(cells), seconds=args.timeout, sees_images=self._sees_images())

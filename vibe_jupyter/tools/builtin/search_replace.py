@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.edit.blocks import Block, Reading, parse
@@ -116,7 +116,7 @@ class SearchReplace:
     def _edit(self, args: SearchReplaceArgs) -> ToolResult:
         target = self._files.now(args.file_path, EDIT_LIMIT)
         if not args.fits(target):
-            raise ToolError(f"{args.file_path!r} was changed since it was shown. Nothing was written. Read it again.")
+            raise NothingDone(f"{args.file_path!r} was changed since it was shown. Nothing was written. Read it again.")
         plan = self._plan(target, self._blocks(args), args)
         backup = _BACKUP if self._options.create_backup else ""
         notes = self._files.write(plan.target, plan.content, backup=backup)
@@ -139,7 +139,7 @@ class SearchReplace:
     def _plan(self, target: Target, blocks: tuple[Block, ...], args: SearchReplaceArgs) -> _Plan:
         given = target.located.given
         if not target.exists:
-            raise ToolError(f"{given!r} does not exist. Check the path, or make it with write_file.")
+            raise NothingDone(f"{given!r} does not exist. Check the path, or make it with write_file.")
         if target.content is None:
             raise EditError("too_large", f"{given!r} is too large to edit: {target.size:,} bytes. Use run_code.")
         old = decode(target.content, given)

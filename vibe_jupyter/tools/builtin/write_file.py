@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from vibe_jupyter.errors import ToolError
+from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.base import ToolContext
 from vibe_jupyter.tools.edit.diff import size, unified
@@ -87,26 +87,26 @@ class WriteFile:
         target = self._files.now(args.path, COMPARED)
         content = self._encoded(args, target)
         if not args.fits(target):
-            raise ToolError(f"{args.path!r} was changed since it was shown. Nothing was written. Read it again.")
+            raise NothingDone(f"{args.path!r} was changed since it was shown. Nothing was written. Read it again.")
         notes = self._files.write(target, content, makes_folders=self._options.create_parent_dirs)
         return _result(args, target, len(content), notes)
 
     def _encoded(self, args: WriteFileArgs, target: Target) -> bytes:
         """The bytes to write, if they may be."""
         if target.exists and not args.overwrite:
-            raise ToolError(
+            raise NothingDone(
                 f"{args.path!r} exists already. Nothing was written. Change it with search_replace, or read it and "
                 "set overwrite=true to replace it whole."
             )
         if self._files.is_stale(target):
-            raise ToolError(f"{args.path!r} was changed since you read it. Nothing was written. Read it again.")
+            raise NothingDone(f"{args.path!r} was changed since you read it. Nothing was written. Read it again.")
         try:
             content = args.content.encode()
         except UnicodeEncodeError as error:
-            raise ToolError(f"content holds half a character at {error.start}; nothing was written.") from error
+            raise NothingDone(f"content holds half a character at {error.start}; nothing was written.") from error
         limit = self._options.max_write_bytes
         if len(content) > limit:
-            raise ToolError(
+            raise NothingDone(
                 f"content is too large: {len(content):,} bytes, and write_file takes {limit:,}. Nothing was written. "
                 "Write it in parts with search_replace, or by run_code."
             )
