@@ -1,6 +1,8 @@
 """A server whose tools give every kind of content, and some that are hostile. Speaks over its pipes."""
 
+import asyncio
 import base64
+import os
 import struct
 import sys
 import zlib
@@ -122,6 +124,23 @@ async def count(context: Context[Any, Any], steps: int, storm: bool = False) -> 
         for _ in range(500 if storm else 0):
             await context.report_progress(step + 1, steps, "storm")
     return "counted"
+
+
+@server.tool(structured_output=False)
+async def measure(context: Context[Any, Any], gate: str) -> CallToolResult:
+    """Measures until a file `gate` is there, and gives a table, a picture and a sound."""
+    await context.report_progress(3, 10, "warming up")
+    while not os.path.exists(gate):
+        await asyncio.sleep(0.02)
+    rows = [{"probe": "north", "kelvin": 281.5}, {"probe": "south", "kelvin": 290}]
+    return CallToolResult(
+        content=[
+            TextContent(text="Measured twice."),
+            ImageContent(data=png(16), mime_type="image/png"),
+            AudioContent(data=WAV, mime_type="audio/wav"),
+        ],
+        structured_content={"rows": rows},
+    )
 
 
 @server.tool(description="x" * 40_000)
