@@ -55,6 +55,11 @@ def serve(work: Coroutine[Any, Any, Any]) -> Any:
     return future.result(0)
 
 
+def without_a_page() -> None:
+    """As in a kernel that no page has answered yet: it is not waited for as long as one that has."""
+    bridge._known = False
+
+
 async def run_in_place(*references: str, seconds: float | None = None) -> str:
     """Run cells one after the other; one line each."""
     lines = []

@@ -134,7 +134,7 @@ def test_without_a_page_a_file_that_is_no_notebook_is_said_to_be_none(
     path.write_bytes(content)
     page = open_page()
     page.answers = False
-    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}; without_a_page()")
     refusal = error(call(page, "read_notebook"))
     assert refusal.startswith(f"The notebook file {path} cannot be read: it ")
     assert says in refusal
@@ -149,6 +149,6 @@ def test_without_a_page_odd_cells_are_listed_as_far_as_they_go(
     path.write_text(json.dumps({"nbformat": 4, "cells": cells}), encoding="utf-8")
     page = open_page()
     page.answers = False
-    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}; without_a_page()")
     assert "#1 cell-1 code [1] error\na\n1" in text(call(page, "read_notebook", outputs="brief"))
     assert "4 outputs" in text(call(page, "read_output", cell_id="cell-1"))

@@ -135,7 +135,7 @@ def on_disk(shared_kernel: Wire, tmp_path: Path) -> Path:
     notebook.cells[1].outputs = [nbformat.v4.new_output("stream", text="seen\n")]
     path = tmp_path / "saved.ipynb"
     nbformat.write(notebook, path)
-    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}; without_a_page()")
     return path
 
 
@@ -206,7 +206,7 @@ def test_a_broken_file_is_named(open_page: OpenPage, on_disk: Path) -> None:
 
 
 def test_where_there_is_no_notebook_at_all_the_answer_says_why(open_page: OpenPage, shared_kernel: Wire) -> None:
-    shared_kernel.run("import os; _ = os.environ.pop('JPY_SESSION_NAME', None)")
+    shared_kernel.run("import os; _ = os.environ.pop('JPY_SESSION_NAME', None); without_a_page()")
     page = open_page()
     page.answers = False
     assert "This kernel's notebook was not found" in error(call(page, "read_notebook"))
@@ -228,6 +228,7 @@ def test_the_stop_button_ends_a_wait_for_a_page_that_is_silent(open_page: OpenPa
 
 def test_a_page_that_is_gone_is_waited_for_once(open_page: OpenPage, on_disk: Path) -> None:
     page = open_page()
+    page.wire.run("bridge._known = True")
     page.answers = False
     began = time.monotonic()
     call_all(page, *[("read_notebook", {})] * 5)
