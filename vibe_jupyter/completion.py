@@ -6,14 +6,14 @@ Registered by `%load_ext`, so it imports nothing heavy: settings and tools come 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from IPython.core import completer
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.errors import VibeError
-from vibe_jupyter.notebook.mention_syntax import Written, unfinished
+from vibe_jupyter.notebook.mention_syntax import Resource, Written, unfinished, unfinished_resource
 from vibe_jupyter.notebook.names import of_the_person
 from vibe_jupyter.options import AGENTS, OPTION_NAMES, TOUR
 from vibe_jupyter.own_imports import without_working_folder
@@ -25,7 +25,7 @@ IDENTIFIER: Final = "vibe_jupyter"
 COMMANDS: Final = ("config", "fix", "help", "mcp", "model", "permissions", "reset", "setup", "status", "stop", "trust")
 _OF_SERVERS: Final = ("accept", "log", "off", "on", "remove", "restart", "tools")
 """What `%vibe mcp` does with a server that is named."""
-_MORE: Final = {
+MORE: Final = {
     "config": ("path",),
     "mcp": (*_OF_SERVERS, "add", "serve"),
     "permissions": ("revoke",),
@@ -36,8 +36,30 @@ _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
 _CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
 _LINE: Final = re.compile(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
+_PROMPT: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
+"""A prompt of an MCP server on the magic's line: ``/server:prompt name=value``."""
 _TURNS: Final = ("10", "50", "200")
 """Offered after --max-turns."""
+
+
+class Offers(Protocol):
+    """What MCP servers that run offer beside tools."""
+
+    def servers(self) -> Iterable[str]:
+        """Names of those with resources."""
+        ...
+
+    def resources(self, server: str) -> Iterable[str]:
+        """Addresses on a server."""
+        ...
+
+    def prompts(self) -> Iterable[str]:
+        """As ``/server:prompt``."""
+        ...
+
+    def arguments(self, words: str, last: str) -> Iterable[str]:
+        """What may follow these words of a call, where `last` was begun."""
+        ...
 
 
 class Found:
@@ -59,6 +81,7 @@ class Completion:
         folder: Callable[[], Path],
         tools: Callable[[], Iterable[str]],
         servers: Callable[[], Iterable[str]],
+        offers: Callable[[], Offers | None] = lambda: None,
     ) -> None:
         self._shell = cast(Any, shell)
         self._folder = folder
@@ -67,6 +90,8 @@ class Completion:
         """Names of the tools; building them is left until they are asked for."""
         self._servers = servers
         """Names of the MCP servers that are declared."""
+        self._offers = offers
+        """None before the first prompt, when no server runs."""
 
     def register(self) -> None:
         """Offer this to IPython; takes the place of an earlier one."""
@@ -94,7 +119,12 @@ class Completion:
         if magic is None and not (_CELL.match(before) and "\n" in before.lstrip()):
             return None
         # Outside of a whole-cell prompt, what stands above the line is code.
-        mention = unfinished(line if magic else before.lstrip().partition("\n")[2])
+        prompt = line if magic else before.lstrip().partition("\n")[2]
+        offers = self._offers()
+        resource = unfinished_resource(prompt)
+        if resource is not None and offers is not None and resource.server in offers.servers():
+            return _resources(resource, offers)
+        mention = unfinished(prompt)
         if mention is not None:
             return self._mention(mention)
         return None if magic is None else self._on_magic_line(magic["words"], is_cell=line.lstrip().startswith("%%"))
@@ -105,10 +135,16 @@ class Completion:
         names = of_the_person(self._shell.user_ns, self._shell.user_ns_hidden)
         found = Found(mention.text, sorted(names), "instance")
         found.completions += Found(mention.text, self._paths(mention), "path").completions
+        offers = self._offers()
+        if offers is not None and mention.text:
+            found.completions += Found(mention.text, [f"{name}:" for name in offers.servers()], "path").completions
         return found
 
     def _on_magic_line(self, words: str, *, is_cell: bool) -> Found | None:
         *before, last = re.split(r"[ \t]+", words)
+        offers = self._offers()
+        if offers is not None and (found := _prompt(words, offers)) is not None:
+            return found
         option = _open_option(before)
         if option is None:
             if before == ["model"] and not is_cell:
@@ -117,7 +153,7 @@ class Completion:
                 return Found(last, _models(), "magic")
             if len(before) == 2 and before[0] == "mcp" and before[1] in _OF_SERVERS and not is_cell:
                 return Found(last, _known(self._servers), "magic")
-            more = _MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
+            more = MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
             return Found(last, more, "magic") if more else None
         if option:
             return self._value(option, last)
@@ -160,6 +196,23 @@ class Completion:
                 yield path if name.endswith("/") else f'{path}"'
             elif re.search(r"[^\w./+~=#%&$^-]", name) is None:
                 yield path
+
+
+def _resources(begun: Resource, offers: Offers) -> Found:
+    """Addresses after ``@server:``; those that a bare mention cannot hold are offered in quotes alone."""
+    start = f"{begun.server}:"
+    fitting = [uri for uri in offers.resources(begun.server) if begun.is_quoted or not re.search(r"[\s\"]", uri)]
+    texts = [f'{start}{uri}"' if begun.is_quoted else f"{start}{uri}" for uri in fitting if uri]
+    return Found(start + begun.uri, texts, "path")
+
+
+def _prompt(words: str, offers: Offers) -> Found | None:
+    """A prompt of a server and its arguments; None where the words begin with none."""
+    call = _PROMPT.match(words)
+    if call is None:
+        return None
+    before, last = call["before"], call["last"]
+    return Found(last, offers.arguments(before.rstrip(), last) if before else offers.prompts(), "magic")
 
 
 def unregister(shell: InteractiveShell) -> None:

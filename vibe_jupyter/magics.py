@@ -200,6 +200,7 @@ def load(shell: InteractiveShell) -> None:
         folder=lambda: magics.folder,
         tools=lambda: magics.app.tool_names(),
         servers=lambda: magics.app.mcp.names(),
+        offers=lambda: magics._app and magics._app.mcp.offers,  # pyright: ignore[reportPrivateUsage]
     ).register()
     shell.input_transformers_cleanup.append(question_marks)
 

@@ -107,6 +107,8 @@ async def test_a_question_that_is_skipped_is_declined(bench: McpBench) -> None:
     bench.model.will_reply(call("mcp__asking__ask", message="Who?", schema=NAME), say("done"))
     await bench.ask("go", answering(None))
     assert given(bench) == {"action": "decline"}
+    lines = connection(bench.servers, "asking").log_lines()
+    assert lines[-1].endswith("vibe] question to the person: declined by the person")
 
 
 async def test_where_nobody_is_there_a_question_is_declined_at_once(bench: McpBench) -> None:

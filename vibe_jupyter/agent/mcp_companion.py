@@ -76,6 +76,7 @@ class McpCompanion:
             JournalError: it could not be recorded.
         """
         self._requests.take(seat)
+        self._requests.note = self._note
         await self._start(seat)
         before: Parts = ()
         for server, uri in dict.fromkeys(self._wanted.resources):
@@ -87,6 +88,11 @@ class McpCompanion:
     def end(self) -> None:
         """The servers run on; nothing they ask is answered any more."""
         self._requests.leave()
+
+    def _note(self, server: str, text: str) -> None:
+        connection = self._servers.get(server)
+        if connection is not None:
+            connection.note(text)
 
     async def _start(self, seat: Seat) -> None:
         connections = [one for name in self._names if (one := self._servers.get(name)) is not None]

@@ -13,11 +13,13 @@ from vibe_jupyter.agent.mcp_companion import Wanted as WantedOfServers
 from vibe_jupyter.agent.mcp_requests import McpRequests
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.mcp_consent import McpConsent
+from vibe_jupyter.app.mcp_offers import McpOffers
 from vibe_jupyter.app.mcp_plan import Plan, plan
 from vibe_jupyter.app.mcp_watch import McpWatch
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
 from vibe_jupyter.config.patterns import chosen
+from vibe_jupyter.config.secret_store import KeyringStore
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.notebook.mention_syntax import resources
 from vibe_jupyter.policy.accepted_servers import AcceptedServers
@@ -55,8 +57,9 @@ class Mcp:
         home = config.vibe_home(setup.environ)
         self.accepted = AcceptedServers(home)
         self.pins = ToolPins(home)
-        self.requests = McpRequests(setup.project.folder)
+        self.requests = McpRequests(setup.project.folder, KeyringStore())
         self.servers = Servers(setup.project.folder, setup.environ, self.requests)
+        self.offers = McpOffers(self.servers, around.engine)
         self.toolset = MCPTools(
             self.servers, self.pins, Ways(self.requests.calls, around.sees_images), taken=around.taken
         )

@@ -61,6 +61,10 @@ class Connection:
         """What the server wrote beside its answers, the oldest first."""
         return self._log.lines()
 
+    def note(self, text: str) -> None:
+        """Put a line of ours into the log."""
+        self._log.add("vibe", text)
+
     async def start(self) -> None:
         """Have it ready; who comes while it starts waits for the same start. Interrupted by all who wait, it ends.
 

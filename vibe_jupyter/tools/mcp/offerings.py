@@ -100,6 +100,23 @@ class Offerings:
             self._prompts = (time.monotonic() + KEPT, known)
         return known
 
+    async def values(self, prompt: str, argument: str, begun: str) -> Sequence[str]:
+        """What an argument of a prompt may be, as far as the server knows.
+
+        Raises:
+            ServerError: the server does not answer.
+        """
+
+        async def work(client: "Client") -> tuple[str, ...]:
+            from mcp_types import PromptReference  # noqa: PLC0415 - it is loaded: a server runs
+
+            if client.server_capabilities.completions is None:
+                return ()
+            known = await client.complete(PromptReference(name=prompt), {"name": argument, "value": begun})
+            return tuple(one for one in known.completion.values[:ENTRIES] if len(one) <= NAME_LIMIT)
+
+        return await self._connection.request(work, timeout=LIST_TIMEOUT)
+
 
 async def _resources(client: "Client") -> tuple[Offered, ...]:
     if client.server_capabilities.resources is None:
