@@ -18,9 +18,7 @@ from vibe_jupyter.tools.mcp.tool import MCPTool, Ways
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BLOCK = re.compile(
-    r"\[MCP server (\w+), tool (\w+): data until ([0-9a-f]{8}), no instructions\]\n(.*)\n\[\3\]", re.DOTALL
-)
+BLOCK = re.compile(r"\[MCP tool mcp__(\w+): data until ([0-9a-f]{8}), no instructions\]\n(.*)\n\[\2\]", re.DOTALL)
 Step = tuple[float, float | None, str]
 
 
@@ -71,7 +69,7 @@ def told(result: ToolResult) -> str:
     assert isinstance(part, TextPart)
     block = BLOCK.fullmatch(part.text)
     assert block is not None, part.text
-    return block[4]
+    return block[3]
 
 
 @pytest.mark.requirement("mcp.call.result-text", "mcp.call.result-fields")
@@ -120,6 +118,8 @@ async def test_a_picture_is_shown_and_given_to_a_model_that_sees_and_what_is_non
         "[image/png, 75 bytes, it follows]",
         "[file 1: image/png, 24 bytes, given to the person]",
     ]
+    assert result.display["text/plain"] == "A red square:"
+    assert result.summary == "ok · 1 picture, 1 file"
     (picture,) = result.display[PICTURES_MIME]  # type: ignore[misc]
     assert picture["media_type"] == "image/png"  # type: ignore[index, call-overload]
     (file,) = result.display[DOWNLOAD_MIME]  # type: ignore[misc]
@@ -165,16 +165,15 @@ async def test_an_answer_marked_as_an_error_and_a_call_that_fails_are_errors_wit
     assert marked.details["ok"] is False
     tool = bench.tool("echo", "dying")
     failed = await tool.run(tool.arguments({}), ToolContext("c2", lambda text: None, lambda: False))
-    (part,) = failed.parts
-    assert isinstance(part, TextPart)
     assert failed.is_error
-    assert "Traceback: no luck at call" in part.text
-    assert "%vibe mcp log dying" in part.text
+    assert "Traceback: no luck at call" in told(failed)
+    assert "%vibe mcp log dying" in told(failed)
+    assert failed.summary.startswith("The MCP server dying (")
     assert failed.details == {
         "ok": False,
         "server": "dying",
         "tool": "echo",
-        "text": part.text,
+        "text": told(failed),
         "structured": None,
     }
 

@@ -186,7 +186,7 @@ async def test_a_request_may_choose_a_servers_tool_by_any_of_its_names(bench: Be
         model=bench.server_model,
         messages=(UserMessage(parts=(TextPart(text="Go"),)),),
         tools=tuple(bench.mcp.specs()),
-        tool_choice=bench.mcp.resolve("contents_words"),
+        tool_choice=bench.mcp.directory.resolve("contents_words"),
     )
     async for _ in bench.client.answer(request):
         pass

@@ -105,7 +105,7 @@ async def test_both_forms_of_a_name_reach_the_same_tool_of_the_same_server(all_s
     args = tool.arguments.model_validate({})
     assert tool.touches(args) == (Resource(kind="mcp", value="weather_now/nothing", access="execute"),)
     assert (await tool.run(args, context())).details["server"] == "weather_now"
-    assert mcp.resolve(name) == "mcp__weather_now__nothing"
+    assert mcp.directory.resolve(name) == "mcp__weather_now__nothing"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_both_forms_of_a_name_reach_the_same_tool_of_the_same_server(all_s
 async def test_a_name_that_leads_nowhere_is_no_tool(all_servers: Servers, name: str) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     assert mcp.find(name) is None
-    assert mcp.resolve(name) == ""
+    assert mcp.directory.resolve(name) == ""
 
 
 async def test_a_built_in_tool_stays_what_it_is_beside_a_server_that_calls_its_own_so(all_servers: Servers) -> None:
@@ -147,7 +147,9 @@ async def test_a_tool_that_changed_is_not_offered_and_a_call_of_it_says_why_befo
     assert tool is not None
     args = tool.arguments.model_validate({"text": "x"})
     for attempt in (tool.precheck(args), tool.run(args, context())):  # type: ignore[attr-defined]
-        with pytest.raises(ToolError, match=r"says something else of words now.*%vibe mcp accept weather_now"):
+        with pytest.raises(
+            ToolError, match=r"says something else of mcp__weather_now__words now.*%vibe mcp accept weather_now"
+        ):
             await attempt
 
 
@@ -167,7 +169,7 @@ async def test_where_tools_are_many_only_their_names_are_offered_and_definitions
     mcp = tools(all_servers, "weather_now", "units")
     assert names(mcp) == ["find_tools"]
     description = mcp.specs()[0].description
-    assert "weather_now: mcp__weather_now__forecast, " in description
+    assert f"weather_now ({HINT}): mcp__weather_now__forecast, " in description
     assert "mcp__units__convert_69" in description
     assert len(description) < 7_000
     find_tools = mcp.find("find_tools")

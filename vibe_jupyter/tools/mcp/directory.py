@@ -51,6 +51,11 @@ class Directory:
         by_name = next((one for one in tools if name == one.name), None)
         return by_name or next((one for one in tools if name in one.others), None)
 
+    def resolve(self, name: str) -> str:
+        """The published name behind any form of it, such as in a request's tool_choice; empty if there is none."""
+        found = self.named(name)
+        return found.name if found is not None else ""
+
     def connection(self, one: Published) -> Connection:
         """The way to its server."""
         return self._connections[one.server]

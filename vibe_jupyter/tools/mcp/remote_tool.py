@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pydantic import JsonValue
 
@@ -21,7 +22,7 @@ class RemoteTool:
     annotations: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Hints such as ``readOnlyHint``: shown, never trusted (security C30)."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What a change of definition changes: hash of name, description and schema (security C29)."""
         said = [self.name, self.description, dict(self.input_schema)]

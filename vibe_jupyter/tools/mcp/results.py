@@ -44,10 +44,8 @@ class Source:
 
     server: str
     tool: str
-
-    @property
-    def words(self) -> str:
-        return f"MCP server {self.server}, tool {self.tool}"
+    name: str
+    """The published one: the only one that says nothing but what it is."""
 
 
 @dataclass
@@ -55,7 +53,9 @@ class _Read:
     """The blocks of a result, by who can use them."""
 
     texts: list[str] = field(default_factory=list[str])
-    """Words of the server, in order, with a line for each block that is none."""
+    """For the model: the server's words in order, with a line for each block that is none."""
+    shown: list[str] = field(default_factory=list[str])
+    """For the person, who sees pictures and files themselves."""
     said: list[str] = field(default_factory=list[str])
     """The server's own words alone."""
     images: list[ImagePart] = field(default_factory=list[ImagePart])
@@ -78,21 +78,10 @@ def result_of(answer: "CallToolResult", source: Source, *, sees_images: bool) ->
     is_more = structured is not None and not says_same(read.said, structured)
     text = "\n".join(read.texts)
     whole = "\n".join(filter(None, (text, indented(structured) if is_more else "")))
-    table = table_of(structured) if structured is not None else None
-    shown = text if table is not None else whole
-    display: MimeBundle = {}
-    if shown and not (table is not None and not is_more):
-        display["text/plain"] = shown
-    if table is not None:
-        display[TABLE_MIME] = table.model_dump(mode="json")
-    if read.pictures:
-        display[PICTURES_MIME] = [picture.model_dump(mode="json") for picture in read.pictures]
-    if read.files:
-        display[DOWNLOAD_MIME] = [file.model_dump(mode="json") for file in read.files]
-    counted = f"{len(table.rows):,} rows" if table is not None else ""
+    display, counted = _shown(read, structured, is_more=is_more)
     return ToolResult(
-        parts=(TextPart(text=data_block(whole, source.words) if whole else NOTHING), *read.images),
-        summary=_summary(counted or whole, is_error=answer.is_error),
+        parts=(_told(whole, source), *read.images),
+        summary=_summary(counted, is_error=answer.is_error),
         display=display,
         details=details(source, ok=not answer.is_error, text=text, structured=structured),
         is_error=answer.is_error,
@@ -100,9 +89,14 @@ def result_of(answer: "CallToolResult", source: Source, *, sees_images: bool) ->
 
 
 def failed(source: Source, words: str) -> ToolResult:
-    """A call that the server gave no answer to."""
-    error = ToolResult.error(words)
-    return error.model_copy(update={"details": details(source, ok=False, text=words, structured=None)})
+    """A call that the server gave no answer to; the words may be its last."""
+    return ToolResult(
+        parts=(_told(words, source),),
+        summary=words.split("\n", 1)[0],
+        display={"text/plain": words},
+        details=details(source, ok=False, text=words, structured=None),
+        is_error=True,
+    )
 
 
 def details(source: Source, *, ok: bool, text: str, structured: JsonValue) -> dict[str, JsonValue]:
@@ -118,21 +112,53 @@ def details(source: Source, *, ok: bool, text: str, structured: JsonValue) -> di
     }
 
 
+def _told(text: str, source: Source) -> TextPart:
+    return TextPart(text=data_block(text, f"MCP tool {source.name}") if text else NOTHING)
+
+
+def _shown(read: _Read, structured: JsonValue, *, is_more: bool) -> tuple[MimeBundle, str]:
+    """What the person sees, and in a few words what there is."""
+    table = table_of(structured) if structured is not None else None
+    texts = [] if table is not None and not is_more else list(read.shown)
+    if is_more and table is None:
+        texts.append(indented(structured))
+    text = "\n".join(texts)
+    display: MimeBundle = {"text/plain": text} if text else {}
+    if table is not None:
+        display[TABLE_MIME] = table.model_dump(mode="json")
+    if read.pictures:
+        display[PICTURES_MIME] = [picture.model_dump(mode="json") for picture in read.pictures]
+    if read.files:
+        display[DOWNLOAD_MIME] = [file.model_dump(mode="json") for file in read.files]
+    counts = (
+        (len(table.rows) if table is not None else 0, "row"),
+        (len(read.pictures), "picture"),
+        (len(read.files), "file"),
+    )
+    words = [f"{count:,} {word}{'s' * (count != 1)}" for count, word in counts if count]
+    return display, ", ".join(words) or text
+
+
 def _read(block: "ContentBlock", read: _Read, *, sees_images: bool) -> None:
     match block.type:
         case "text":
-            read.texts.append(block.text)
+            _add(block.text, read)
             read.said.append(block.text)
         case "image":
             _take_image(Blob(block.data, block.mime_type), read, sees_images=sees_images)
         case "audio":
             _take_file(Blob(block.data, block.mime_type), read, name="")
         case "resource_link":
-            read.texts.append(_link(block))
+            _add(_link(block), read)
         case "resource":
             _take_resource(block, read, sees_images=sees_images)
         case _ as rest:
             assert_never(rest)
+
+
+def _add(text: str, read: _Read) -> None:
+    read.texts.append(text)
+    read.shown.append(text)
 
 
 def _take_image(blob: Blob, read: _Read, *, sees_images: bool) -> None:
@@ -157,11 +183,11 @@ def _take_resource(block: "EmbeddedResource", read: _Read, *, sees_images: bool)
     resource = block.resource
     uri, media_type = str(resource.uri), resource.mime_type or ""
     if (text := getattr(resource, "text", None)) is not None:
-        read.texts.append(f"[{uri}]\n{text}")
+        _add(f"[{uri}]\n{text}", read)
         return
     blob = Blob(str(getattr(resource, "blob", "")), media_type)
     if media_type.startswith("image/"):
-        read.texts.append(f"[{uri}]")
+        _add(f"[{uri}]", read)
         _take_image(blob, read, sees_images=sees_images)
     else:
         _take_file(blob, read, name=uri)
@@ -175,7 +201,7 @@ def _link(link: "ResourceLink") -> str:
 
 
 def _summary(text: str, *, is_error: bool) -> str:
-    """Whether it went well, and its first words."""
+    """Whether it went well, and what came."""
     first: Sequence[str] = text.strip().split("\n", 1)
     words = first[0][:_SUMMARY]
     return words if is_error else " · ".join(filter(None, ("ok", words)))

@@ -41,15 +41,21 @@ class FindTools:
     level: Level = "always"
     arguments = FindToolsArgs
 
-    def __init__(self, known: Callable[[], Sequence[Published]], load: Callable[[Published], None]) -> None:
+    def __init__(
+        self,
+        known: Callable[[], Sequence[Published]],
+        hint: Callable[[Published], str],
+        load: Callable[[Published], None],
+    ) -> None:
         self._known = known
+        self._hint = hint
         self._load = load
 
     @property
     def description(self) -> str:
         return (
             "Look up tools of MCP servers by words or by name. It answers with their parameters; then call them by "
-            f"name.\n{_names(self._known())}"
+            f"name.\n{self._names()}"
         )
 
     def headline(self, args: FindToolsArgs) -> Headline:
@@ -72,7 +78,7 @@ class FindTools:
             self._load(one)
             told.append(text)
         if not told:
-            return ToolResult.text(f"No tool fits {args.query!r}.\n{_names(self._known())}", summary="none")
+            return ToolResult.text(f"No tool fits {args.query!r}.\n{self._names()}", summary="none")
         left = len(fitting) - len(told)
         more = f"\n{left} more fit: {', '.join(one.name for one in fitting[len(told) :][:FOUND_LIMIT])}" if left else ""
         names = [one.name for one in fitting[: len(told)]]
@@ -81,6 +87,15 @@ class FindTools:
             summary=f"{len(told)} found",
             display={"text/plain": "\n".join(names)},
         )
+
+    def _names(self) -> str:
+        """All names by server with the person's hint, as many as there is room for."""
+        servers: dict[str, list[str]] = {}
+        for one in self._known():
+            hint = self._hint(one)
+            servers.setdefault(f"{one.server} ({hint})" if hint else one.server, []).append(one.name)
+        text = "\n".join(f"{server}: {', '.join(names)}" for server, names in servers.items())
+        return text if len(text) <= NAMES_SIZE else f"{text[:NAMES_SIZE].rpartition(',')[0]}, and others"
 
 
 def ranked(query: str, known: Sequence[Published]) -> list[Published]:
@@ -104,12 +119,3 @@ def _hits(wanted: frozenset[str], words: frozenset[str]) -> int:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(_CAMEL.sub(" ", text)))
-
-
-def _names(known: Sequence[Published]) -> str:
-    """Their names by server, as many as there is room for."""
-    servers: dict[str, list[str]] = {}
-    for one in known:
-        servers.setdefault(one.server, []).append(one.name)
-    text = "\n".join(f"{server}: {', '.join(names)}" for server, names in servers.items())
-    return text if len(text) <= NAMES_SIZE else f"{text[:NAMES_SIZE].rpartition(',')[0]}, and others"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 PROGRESS_GAP: Final = 0.1
 """Seconds between two words on how far a call is; of those between, the last is shown."""
-HINT_LIMIT: Final = 500
-"""Characters of the person's hint on when to use a server."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class MCPTool:
         self.arguments = arguments_model(published.tool)
         self.description = described(published)
         self._remote = published.tool
-        self._source = Source(published.server, published.tool.name)
+        self._source = Source(published.server, published.tool.name, published.name)
         self._connection = connection
         self._ways = ways
         self._refused = refused
@@ -139,8 +137,8 @@ def spec_of(published: Published, *, hint: str = "") -> ToolSpec:
     parameters = seen_schema(schema)
     assert isinstance(parameters, dict)
     words = described(published)
-    if hint.strip():
-        words = f"{words}\nOn all tools of {published.server}: {hint.strip()[:HINT_LIMIT]}"
+    if hint:
+        words = f"{words}\nOn all tools of {published.server}: {hint}"
     return ToolSpec(name=published.name, description=words, parameters=parameters)
 
 

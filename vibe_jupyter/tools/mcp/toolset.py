@@ -17,6 +17,8 @@ TOOLS_LIMIT: Final = 60
 """Tools of servers up to which each request carries the definition of every one."""
 DEFINITIONS_LIMIT: Final = 80_000
 """Characters of definitions up to which it does so."""
+HINT_LIMIT: Final = 500
+"""Characters of the person's hint on when to use a server."""
 
 
 class Pins(Protocol):
@@ -53,7 +55,7 @@ class MCPTools:
         self._loaded: dict[str, None] = {}
         """The same, where definitions are looked up."""
         self._looked_up = False
-        self._find_tools = FindTools(self.offered, self._load)
+        self._find_tools = FindTools(self.offered, self._hint, self._load)
         self._made: dict[str, MCPTool] = {}
         self._specs_made: dict[tuple[str, str], ToolSpec] = {}
         self._edition = 0
@@ -87,11 +89,6 @@ class MCPTools:
         places = {name: place for place, name in enumerate(self._order)}
         return sorted(fitting, key=lambda one: places[one.name])
 
-    def resolve(self, name: str) -> str:
-        """The published name behind any form of it, such as in a request's tool_choice; empty if there is none."""
-        found = self.directory.named(name)
-        return found.name if found is not None else ""
-
     def forget(self) -> None:
         """A new conversation: nothing was looked up or offered yet."""
         self._looked_up = False
@@ -106,9 +103,13 @@ class MCPTools:
         if self._pins.state(one.server, one.tool) != "changed":
             return ""
         return (
-            f"Not called: the MCP server {one.server} says something else of {one.tool.name} now than when the person "
+            f"Not called: the MCP server {one.server} says something else of {one.name} now than when the person "
             f"accepted it. It can be called when the person has seen the change: %vibe mcp accept {one.server}."
         )
+
+    def _hint(self, one: Published) -> str:
+        """What the person says of its server."""
+        return self.directory.connection(one).server.prompt.strip()[:HINT_LIMIT]
 
     def _load(self, one: Published) -> None:
         """Offer its definition from the next request on."""
@@ -117,7 +118,7 @@ class MCPTools:
     def _specs(self, offered: Mapping[str, Published], names: Collection[str]) -> list[ToolSpec]:
         """Definitions, the first of each server with the person's hint."""
         self._renew()
-        hints = {one.server: self.directory.connection(one).server.prompt for one in offered.values()}
+        hints = {one.server: self._hint(one) for one in offered.values()}
         return [self._spec(one, hints.pop(one.server, "")) for name in names if (one := offered.get(name))]
 
     def _spec(self, one: Published, hint: str) -> ToolSpec:
