@@ -2,13 +2,16 @@
 
 import html
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import WAIT
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -90,3 +93,75 @@ def test_the_level_never_holds_and_limits_of_the_settings_count(shell: Session) 
         assert "permission = never" in told(shell)
     finally:
         settings(shell).write_text(before)
+
+
+LIMITS = """
+[tools.bash]
+permission = "ask"
+allowlist = ["touch"]
+denylist = ["cal"]
+max_output_bytes = 300
+default_timeout = 1
+"""
+
+
+@pytest.mark.requirement("permission.config.per-tool")
+def test_a_tools_settings_are_its_level_both_lists_and_its_own_limits(shell: Session) -> None:
+    before = settings(shell).read_text()
+    settings(shell).write_text(f"{before}{LIMITS}")
+    try:
+        assert not shell.wire.cell(ask(shell, "touch allowed")).error
+        assert (shell.folder / "allowed").exists()
+        assert "seq 1 1000" not in told(shell)
+        shell.wire.cell(ask(shell, "cal", "%vibe --yes=bash go"))
+        assert "denylist" in told(shell)
+        shell.wire.cell(ask(shell, "seq 1 1000", "%vibe --yes=bash go"))
+        assert "bytes left out" in told(shell)
+        shell.wire.cell(ask(shell, "sleep 60", "%vibe --yes=bash go"))
+        assert "timeout: ended after 1 s" in told(shell)
+        request = ask(shell, "mkdir asked")
+        view = shell.view(request)
+        view.command(type="reject", approval_id=view.card())
+        shell.wire.cell(request)
+        for level, runs in (("always", True), ("never", False)):
+            settings(shell).write_text(f'{before}[tools.bash]\npermission = "{level}"\n')
+            shell.wire.cell(ask(shell, f"mkdir {level}"))
+            assert (shell.folder / level).is_dir() is runs
+    finally:
+        settings(shell).write_text(before)
+
+
+@pytest.mark.requirement("tools.bash.timeout.kill")
+def test_a_tree_of_processes_ends_at_its_time_or_at_an_interrupt_and_the_result_says_which(shell: Session) -> None:
+    tree = "(sleep 1000 & echo $! > pid; wait) & wait"
+    before = settings(shell).read_text()
+    settings(shell).write_text(f"{before}[tools.bash]\ndefault_timeout = 1\n")
+    try:
+        shell.wire.cell(ask(shell, tree, "%vibe --yes=bash go"))
+    finally:
+        settings(shell).write_text(before)
+    assert "timeout: ended after 1 s" in told(shell)
+    assert is_over(shell)
+    (shell.folder / "pid").unlink()
+    request = ask(shell, tree, "%vibe --yes=bash go")
+    wait_until(lambda: (shell.folder / "pid").exists() and bool((shell.folder / "pid").read_text().strip()))
+    shell.wire.interrupt()
+    assert not shell.wire.cell(request).error
+    assert is_over(shell)
+    shell.run("%vibe and now?")
+    (result,) = [message for message in shell.model.requests[1].messages if message["role"] == "tool"]
+    assert "interrupted" in result["content"]
+
+
+def is_over(session: Session) -> bool:
+    """Whether the process that was noted has ended, or does so within a moment."""
+    pid = int((session.folder / "pid").read_text())
+    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
