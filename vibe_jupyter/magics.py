@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from vibe_jupyter.completion import COMMANDS, Completion, unregister
+from vibe_jupyter.completion import COMMANDS, MORE, Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.options import OPTION_NAMES, Options
 from vibe_jupyter.own_imports import without_working_folder
@@ -28,6 +28,7 @@ _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(
 
 _MISSPELT = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
+_WISH = "write it below %%vibe."
 
 HELP = """\
 %%vibe                  the cell below is the wish; the agent works on it
@@ -125,8 +126,8 @@ class VibeMagics(Magics):
                 print(self.app.grants.listing())
             case ["permissions", "revoke", *named]:
                 print(self.app.grants.revoke(" ".join(named)))
-            case ["config" | "mcp" | "trust" | "model" | "setup", *_]:
-                return self._settings(line)
+            case ["config" | "mcp" | "trust" | "model" | "setup", *_] if self._settings(line):
+                pass
             case _:
                 _refuse_misspelt(words)
                 return False
@@ -146,12 +147,21 @@ def _refuse_misspelt(words: list[str]) -> None:
     """A misspelt command is no wish that costs tokens.
 
     Raises:
-        ConfigError: a single word that only resembles a command.
+        ConfigError: a single word that only resembles a command, or a command with a word it does not take.
     """
+    command = words[0]
+    if (len(words) == 2 and command in COMMANDS and command != "fix") or words[:2] == ["model", "check"]:
+        known = ", ".join([f"%vibe {command}", *(f"%vibe {command} {word}" for word in _after(command))])
+        raise ConfigError(f"There is no %vibe {' '.join(words)}. There is: {known}. If it is a wish, {_WISH}")
     nearest = difflib.get_close_matches(words[0].lower(), COMMANDS, 1, _MISSPELT) if len(words) == 1 else []
     if nearest and nearest[0] != words[0]:
-        advice = f"Did you mean %vibe {nearest[0]}? If it is a wish, write it below %%vibe."
+        advice = f"Did you mean %vibe {nearest[0]}? If it is a wish, {_WISH}"
         raise ConfigError(f"There is no command {words[0]!r}. {advice}")
+
+
+def _after(command: str) -> tuple[str, ...]:
+    """What may follow a command."""
+    return ("NAME", "check [NAME]") if command == "model" else MORE.get(command, ())
 
 
 def parse(line: str) -> tuple[Options, str]:
@@ -173,8 +183,8 @@ def parse(line: str) -> tuple[Options, str]:
         values[name] = value
         rest = rest[found.end() :].lstrip()
     turns = values.get("--max-turns")
-    if turns is not None and not turns.isdecimal():
-        raise ConfigError(f"--max-turns wants a whole number, not {turns!r}.")
+    if turns is not None and not (turns.isdecimal() and int(turns)):
+        raise ConfigError(f"--max-turns wants a whole number from 1 to 200, not {turns!r}.")
     return Options(
         model=values.get("--model"),
         agent=values.get("--agent", "default"),

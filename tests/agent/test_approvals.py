@@ -139,5 +139,6 @@ async def test_what_is_denied_stays_denied_when_a_person_edits_a_call_into_it(be
     bench.model.will_reply(answer(calls=[call("shell", text="make"), call("shell", text="make")]), say("done"))
     events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited="vim x"))
     assert shell.ran == []
+    assert [event.by for event in events if isinstance(event, ApprovalResolved)] == ["rules", "rules"]
     assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["denied", "denied"]
     assert "vim is on the denylist" in bench.model.requests[1].tool_results[0]

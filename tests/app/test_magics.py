@@ -57,6 +57,32 @@ def test_a_misspelt_command_is_said_and_not_sent_to_a_model(session: Session, wo
     assert session.model.requests == []
 
 
+@pytest.mark.parametrize(
+    ("line", "there_is"),
+    [
+        ("config nosuch", "%vibe config, %vibe config path."),
+        ("trust yes", "%vibe trust, %vibe trust forget."),
+        ("permissions all", "%vibe permissions, %vibe permissions revoke."),
+        ("status now", "%vibe status."),
+        ("model check scripted other", "%vibe model check [NAME]."),
+    ],
+)
+def test_a_command_with_a_word_it_does_not_take_is_no_wish(session: Session, line: str, there_is: str) -> None:
+    said = session.run(f"%vibe {line}").text
+    assert f"There is no %vibe {line}. There is: %vibe" in said
+    assert there_is in said
+    assert "below %%vibe" in said
+    assert session.model.requests == []
+
+
+def test_a_wish_that_begins_with_the_name_of_a_command_is_a_wish(session: Session) -> None:
+    wishes = ["model the data with a line", "reset the index of frame", "fix it"]
+    session.model.will_reply(*(say("Done.") for _ in wishes))
+    for wish in wishes:
+        session.run(f"%vibe {wish}")
+    assert [request.last_user_text for request in session.model.requests] == wishes
+
+
 @pytest.mark.requirement("magics.command.model", "magics.option.model")
 def test_a_model_is_chosen_for_the_session_or_for_one_cell(session: Session) -> None:
     other = f"other@{session.model.url}"
@@ -176,7 +202,12 @@ def test_a_run_inside_a_run_is_refused_and_the_outer_one_goes_on(session: Sessio
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("--agent nope", "no agent 'nope'"), ("--yes=nope", "nope"), ("--max-turns x", "whole number")],
+    [
+        ("--agent nope", "no agent 'nope'"),
+        ("--yes=nope", "nope"),
+        ("--max-turns x", "whole number"),
+        ("--max-turns 0", "1 to 200"),
+    ],
 )
 def test_a_wrong_option_value_says_what_there_is_and_sends_nothing(session: Session, line: str, words: str) -> None:
     assert words in session.run(f"%%vibe {line}\nhello").text

@@ -233,3 +233,22 @@ def test_another_server_goes_on_with_a_conversation_that_has_calls_in_it(session
         roles = [message["role"] for message in other.requests[0].messages]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
     session.run("%vibe model scripted")
+
+
+def test_without_a_model_the_list_shows_what_there_could_be_and_how_to_get_there(tmp_path: Path) -> None:
+    text = Models({"VIBE_HOME": str(tmp_path)}).listing()
+    for name in ("devstral-2", "local", "tour"):
+        assert re.search(rf"^  {name} ", text, re.MULTILINE), text
+    assert "No model is configured." in text
+    assert "%vibe setup" in text
+
+
+@pytest.mark.parametrize("place", ["variable", "file"])
+def test_where_a_key_was_found_is_known(tmp_path: Path, place: str) -> None:
+    environ = {"VIBE_HOME": str(tmp_path)} | ({"MISTRAL_API_KEY": "k" * 32} if place == "variable" else {})
+    (tmp_path / ".env").write_text("MISTRAL_API_KEY=" + "f" * 32, encoding="utf-8")
+    words = {
+        "variable": "the environment variable MISTRAL_API_KEY",
+        "file": f"MISTRAL_API_KEY in {tmp_path / '.env'}",
+    }
+    assert Models(environ).current().server.key_from == words[place]

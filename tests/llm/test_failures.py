@@ -69,12 +69,16 @@ async def test_a_wrong_key_is_named_by_its_provider_and_never_shown():
     with ScriptedModel(["no"], api_key="another") as model:
         error, _ = await failure_of(asker, request(model.url, key=KEY))
         nothing, _ = await failure_of(asker, request(model.url))
+        from_file = {"key_from": "MY_KEY in /home/me/.vibe/.env"}
+        placed, _ = await failure_of(asker, request(model.url, key=KEY, server=from_file))
         await asker.close()
     port = model.requests[0].headers["host"]
     assert str(error) == (
         f"test ({port}) did not accept the API key of provider 'test' (401): Incorrect API key provided. "
         "Check that key, or set another: %vibe setup"
     )
+    where = "The key comes from MY_KEY in /home/me/.vibe/.env. Correct it there, or set another: %vibe setup"
+    assert str(placed).endswith(where)
     assert "wants an API key" in str(nothing)
     assert (error.kind, error.status, nothing.kind) == ("auth", 401, "auth")
 

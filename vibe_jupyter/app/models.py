@@ -82,13 +82,15 @@ class Models:
     def listing(self) -> str:
         """The models one may choose, the current one marked."""
         settings = self._load()
-        try:
-            current = self._chosen or settings.active_model or self.current().alias
-        except ConfigError as error:
-            return str(error)
-        names = dict.fromkeys((*settings.model_names(), TOUR, current))
+        current, advice = self._chosen or settings.active_model, list[str]()
+        if not current:
+            try:
+                current = self.current().alias
+            except ConfigError as error:
+                advice = ["", str(error)]
+        names = dict.fromkeys(filter(None, (*settings.model_names(), TOUR, current)))
         table = model_table([self._row(settings, name, is_current=name == current) for name in names])
-        return "\n".join([table, *served(self._usable(settings, names))])
+        return "\n".join([table, *served(self._usable(settings, names)), *advice])
 
     def _row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
         mark = "●" if is_current else " "
