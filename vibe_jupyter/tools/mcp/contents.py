@@ -19,6 +19,7 @@ PROMPT_LIMIT: Final = 60_000
 class Named(Source):
     """A resource or a prompt in the place of a tool."""
 
+    name: str = ""
     kind: str = "resource"
 
     @property

@@ -47,6 +47,11 @@ class Source:
     name: str
     """The published one: the only one that says nothing but what it is."""
 
+    @property
+    def words(self) -> str:
+        """For the model."""
+        return f"MCP tool {self.name}"
+
 
 @dataclass
 class _Read:
@@ -113,7 +118,7 @@ def details(source: Source, *, ok: bool, text: str, structured: JsonValue) -> di
 
 
 def _told(text: str, source: Source) -> TextPart:
-    return TextPart(text=data_block(text, f"MCP tool {source.name}") if text else NOTHING)
+    return TextPart(text=data_block(text, source.words) if text else NOTHING)
 
 
 def _shown(read: _Read, structured: JsonValue, *, is_more: bool) -> tuple[MimeBundle, str]:
