@@ -1,6 +1,7 @@
 """The person's own tools: defined in a cell or a file, offered at the next prompt, asked for like all others."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -439,3 +440,116 @@ def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) 
     finally:
         config.write_text(before, encoding="utf-8")
     assert set(offered(kernel)) == {"read_file", "read_notebook", "read_output", "where", "grep"}
+
+
+@pytest.mark.requirement("tools.base.model.errors")
+@pytest.mark.parametrize("raised", ["OSError(28, 'No space left', PATH)", "PermissionError(13, 'Denied', PATH)"])
+def test_an_error_of_the_system_is_told_in_words_without_a_trace_or_a_key(kernel: Session, raised: str) -> None:
+    kernel.run(
+        "import os, vibe_jupyter\n"
+        "os.environ['OFFICE_API_KEY'] = 'sk-its-own-4242424242'\n"
+        "PATH = '/data/' + os.environ['OFFICE_API_KEY'] + '/table.csv'\n"
+        "@vibe_jupyter.tool\n"
+        "def store() -> None:\n"
+        '    "Stores the table."\n'
+        f"    raise {raised}\n"
+    )
+    told = use(kernel, "store")
+    kernel.run("import os; del os.environ['OFFICE_API_KEY']")
+    assert told.startswith("store raised ")
+    assert "No space left" in told or "Denied" in told
+    assert "4242424242" not in told
+    assert "/data/" in told
+    assert "\n" not in told
+
+
+STEPS = """
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from pydantic import BaseModel
+from vibe.core.tools.base import BaseTool, BaseToolConfig, InvokeContext
+from vibe.core.types import ToolStreamEvent
+
+class StepsArgs(BaseModel):
+    number: int
+
+class StepsResult(BaseModel):
+    done: int
+
+class Steps(BaseTool[StepsArgs, StepsResult, BaseToolConfig]):
+    "Takes steps."
+
+    async def run(self, args: StepsArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamEvent | StepsResult, None]:
+        for step in range(args.number):
+            yield ToolStreamEvent(message=f"step {step} of {args.number}")
+        while not Path("seen").exists():
+            await asyncio.sleep(0.01)
+        yield StepsResult(done=args.number)
+"""
+
+
+@pytest.mark.requirement("tools.base.model.invoke")
+def test_arguments_are_looked_at_first_then_there_is_progress_and_one_result(
+    kernel: Session, folder_of_tools: Path
+) -> None:
+    (folder_of_tools / "steps.py").write_text(STEPS, encoding="utf-8")
+    wrong = use(kernel, "steps", number="many")
+    assert wrong.startswith("Wrong arguments for steps: number:")
+    assert wrong.endswith("Nothing was run.")
+    kernel.run("%vibe reset")
+    kernel.model.requests.clear()
+    kernel.model.will_reply(call("steps", number=3), say("Done."))
+    request = kernel.wire.send("%vibe --yes=steps go")
+    view = kernel.view(request)
+    view.wait_for("step 0 of 3")
+    view.wait_for("step 2 of 3")
+    (kernel.folder / "seen").touch()
+    assert not kernel.wire.cell(request).error
+    results = [message for message in kernel.model.requests[-1].messages if message["role"] == "tool"]
+    assert [result["content"] for result in results] == ['{"done":3}']
+
+
+SAYS = """
+import vibe_jupyter
+
+with open("{place}.txt", "a") as log:
+    log.write("{name} ")
+
+@vibe_jupyter.tool
+def {name}() -> str:
+    "Says where it is from."
+    return "{place}"
+"""
+
+
+@pytest.mark.requirement("tools.base.discovery.order")
+def test_of_one_name_the_first_place_counts_and_each_place_is_read_once(kernel: Session, folder_of_tools: Path) -> None:
+    places = {"paths": kernel.folder / "given", "project": kernel.folder / ".vibe" / "tools", "own": folder_of_tools}
+    order = list(places)
+    for at, (place, folder) in enumerate(places.items()):
+        folder.mkdir(parents=True, exist_ok=True)
+        names = ["grep", *(f"from_{one}" for one in order[: at + 1])]
+        for name in names:
+            (folder / f"{name}.py").write_text(SAYS.format(name=name, place=place), encoding="utf-8")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    config.write_text(f"tool_paths = {[str(places['paths'])] * 2}\n{before}", encoding="utf-8")
+    try:
+        kernel.model.will_reply(say("Hello."))
+        request = kernel.wire.send("%vibe hello")
+        view = kernel.view(request)
+        view.command(type="approve", approval_id=view.card())
+        assert not kernel.wire.cell(request).error
+        said = {name: use(kernel, name) for name in ("from_paths", "from_project", "from_own")}
+        builtin = offered(kernel)["grep"]["description"]
+    finally:
+        config.write_text(before, encoding="utf-8")
+        kernel.run("%vibe trust forget")
+        shutil.rmtree(kernel.folder / ".vibe")
+    assert said == {f"from_{place}": place for place in order}
+    assert builtin != "Says where it is from."
+    loaded = {place: (kernel.folder / f"{place}.txt").read_text(encoding="utf-8").split() for place in order}
+    assert loaded == {
+        place: sorted(["grep", *(f"from_{one}" for one in order[: at + 1])]) for at, place in enumerate(order)
+    }
