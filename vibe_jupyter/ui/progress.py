@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from vibe_jupyter.protocol import ToolProgress, ToolStarted
 from vibe_jupyter.ui.markup import NOTHING, Markup, element
-from vibe_jupyter.ui.text import one_line, output_text
+from vibe_jupyter.ui.text import one_line, output_text, readable
 
 WORDS_LIMIT = 80
 """Characters of what a tool says beside it."""
@@ -28,6 +29,31 @@ class Progress:
         known = "" if self.total is None else f" of {_number(self.total)}"
         said = one_line(output_text(self.said), WORDS_LIMIT)
         return " · ".join(word for word in (f"{_number(self.done)}{known}", said) if word)
+
+
+class Milestones:
+    """Lines for where nothing can be drawn anew: one for each tenth of the way."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+        self._tenths: dict[str, int] = {}
+
+    def begin(self, event: ToolStarted) -> None:
+        """A call began."""
+        headline = event.headline
+        self._calls[event.call_id] = " ".join(filter(None, (headline.doing, headline.target, headline.note)))
+        self._tenths[event.call_id] = 0
+
+    def line(self, event: ToolProgress) -> str:
+        """What to say of it; empty as long as it has not come much further."""
+        if event.done is None or not event.total or event.call_id not in self._calls:
+            return ""
+        tenth = int(min(event.done / event.total, 1.0) * 10)
+        if tenth <= self._tenths[event.call_id]:
+            return ""
+        self._tenths[event.call_id] = tenth
+        how_far = Progress(event.done, event.total, event.text).words
+        return readable(one_line(f"{self._calls[event.call_id]} · {how_far}"))
 
 
 def bar_html(progress: Progress | None) -> Markup:

@@ -13,12 +13,15 @@ from vibe_jupyter.protocol import (
     RunFinished,
     TextDelta,
     ToolFinished,
+    ToolProgress,
+    ToolStarted,
 )
 from vibe_jupyter.ui.asking import Asking
 from vibe_jupyter.ui.countdown import Countdown
 from vibe_jupyter.ui.front_end import CallMain, Send
 from vibe_jupyter.ui.pace import Pace
 from vibe_jupyter.ui.paper import PLAIN, Ink, Paper
+from vibe_jupyter.ui.progress import Milestones
 from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.step import plain_line
 from vibe_jupyter.ui.text import one_line, output_text, readable, split_unfinished
@@ -51,6 +54,7 @@ class TerminalFrontEnd:
         self._waiting: deque[str] = deque()
         """Text that is not yet printed; filled on the loop, emptied on the main thread."""
         self._countdown = Countdown(self._say)
+        self._milestones = Milestones()
         self._held = ""
         self._streamed = False
         """Whether the answer that ends next was printed while it came."""
@@ -92,6 +96,12 @@ class TerminalFrontEnd:
                 shown = self._wrap.feed(text) + self._wrap.end()
                 self._streamed, self._held = False, ""
                 return f"{shown}\n" if message.text else ""
+            case ToolStarted():
+                self._milestones.begin(event)
+                return ""
+            case ToolProgress():
+                line = self._milestones.line(event)
+                return self._lines(self._paper.fit(line), "quiet") if line else ""
             case ToolFinished():
                 line = self._paper.fit(plain_line(event))
                 return f"{self._paper.ink(_OUTCOMES[event.outcome], line[:1])}{line[1:]}\n"
