@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser_end import BrowserEnd, is_in_browser
+from tests.shared_fixtures import SharedFixtures, is_in_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,7 +40,7 @@ def requirement_ids(item: pytest.Item) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(BrowserEnd())
+    config.pluginmanager.register(SharedFixtures())
 
 
 @pytest.hookimpl(wrapper=True)
