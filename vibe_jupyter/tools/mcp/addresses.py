@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _LOCAL_NAMES: Final = ("localhost",)
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def problem_with(url: str) -> str:
@@ -38,9 +39,20 @@ async def public_address(host: str, port: int) -> str:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
-        if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+        if not _is_public(ipaddress.ip_address(address.partition("%")[0])):
             raise OSError(f"{host} is {address}, which is no public address")
     return addresses[0]
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it leads to the world outside, also where it carries an older address in itself."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF).is_global
+        carried = address.ipv4_mapped or address.sixtofour
+        if carried is not None:
+            return carried.is_global
+    return address.is_global and not address.is_multicast
 
 
 def _is_loopback(host: str) -> bool:

@@ -28,6 +28,7 @@ NOT_ALLOWED: Final = "not allowed"
 UNREACHABLE: Final = "unreachable"
 """Data of the error a request gets that found no server."""
 _SIGN: Final = "; its key is missing or wrong"
+_PACKED: Final = "it answers compressed, which was not asked for: what it holds could be of any size"
 _ENDLESS: Final = "subscriptions/listen"
 _SERVER_ERROR: Final = -32000
 
@@ -45,6 +46,9 @@ class Guard(httpx2.AsyncBaseTransport):
         _limit_time(request, message)
         try:
             response = await self._send(request)
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                await response.aclose()
+                raise httpx2.RemoteProtocolError(_PACKED)
             if asked and response.status_code >= HTTPStatus.BAD_REQUEST:
                 return await _refusal(response, request, message)
         except (httpx2.TransportError, OSError) as problem:
@@ -84,9 +88,13 @@ class Guard(httpx2.AsyncBaseTransport):
         address = await public_address(request.url.host, request.url.port or 443)
         if urllib.request.getproxies():  # the proxy finds the host by itself
             return request
-        request.extensions = {**request.extensions, "sni_hostname": request.url.host}
-        request.url = request.url.copy_with(host=address)
-        return request
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,  # with the host's name
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
 
 
 class _Bounded(httpx2.AsyncByteStream):

@@ -37,7 +37,7 @@ def _known(cause: BaseException) -> str:
             return _known_to_the_system(cause)
         case httpx2.TimeoutException():
             return "timed out"
-        case httpx2.RemoteProtocolError():
+        case httpx2.RemoteProtocolError() if "isconnected" in str(cause) or "peer closed" in str(cause):
             return "it broke off the connection"
         case _:
             return ""
