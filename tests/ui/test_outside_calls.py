@@ -101,11 +101,11 @@ def test_each_file_can_be_saved_and_a_sound_is_heard_in_the_live_view_alone() ->
     sound = Download(name="a.wav", data="UklGRg==", path="", media_type="audio/wav")
     report = Download(name="b.pdf", data="JVBERi0=", path="", media_type="application/pdf")
     live = parse(step(gave(sound, report)))
-    assert [link.attrs["download"] for link in live.find("a")] == ["a.wav", "b.pdf"]
+    assert [link.attributes["download"] for link in live.find("a")] == ["a.wav", "b.pdf"]
     (player,) = live.find("audio")
-    assert player.attrs["src"] == "data:audio/wav;base64,UklGRg=="
+    assert player.attributes["src"] == "data:audio/wav;base64,UklGRg=="
     still = parse(kept(gave(sound, report)))
-    assert [link.attrs["download"] for link in still.find("a")] == ["a.wav", "b.pdf"]
+    assert [link.attributes["download"] for link in still.find("a")] == ["a.wav", "b.pdf"]
     assert still.find("audio") == []
 
 
