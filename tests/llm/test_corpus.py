@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests.llm.stream_fuzz import fuzz, mutated
 from tests.llm.support import agrees, ask, client, corpus, cut, failure_of, outcome, read, reads, request, shown
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.failures import Broken
@@ -17,6 +18,7 @@ MAX_RECUT = 200_000
 """Bytes; longer streams are tested in the given cuts only (corpora, rule 1)."""
 RANDOM_CUTS = 20
 FUZZED = 2_000
+"""In each dialect; `stream_fuzz.py` reads as many as you like."""
 FUZZED_OVER_HTTP = 60
 
 
@@ -55,19 +57,10 @@ def test_a_stream_of_the_corpus_gives_the_same_wherever_it_is_cut(case):
             result.model_dump_json().encode("utf-8")
 
 
-def test_a_broken_stream_raises_nothing_but_a_model_error():
-    rng = random.Random(20)
-    cases = [b"".join(reads(case)) for case in corpus()]
-    seeds = [data for data in cases if len(data) <= 3_000]
-    kinds: set[str] = set()
-    for _ in range(FUZZED):
-        _, result, partial = read(cut(mutated(rng.choice(seeds), rng), rng))
-        partial.encode("utf-8")
-        if isinstance(result, Broken):
-            kinds.add(result.kind)
-        else:
-            result.model_dump_json().encode("utf-8")
-    assert {"truncated", "bad_json", "provider", "empty"} <= kinds
+@pytest.mark.parametrize("dialect", ["openai", "mistral", "ollama", "mistralrs"])
+def test_a_broken_stream_raises_nothing_but_a_model_error(dialect):
+    kinds = set(fuzz(dialect, FUZZED, random.Random(20)))
+    assert {"truncated", "answer", "provider" if dialect == "mistralrs" else "bad_json"} <= kinds
 
 
 async def test_a_broken_stream_raises_nothing_but_a_model_error_over_http():
@@ -143,24 +136,3 @@ async def test_a_failing_stream_keeps_the_text_that_was_shown():
         await asker.close()
     assert (error.kind, error.partial_text, shown(items)[0]) == ("bad_json", "Hel", "Hel")
     assert "{broken" in str(error)
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A stream with some of its bytes changed, dropped or doubled."""
-    body = bytearray(data)
-    for _ in range(rng.randrange(1, 6)):
-        place = rng.randrange(len(body) + 1)
-        match rng.randrange(5):
-            case 0:
-                body[place:place] = rng.randbytes(rng.randrange(1, 4))
-            case 1:
-                del body[place : place + rng.randrange(1, 30)]
-            case 2:
-                body[place:place] = rng.choice(
-                    [b"\r", b"\n", b"\r\n\r\n", b"data:", b"null", b"{", b'"', b"\xff", b"NaN"]
-                )
-            case 3:
-                body[place:place] = body[place : place + rng.randrange(1, 200)]
-            case _:
-                body = body[:place]
-    return bytes(body)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.llm.support import SPEC, ask, client, cut, failure_of, message_of, read, request, shown, user
-from tests.llm.test_corpus import mutated
 from vibe_jupyter.llm.body import BodyEncoder
 from vibe_jupyter.llm.dialects.ollama import OllamaDialect
 from vibe_jupyter.llm.failures import Broken
@@ -279,17 +278,6 @@ def test_a_stream_gives_the_same_wherever_it_is_cut(name):
         assert isinstance(message, AssistantMessage)
         assert unnumbered(message) == unnumbered(whole)
         assert shown(deltas)[0] == partial == whole.text
-
-
-def test_a_broken_stream_of_lines_raises_nothing_but_our_error():
-    rng = random.Random(30)
-    streams = [b"".join(lines) for lines in STREAMS.values()]
-    kinds: set[str] = set()
-    for _ in range(1_000):
-        _, found, partial = read(cut(mutated(rng.choice(streams), rng), rng), LINES, dialect="ollama")
-        partial.encode("utf-8")
-        kinds.add(found.kind if isinstance(found, Broken) else "message")
-    assert {"truncated", "bad_json", "message"} <= kinds
 
 
 @pytest.mark.requirement("wire.tool_choice.none")
