@@ -20,6 +20,8 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     METHOD_NOT_FOUND,
+    Completion,
+    CompletionArgument,
     CreateMessageRequest,
     CreateMessageRequestParams,
     ElicitRequest,
@@ -154,6 +156,12 @@ def review(path: str, tone: str = "kind") -> list[Any]:
         UserMessage(f"Review {path}, and be {tone}."),
         UserMessage(EmbeddedResource(resource=carried)),
     ]
+
+
+@server.completion()
+async def complete(reference: Any, argument: CompletionArgument, context: Any) -> Completion:
+    known = ["kind", "very kind", "strict"] if argument.name == "tone" else []
+    return Completion(values=[one for one in known if one.startswith(argument.value)])
 
 
 @server.prompt()

@@ -1,6 +1,7 @@
 """What running servers offer, for Tab: lists that are at hand, or are there within a moment. No server is started."""
 
 import concurrent.futures
+import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,9 @@ from vibe_jupyter.tools.mcp.servers import Servers
 T = TypeVar("T")
 
 TAB_WAIT: Final = 0.8
-"""Seconds that one Tab waits; what comes later is there for the next."""
+"""Seconds that one Tab waits, for all servers; what comes later is there for the next."""
+_SAME_TAB: Final = 1.5
+"""Seconds after which a question belongs to another Tab."""
 
 
 class McpOffers:
@@ -26,10 +29,15 @@ class McpOffers:
         self._lists: dict[Connection, Offerings] = {}
         self._asked: dict[Hashable, concurrent.futures.Future[Any]] = {}
         """Questions whose answer is on its way."""
+        self._began = 0.0
+        """When the Tab came that is being answered; monotonic seconds."""
 
     def servers(self) -> Sequence[str]:
         """Those that run and have resources."""
-        return [one.server.name for one in self._running() if self._resources(one)]
+        running = self._running()
+        for one in running:
+            self._ask((one, "resources"), self._of(one).resources)
+        return [one.server.name for one in running if self._resources(one)]
 
     def resources(self, server: str) -> Sequence[str]:
         """Addresses on a server; of a template, what stands before its first blank."""
@@ -39,7 +47,10 @@ class McpOffers:
 
     def prompts(self) -> Sequence[str]:
         """All of them, as ``/server:prompt``."""
-        return [f"/{one.server.name}:{prompt.name}" for one in self._running() for prompt in self._prompts(one)]
+        running = self._running()
+        for one in running:
+            self._ask((one, "prompts"), self._of(one).prompts)
+        return [f"/{one.server.name}:{prompt.name}" for one in running for prompt in self._prompts(one)]
 
     def arguments(self, words: str, last: str) -> Sequence[str]:
         """What may come next in a call of a prompt: ``name=``, or ``name=value`` where its server knows values.
@@ -65,6 +76,13 @@ class McpOffers:
         self._lists = {one: lists for one, lists in self._lists.items() if one in running}
         return running
 
+    def _left(self) -> float:
+        """Seconds that this Tab may still wait."""
+        now = time.monotonic()
+        if now - self._began > _SAME_TAB:
+            self._began = now
+        return max(0.0, self._began + TAB_WAIT - now)
+
     def _of(self, connection: Connection) -> Offerings:
         return self._lists.setdefault(connection, Offerings(connection))
 
@@ -77,15 +95,18 @@ class McpOffers:
         return self._wait((connection, "prompts"), self._of(connection).prompts, nothing)
 
     def _wait(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, T]], otherwise: T) -> T:
-        """The answer, if it comes soon; one question is asked once at a time."""
-        pending = self._asked.get(key)
-        if pending is None:
-            pending = self._asked[key] = self._engine.submit(ask())
+        """The answer, if it comes soon."""
+        self._ask(key, ask)
         try:
-            answer = pending.result(TAB_WAIT)
+            answer = self._asked[key].result(self._left())
         except concurrent.futures.TimeoutError:
             return otherwise
         except (VibeError, concurrent.futures.CancelledError):
             answer = otherwise
         del self._asked[key]
         return answer
+
+    def _ask(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Begin to ask; one question is asked once at a time."""
+        if key not in self._asked:
+            self._asked[key] = self._engine.submit(ask())

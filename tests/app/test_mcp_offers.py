@@ -1,0 +1,123 @@
+"""What MCP servers offer and ask, in a kernel: resources and prompts with Tab, and their questions as cards."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import Session, View, running_session
+from tests.app.test_completion import Tab
+from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.app.mcp_offers import TAB_WAIT
+from vibe_jupyter.testing import call, say
+from vibe_jupyter.tools.mcp.offerings import LIST_TIMEOUT
+
+pytestmark = pytest.mark.xdist_group("app")
+
+ASKING = Path(__file__).parents[1] / "mcp" / "asking_server.py"
+QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
+TAB_GRACE = LIST_TIMEOUT - 2
+"""Seconds that a busy machine may take for the rest; who waits for the server takes longer."""
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A kernel with the server that asks, accepted and running."""
+    with running_session(INSTALLED, tmp_path_factory.mktemp("offers")) as session:
+        config = session.folder / "vibe" / "config.toml"
+        command = json.dumps([sys.executable, "-W", "ignore", str(ASKING)])
+        entry = f'\n[[mcp_servers]]\nname = "asking"\ncommand = {command}\nstartup_timeout_sec = 60\n'
+        config.write_text(config.read_text(encoding="utf-8") + entry, encoding="utf-8")
+        request = session.wire.send("%vibe mcp accept asking")
+        view = session.view(request)
+        view.command(type="approve", approval_id=view.card())
+        assert not session.wire.cell(request).error
+        session.model.will_reply(say("ready"))
+        session.run("%vibe hello")
+        yield session
+
+
+@pytest.fixture
+def session(shared: Session) -> Session:
+    shared.model.requests.clear()
+    return shared
+
+
+def question_in(view: View) -> str:
+    """Wait for a card of questions; its id."""
+    found = view._first(lambda message: QUESTION.search(view._shown(message)) is not None)
+    match = QUESTION.search(view._shown(found))
+    assert match is not None
+    return match[1]
+
+
+def test_tab_offers_resources_after_the_servers_name(session: Session) -> None:
+    tab = Tab(session)
+    assert tab("%vibe see @ask") == ["@asking:"]
+    addresses = ["@asking:notes://today", "@asking:notes://long", "@asking:notes://pixel", "@asking:notes://"]
+    assert sorted(tab("%vibe see @asking:")) == sorted(addresses)
+    assert tab("%%vibe\nsee @asking:notes://to") == ["@asking:notes://today"]
+    assert tab('%vibe see @"asking:notes://to') == ['@"asking:notes://today"']
+    assert not [one for one in tab("%vibe see @absent:") if "notes:" in one]
+
+
+def test_tab_offers_prompts_and_their_arguments(session: Session) -> None:
+    tab = Tab(session)
+    assert tab("%vibe /") == ["/asking:review", "/asking:dialogue"]
+    assert tab("%vibe --max-turns=3 /asking:r") == ["/asking:review"]
+    assert tab("%vibe /asking:review ") == ["path=", "tone="]
+    assert tab("%%vibe /asking:review path=a.py t") == ["tone="]
+    assert tab("%vibe /asking:review path=a.py tone=") == ["tone=kind", 'tone="very kind"', "tone=strict"]
+    assert tab("%vibe /asking:review path=a.py tone=s") == ["tone=strict"]
+    assert not [one for one in tab("%vibe /asking:absent ") if one in ("path=", "tone=")]
+
+
+def test_tab_is_answered_at_once_while_a_server_is_silent(session: Session) -> None:
+    session.run("import os, signal, psutil")
+    found = "next(one.pid for one in psutil.Process().children(recursive=True) if {!r} in one.cmdline())"
+    pid = int(session.run(f"print({found.format(str(ASKING))})").text)
+    tab = Tab(session)
+    session.run(f"os.kill({pid}, signal.SIGSTOP)")
+    try:
+        began = time.monotonic()
+        tab("%vibe /asking:review path=a tone=k")  # its values are not kept: it is asked for them each time
+        took = time.monotonic() - began
+    finally:
+        session.run(f"os.kill({pid}, signal.SIGCONT)")
+    assert took < TAB_WAIT + TAB_GRACE
+
+
+def test_a_resource_that_a_cell_names_goes_to_the_model_and_stays_in_the_output(session: Session) -> None:
+    session.model.will_reply(say("Bread."))
+    cell = session.run("%%vibe\nWhat do I need? @asking:notes://today")
+    words = session.model.requests[0].last_user_text
+    assert words.index("Buy bread.") < words.index("What do I need? @asking:notes://today")
+    html = session.html(cell)
+    assert "asking:notes://today" in html
+    assert "Buy bread." in html
+
+
+def test_a_prompt_of_a_server_is_what_the_model_is_asked(session: Session) -> None:
+    session.model.will_reply(say("Fine."))
+    session.run("%vibe /asking:review path=a.py")
+    assert "Review a.py, and be kind." in session.model.requests[0].last_user_text
+    wrong = session.html(session.run("%vibe /asking:review"))
+    assert "The prompt needs path." in wrong
+    assert len(session.model.requests) == 1
+
+
+def test_a_question_of_a_server_waits_on_a_card_in_the_cell(session: Session) -> None:
+    session.model.will_reply(call("mcp__asking__ask", message="Who are you?", schema=NAME), say("done"))
+    request = session.wire.send("%vibe --yes=mcp__asking__ask ask me")
+    view = session.view(request)
+    view.wait_for("A question of the server asking")
+    view.wait_for("Who are you?")
+    question = question_in(view)
+    view.command(type="answer", question_id=question, answers=[{"question": "", "selected": [], "other": "Ada"}])
+    assert not session.wire.cell(request).error
+    assert '{"action":"accept","content":{"name":"Ada"}}' in session.model.requests[1].tool_results[0]
