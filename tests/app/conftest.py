@@ -55,18 +55,25 @@ class Session:
             self.wire.client.input(line)
         return self.wire.cell(request)
 
-    def view(self, request: str) -> "View":
-        """The run view of a running cell, alive."""
-        return View(self.wire, request)
+    def view(self, request: str, number: int = 0) -> "View":
+        """A run view of a running cell, alive; the first, unless a question came before the run."""
+        return View(self.wire, request, number)
 
 
 class View:
     """The page's half of the run view, without a page."""
 
-    def __init__(self, wire: Wire, request: str) -> None:
+    def __init__(self, wire: Wire, request: str, number: int = 0) -> None:
         self._wire = wire
         self._request = request
-        opened = self._first(lambda message: message["msg_type"] == "comm_open" and self._is_view(message))
+        seen: list[str] = []
+
+        def fits(message: dict[str, Any]) -> bool:
+            if message["msg_type"] == "comm_open" and self._is_view(message):
+                seen.append(message["content"]["comm_id"])
+            return len(seen) > number
+
+        opened = self._first(fits)
         self.comm: str = opened["content"]["comm_id"]
         self.say({"type": "alive"})
 

@@ -42,6 +42,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "config",
         "fix",
         "help",
+        "mcp",
         "model",
         "permissions",
         "reset",

@@ -108,6 +108,14 @@ def trap(tmp_path: Path) -> Iterator[Trap]:
         yield Trap(session, theirs, marker)
 
 
+def refuse_servers(session: Session, request: str) -> None:
+    """A folder that is trusted starts no program yet: its servers are asked for by themselves."""
+    view = session.view(request, 1)
+    card = view.card()
+    view.wait_for("evil runs touch ")
+    view.command(type="reject", approval_id=card, message="")
+
+
 @pytest.mark.requirement("config.trust.before-load", "tools.base.discovery.untrusted")
 def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewhere(trap: Trap) -> None:
     session = trap.session
@@ -176,6 +184,7 @@ def test_trust_is_asked_once_lists_what_comes_and_is_asked_again_when_that_chang
     view = session.view(request)
     view.wait_for("what it brings has changed")
     view.command(type="approve", approval_id=view.card())
+    refuse_servers(session, request)
     cell = session.wire.cell(request)
     assert not cell.error
     assert len(trap.theirs.requests) == 1
@@ -190,6 +199,7 @@ def test_a_trusted_folders_settings_and_tools_count(trap: Trap) -> None:
     request = session.wire.send("%vibe hi")
     view = session.view(request)
     view.command(type="approve", approval_id=view.card())
+    refuse_servers(session, request)
     assert not session.wire.cell(request).error
     assert session.model.requests == []
     names = {tool["function"]["name"] for tool in trap.theirs.requests[0].body["tools"]}
