@@ -127,11 +127,15 @@ async def count(context: Context[Any, Any], steps: int, storm: bool = False) -> 
 
 
 @server.tool(structured_output=False)
-async def measure(context: Context[Any, Any], gate: str) -> CallToolResult:
+async def measure(context: Context[Any, Any], gate: str, cancelled: str = "") -> CallToolResult:
     """Measures until a file `gate` is there, and gives a table, a picture and a sound."""
     await context.report_progress(3, 10, "warming up")
-    while not os.path.exists(gate):
-        await asyncio.sleep(0.02)
+    try:
+        while not os.path.exists(gate):
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        with open(cancelled, "w"):
+            raise
     rows = [{"probe": "north", "kelvin": 281.5}, {"probe": "south", "kelvin": 290}]
     return CallToolResult(
         content=[

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, declared
+from tests.mcp.conftest import HERE, declared, until
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
@@ -26,10 +26,13 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Command,
     Event,
+    Interrupt,
     Level,
     Reject,
+    RunFinished,
     TextPart,
     ToolFinished,
+    ToolMessage,
     ToolProgress,
     ToolStarted,
     UserMessage,
@@ -52,6 +55,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DIALECTS: tuple[DialectName, ...] = ("openai", "mistral", "ollama")
 WORDS = "mcp__contents__words"
+PROMPT_BACK = 5.0
+"""Seconds; two of them are promised, the rest is for a busy machine."""
 Decide = Callable[[ApprovalRequested], Command]
 
 
@@ -91,7 +96,9 @@ class Bench:
         base = self.model.url.removesuffix("/v1") if self.dialect == "ollama" else self.model.url
         return Model(server=ModelServer("scripted", base, dialect=self.dialect), name="scripted", alias="scripted")
 
-    async def run(self, decide: Decide = allow, terms: RunTerms | None = None) -> list[Event]:
+    async def run(
+        self, decide: Decide = allow, terms: RunTerms | None = None, *, interrupt_at: type[Event] | None = None
+    ) -> list[Event]:
         agent = Agent(
             name="default",
             model=self.server_model,
@@ -107,6 +114,8 @@ class Bench:
             events.append(event)
             if isinstance(event, ApprovalRequested):
                 run.send(decide(event))
+            if interrupt_at is not None and isinstance(event, interrupt_at):
+                run.send(Interrupt())
         return events
 
     def told(self) -> str:
@@ -301,3 +310,17 @@ async def test_how_far_a_call_is_comes_as_events_of_the_run(bench: Bench) -> Non
     assert steps
     assert {step.total for step in steps} == {3.0}
     assert steps[0].text.startswith("step ")
+
+
+async def test_an_interrupt_in_a_call_ends_the_run_answers_the_call_and_cancels_it_on_the_server(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.permissions.levels = {"contents_measure": "always"}
+    gone = tmp_path / "gone"
+    bench.model.will_reply(call("mcp__contents__measure", gate=str(tmp_path / "never"), cancelled=str(gone)))
+    events = await bench.run(interrupt_at=ToolProgress)
+    finished = events[-1]
+    assert isinstance(finished, RunFinished)
+    assert (finished.reason, finished.seconds < PROMPT_BACK) == ("interrupted", True)
+    assert isinstance(bench.conversation.history[-1], ToolMessage)
+    await until(gone.exists, "the server was not told")

@@ -94,7 +94,8 @@ def _size(tool: RemoteTool) -> int:
 def _problem(server: Server, tool: RemoteTool) -> str:
     """Why a tool cannot be offered at all; empty if it can."""
     problem = ""
-    if (kind := tool.input_schema.get("type", "object")) != "object":
+    kind = tool.input_schema.get("type", "object")
+    if "object" not in (kind if isinstance(kind, list) else [kind]):
         problem = f"its arguments are no object but {kind!r}"
     elif (size := _size(tool)) > DEFINITION_LIMIT:
         problem = f"its definition has {size:,} characters, more than {DEFINITION_LIMIT:,}"

@@ -134,6 +134,7 @@ def spec_of(published: Published, *, hint: str = "") -> ToolSpec:
         hint: what the person says of the server.
     """
     schema: dict[str, JsonValue] = {"type": "object", "properties": {}, **published.tool.input_schema}
+    schema["type"] = "object"
     parameters = seen_schema(schema)
     assert isinstance(parameters, dict)
     words = described(published)

@@ -1,0 +1,35 @@
+"""A server that says word for word what is written in a file, in the older protocol: definitions and results.
+
+python written_server.py FILE       {"tools": [definition, ...], "results": {tool: result}}
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+WRITTEN = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any] | None:
+    match request["method"]:
+        case "initialize":
+            return {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "written", "version": "1"},
+            }
+        case "tools/list":
+            return {"tools": WRITTEN["tools"]}
+        case "tools/call":
+            return WRITTEN["results"].get(request["params"]["name"], {"content": []})
+        case _:
+            return None
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        result = answer(message)
+        reply = {"result": result} if result is not None else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
