@@ -20,7 +20,7 @@ help:
 	@echo "make test          everything: checks, then all tests"
 	@echo "make test-matrix   more versions of ipykernel and Python, and the oldest JupyterLab"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
-	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, the bridge, as tables"
+	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, the bridge, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
 	@echo "make screenshots   the pictures of README, taken anew"
@@ -68,7 +68,7 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser
-	@failed=0; for table in load interrupt streaming decode frames files decisions bridge; do \
+	@failed=0; for table in load interrupt streaming decode frames files decisions mcp_calls bridge; do \
 		set -- $$table; name=$$1; shift; PYTHONPATH=. $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
 # A site that loads nothing from elsewhere; the quickstart runs with the tour model.
