@@ -8,10 +8,13 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from vibe_jupyter.llm.surrogates import repair
 from vibe_jupyter.protocol import Delta, Usage
 
 Object = dict[str, JsonValue]
 
+MAX_DEPTH = 40
+"""Levels of what a server tells that are kept."""
 MAX_ID = 256
 """Characters of an id that a server gave and that is sent back to it."""
 
@@ -86,6 +89,7 @@ Piece = Delta | AgenticEvent | CountsSoFar
 
 def read_event(name: str, body: JsonValue) -> list[AgenticEvent]:
     """A named event of a stream."""
+    body = _plain(body)
     if not isinstance(body, dict):
         return []
     events: list[AgenticEvent] = list(session_of(body))
@@ -104,7 +108,7 @@ def read_event(name: str, body: JsonValue) -> list[AgenticEvent]:
 def read_answer(body: Object) -> list[AgenticEvent]:
     """What a whole answer carries beside its text."""
     events: list[AgenticEvent] = list(session_of(body))
-    calls, files = body.get("agentic_tool_calls"), body.get("files")
+    calls, files = _plain(body.get("agentic_tool_calls")), _plain(body.get("files"))
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, dict):
             events.append(_record(call))
@@ -118,6 +122,21 @@ def session_of(body: Object) -> list[ServerSession]:
     """The session an answer belongs to; at most one."""
     session = _word(body, "session_id")
     return [ServerSession(session)] if 0 < len(session) <= MAX_ID and session.isprintable() else []
+
+
+def _plain(value: JsonValue, depth: int = 0) -> JsonValue:
+    """The value as it can be kept and shown: whole characters only, and no deeper than anyone reads."""
+    match value:
+        case str():
+            return repair(value)
+        case dict() | list() if depth == MAX_DEPTH:
+            return "…"
+        case dict():
+            return {repair(name): _plain(one, depth + 1) for name, one in value.items()}
+        case list():
+            return [_plain(one, depth + 1) for one in value]
+        case _:
+            return value
 
 
 def _record(call: Object) -> ServerCall:
