@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import time
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from vibe_jupyter.agent.engine import Engine
@@ -13,6 +13,7 @@ from vibe_jupyter.tools.mcp.prompt_call import prompt_call
 from vibe_jupyter.tools.mcp.servers import Servers
 
 T = TypeVar("T")
+Key = tuple[Connection, *tuple[str, ...]]
 
 TAB_WAIT: Final = 0.8
 """Seconds that one Tab waits, for all servers; what comes later is there for the next."""
@@ -27,7 +28,7 @@ class McpOffers:
         self._servers = servers
         self._engine = engine
         self._lists: dict[Connection, Offerings] = {}
-        self._asked: dict[Hashable, concurrent.futures.Future[Any]] = {}
+        self._asked: dict[Key, concurrent.futures.Future[Any]] = {}
         """Questions whose answer is on its way."""
         self._began = 0.0
         """When the Tab came that is being answered; monotonic seconds."""
@@ -74,6 +75,7 @@ class McpOffers:
     def _running(self) -> list[Connection]:
         running = [one for one in self._servers.all() if one.state == "ready"]
         self._lists = {one: lists for one, lists in self._lists.items() if one in running}
+        self._asked = {key: answer for key, answer in self._asked.items() if key[0] in running}
         return running
 
     def _left(self) -> float:
@@ -94,7 +96,7 @@ class McpOffers:
         nothing: Sequence[OfferedPrompt] = ()
         return self._wait((connection, "prompts"), self._of(connection).prompts, nothing)
 
-    def _wait(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, T]], otherwise: T) -> T:
+    def _wait(self, key: Key, ask: Callable[[], Coroutine[Any, Any, T]], otherwise: T) -> T:
         """The answer, if it comes soon."""
         self._ask(key, ask)
         try:
@@ -106,7 +108,7 @@ class McpOffers:
         del self._asked[key]
         return answer
 
-    def _ask(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def _ask(self, key: Key, ask: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Begin to ask; one question is asked once at a time."""
         if key not in self._asked:
             self._asked[key] = self._engine.submit(ask())
