@@ -101,9 +101,9 @@ def outsider(served: Served, connect: Callable[..., Outsider]) -> Outsider:
 class Screen:
     """A page that shows the notebook and its run view, and answers both."""
 
-    def __init__(self, served: Served, *sources: str) -> None:
+    def __init__(self, served: Served, *, page: Page) -> None:
         self.served = served
-        self.page = Page(served.session.wire, *sources)
+        self.page = page
         self._answered: set[str] = set()
 
     def allow(self, **more: str) -> None:
@@ -112,9 +112,6 @@ class Screen:
         card = self._open()[-1]
         self._answered.add(card)
         self.served.view.command(type="approve", approval_id=card, **more)
-
-    def until_done(self, call: "object") -> None:
-        self.page.until(call.done, "the end of the call")  # type: ignore[attr-defined]
 
     def _open(self) -> list[str]:
         shown = (self.served.view._shown(message) for message in self.served.session.wire.seen)

@@ -53,7 +53,6 @@ class OutsideSession:
 
     def __init__(self, kernel: Kernel, settings: config.Settings) -> None:
         self._kernel = kernel
-        self._http = HttpServer()
         self._turns = Turns(getattr(kernel.shell, "kernel"), kernel.foreground)  # noqa: B009 (only a kernel's shell has it)
         self._approve_all = settings.bypass_tool_permissions
         self._access = kernel.notebook.access()
@@ -67,6 +66,7 @@ class OutsideSession:
         )
         self._tools: Toolset = FilteredToolset(tools, settings.offers_tool)
         self._conversation = new_conversation(kernel.setup.environ, secrets.token_hex(16))
+        self._http = HttpServer()
         gate = Gate(self._tools, kernel.permissions, self._terms, self._redactor(settings))
         self._run = OutsideRun(gate, self._conversation, place=self._http.place)
         self._turns.around = self._around
@@ -132,6 +132,7 @@ class OutsideSession:
         self._close_view()
         with suppress(TimeoutError):
             self._kernel.engine.submit(self._close()).result(END_WAIT)
+        self._kernel.engine.submit(self._kernel.notebook.ends.deliver_last())
 
     def at_exit(self) -> None:
         """The kernel ends: nobody is to look for it any more."""
@@ -167,12 +168,12 @@ class OutsideSession:
             async with self._turns.turn(patient=True):
                 await self._kernel.foreground.call(self._close_view)
         await self._close()
+        await self._kernel.notebook.ends.deliver_last()
 
     async def _close(self) -> None:
         await self._http.close()
         await self._turns.close()
         await asyncio.to_thread(self._conversation.journal.close)
-        await self._kernel.notebook.ends.deliver_last()
 
     async def _terms(self) -> RunTerms:
         """Somebody can be asked where a page shows the view."""

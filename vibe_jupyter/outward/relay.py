@@ -7,7 +7,7 @@ call looks for the notebook if it has none, and what is missing is said as the r
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import httpx2
@@ -27,7 +27,9 @@ from vibe_jupyter.protocol import ToolSpec
 
 CONNECT_WAIT: Final = 10.0
 """Seconds to connect; a call itself may take as long as the person takes to allow it."""
-UNREACHABLE: Final = f"The notebook cannot be reached any more; whether the call ran is not known. {HOW_TO_SERVE}"
+UNREACHABLE: Final = f"Not run: the notebook that was served cannot be reached. {HOW_TO_SERVE}"
+BROKEN_OFF: Final = f"The notebook ended while it worked on this call, which may have run in part. {HOW_TO_SERVE}"
+_FAILURES: Final = (MCPError, httpx2.HTTPError, OSError)
 
 Context = ServerRequestContext[Any]
 
@@ -58,22 +60,27 @@ class Relay:
             on_call_tool=self._call,
         )
 
-    async def _list(self, _context: Context, _params: object) -> types.ListToolsResult:
-        with contextlib.suppress(ConfigError, MCPError, httpx2.HTTPError, OSError):
-            async with self._notebook("a list of tools") as client:
+    async def _list(self, context: Context, _params: object) -> types.ListToolsResult:
+        try:
+            async with self._notebook(_caller(context)) as client:
                 return await client.list_tools()
+        except (ConfigError, ExceptionGroup, *_FAILURES) as error:
+            _must_be_failure(error)
         return types.ListToolsResult(tools=[as_tool(spec) for spec in self._tools])
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        said = UNREACHABLE
         try:
             async with self._notebook(_caller(context)) as client:
+                said = BROKEN_OFF
                 return await client.call_tool(
                     params.name, params.arguments, progress_callback=context.session.report_progress
                 )
         except ConfigError as error:
             return _error(str(error))
-        except (MCPError, httpx2.HTTPError, OSError):
-            return _error(UNREACHABLE)
+        except (ExceptionGroup, *_FAILURES) as error:
+            _must_be_failure(error)
+            return _error(said)
 
     @contextlib.asynccontextmanager
     async def _notebook(self, caller: str) -> AsyncGenerator[Client]:
@@ -94,6 +101,12 @@ def run(relay: Relay) -> None:
 def _caller(context: Context) -> str:
     params = context.session.client_params
     return params.client_info.name if params is not None else ""
+
+
+def _must_be_failure(error: Exception) -> None:
+    """The SDK's groups of failures are failures; whatever else is in them is a bug, and goes on."""
+    if isinstance(error, ExceptionGroup) and cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1] is not None:
+        raise error
 
 
 def _error(text: str) -> types.CallToolResult:
