@@ -167,9 +167,11 @@ def test_the_page_names_models_that_call_tools_well_and_its_example_loads(tmp_pa
     section = PAGE[PAGE.index("## Which models") : PAGE.index("## Servers")]
     for words in ("`qwen3`", "`llama3.1` or later", "tool calls"):
         assert words in section
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    example, prices = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert tomllib.loads(example)["active_model"] == "qwen3"
     assert config.model_of(settings_of(example, tmp_path), "qwen3", {}).server.dialect == "ollama"
+    mistral = config.model_of(settings_of(prices, tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
+    assert (mistral.input_price, mistral.output_price) == (1.5, 7.5)
 
 
 @pytest.mark.xdist_group("app")
