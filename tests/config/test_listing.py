@@ -61,4 +61,5 @@ def test_the_places_are_named(home: Home) -> None:
         f"{home.folder}/config.toml",
         f"{home.folder}/.env",
         "/project/.vibe/config.toml",
+        "/project/.mcp.json",
     ]

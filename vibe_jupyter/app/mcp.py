@@ -63,7 +63,7 @@ class Mcp:
         self.toolset = MCPTools(
             self.servers, self.pins, Ways(self.requests.calls, around.sees_images), taken=around.taken
         )
-        self.consent = McpConsent(self.accepted, around.stage)
+        self.consent = McpConsent(self.accepted, around.stage, setup.strike)
         self.plan = Plan()
         """As the settings were when they were looked at last."""
         self.attended = lambda: around.host.attended
@@ -99,10 +99,9 @@ class Mcp:
             self.consent.servers(waiting)
             self.look(reading)
         for one in self.plan.at("unknown"):
-            assert one.identity is not None
             told.append(
-                f"The MCP server {one.name} is not started: nobody has accepted it yet "
-                f"({one.identity.shown[0]}). %vibe mcp accept {one.name} asks, where somebody can answer."
+                f"The MCP server {one.name} is not started: nobody has accepted it yet. %vibe mcp accept {one.name} "
+                "shows what it would run and asks, where somebody can answer."
             )
         return [*self.plan.problems, *told]
 

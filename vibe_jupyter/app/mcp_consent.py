@@ -1,6 +1,6 @@
 """Asking whether MCP servers may be used, and whether their tools may be others than before. On a card."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from vibe_jupyter.agent.consent_run import Consent, ConsentRun
@@ -9,6 +9,7 @@ from vibe_jupyter.app.mcp_plan import Planned
 from vibe_jupyter.app.stage import Stage
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.policy.accepted_servers import AcceptedServers, Identity
+from vibe_jupyter.policy.secrets import Redactor
 from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.ui.keep import EVERYTHING
 from vibe_jupyter.ui.text import plural
@@ -19,8 +20,10 @@ _UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing 
 class McpConsent:
     """Asks, and keeps the answer. Main thread."""
 
-    def __init__(self, accepted: AcceptedServers, stage: Stage) -> None:
+    def __init__(self, accepted: AcceptedServers, stage: Stage, strike: Callable[[], Redactor]) -> None:
         self._accepted = accepted
+        self._strike = strike
+        """Strikes out what is known to be a key: the card stays in the notebook."""
         self._stage = stage
 
     def servers(self, waiting: Sequence[Planned]) -> bool:
@@ -31,7 +34,7 @@ class McpConsent:
             NotebookError: the person interrupted instead.
         """
         asked = [one.identity for one in waiting if one.identity is not None]
-        allowed = self._ask(_servers(asked))
+        allowed = self._ask(_servers(asked, self._strike()))
         self._accepted.remember(asked, accepted=allowed)
         return allowed
 
@@ -41,7 +44,7 @@ class McpConsent:
         Raises:
             NotebookError: the person interrupted instead.
         """
-        return self._ask(_change(server, diff))
+        return self._ask(_change(server, self._strike()(diff)))
 
     def _ask(self, consent: Consent) -> bool:
         check_free(self._stage.run, self._stage.left)
@@ -52,14 +55,14 @@ class McpConsent:
         return asked.allowed
 
 
-def _servers(asked: Sequence[Identity]) -> Consent:
+def _servers(asked: Sequence[Identity], strike: Redactor) -> Consent:
     names = ", ".join(one.name for one in asked)
     return Consent(
         name="use_mcp_servers",
         headline=Headline(
             verb="Asked to use MCP servers", doing="Asking to use MCP servers", asking="Use MCP servers", target=names
         ),
-        preview=Preview(kind="text", text="\n".join(line for one in asked for line in one.shown)),
+        preview=Preview(kind="text", text=strike("\n".join(line for one in asked for line in one.shown))),
         reason="they are new here, or are declared otherwise than you accepted them; a program runs with your rights",
         allow=f"Accept {plural(len(asked), 'server')}",
         bound_to="\n".join(one.digest for one in asked),

@@ -39,11 +39,15 @@ class Setup:
         """What to tell the person of the settings, the tools and the folder, each thing once."""
         look = self.project.look()
         told = [*look.brought.problems, *warnings]
-        if look.brings and not look.trusted and look.settings is None:
+        if look.brings and not look.trusted and look.settings is None and look.servers is None:
             told.append(f"{look.folder} is not trusted; what it brings is not used. %vibe trust shows it and asks.")
         new = [text for text in dict.fromkeys(told) if text not in self._told]
         self._told.update(new)
         return new
+
+    def strike(self) -> Redactor:
+        """Strikes out the keys of the environment."""
+        return Redactor.of(config.effective(self.environ))
 
     def redactor(self, settings: config.Settings, model: Model, others: Mapping[str, str]) -> Redactor:
         """Strikes out what is known to be a key; the model's may come from the keyring, where no variable holds it.

@@ -8,6 +8,7 @@ from pydantic import BaseModel, JsonValue
 
 from vibe_jupyter.config.choice import key_variables
 from vibe_jupyter.config.environment import effective
+from vibe_jupyter.config.mcp_json import FILE_NAME
 from vibe_jupyter.config.node import Node, Step
 from vibe_jupyter.config.places import config_path, env_path
 from vibe_jupyter.config.problems import key_of
@@ -42,6 +43,7 @@ def places(environ: Mapping[str, str], folder: str) -> str:
         (config_path(environ), "yours"),
         (env_path(environ), "your keys"),
         (f"{folder}/{PROJECT_FOLDER}/config.toml", "the folder's, as far as you trust it"),
+        (f"{folder}/{FILE_NAME}", "the folder's MCP servers, if you trust it"),
     ]
     return "\n".join(f"{path}  # {words}" for path, words in files)
 

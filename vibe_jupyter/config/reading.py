@@ -74,6 +74,8 @@ def read(
         layer, told = json_layer(servers.text, servers.path)
         layers.append(layer)
         warnings += told
+    elif servers is not None:
+        warnings.append(f"{servers.path} is not trusted; its servers are not used. %vibe trust shows them and asks.")
     if project is not None:
         layer, told = project_layer(project, merged(layers))
         layers.append(_renamed_tools(layer))

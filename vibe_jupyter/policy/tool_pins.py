@@ -51,8 +51,11 @@ class ToolPins:
         Raises:
             ConfigError: pins cannot be read; nothing is bound, and no tool is offered.
         """
-        self._digests, self._pins = {}, {}
-        pins = {name: self._read(digest) for name, digest in digests.items()}
+        try:
+            pins = {name: self._read(digest) for name, digest in digests.items()}
+        except ConfigError:
+            self._digests, self._pins = {}, {}
+            raise
         self._digests, self._pins = dict(digests), pins
 
     def state(self, server: str, tool: RemoteTool) -> PinState:
