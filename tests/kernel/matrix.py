@@ -27,7 +27,7 @@ OLDEST_NOTEBOOK = "7.4.0"
 _INSTALL = 600  # seconds
 
 
-_FRONT_ENDS = ("jupyterlab", "mcp", "httpx2")
+_FRONT_ENDS = ("jupyterlab", "mcp", "httpx2", "uvicorn")
 """What a kernel does not need of our dependencies, or not yet."""
 
 
