@@ -94,6 +94,9 @@ def resources() -> CallToolResult:
             ),
             EmbeddedResource(resource=text),
             EmbeddedResource(resource=blob),
+            EmbeddedResource(
+                resource=BlobResourceContents(uri="memo://2", mime_type="text/plain", blob="QnV5IHRlYS4=")
+            ),
         ]
     )
 

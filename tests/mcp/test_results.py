@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from pydantic import JsonValue
 
 from tests.mcp.conftest import BROKEN, HERE, connection, declared
 from vibe_jupyter.protocol import DOWNLOAD_MIME, PICTURES_MIME, TABLE_MIME, ImagePart, TextPart, ToolResult
@@ -14,6 +15,7 @@ from vibe_jupyter.tools.mcp.names import publish
 from vibe_jupyter.tools.mcp.open_calls import OpenCalls
 from vibe_jupyter.tools.mcp.server import Program
 from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.tools.mcp.structured import says_same, table_of
 from vibe_jupyter.tools.mcp.tool import MCPTool, Ways
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -147,6 +149,8 @@ async def test_a_link_is_words_and_what_came_along_is_used(bench: Bench) -> None
         "[memo://notes/1]",
         "Buy milk.",
         "[report.pdf: application/pdf, 6 bytes, given to the person]",
+        "[memo://2]",
+        "Buy tea.",
     ]
 
 
@@ -198,3 +202,40 @@ async def test_what_a_server_says_of_its_tool_stands_on_the_card_as_its_claim_an
     assert bench.tool("words").preview(args).note == ""
     headline = tool.headline(args)
     assert (headline.asking, headline.target, headline.note) == ("Call", "forecast", "of contents")
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "same"),
+    [
+        (['{"a": 1}'], {"a": 1}, True),
+        (['{\n "a": 1\n}'], {"a": 1}, True),
+        (["plain"], {"result": "plain"}, True),
+        (["5"], {"result": 5}, True),
+        (["hello\n"], {"content": "hello\n"}, True),
+        (['{"n": 1}', '{"n": 2}'], {"result": [{"n": 1}, {"n": 2}]}, True),
+        (['{"a": 1}'], {"a": 1, "b": 2}, False),
+        (["about a"], {"a": 1}, False),
+        ([], {"a": 1}, False),
+        (["["], {"a": 1}, False),
+    ],
+)
+async def test_a_text_that_says_the_same_as_the_structure_is_known(
+    texts: list[str], structured: JsonValue, same: bool
+) -> None:
+    assert says_same(texts, structured) is same
+
+
+@pytest.mark.parametrize(
+    "structured",
+    [[{"a": [1]}], [1, 2], [], {"a": 1}, {"rows": [{"a": 1}], "more": 1}, [{f"c{n}": n for n in range(31)}], [{}]],
+)
+async def test_only_flat_rows_of_few_columns_are_a_table(structured: JsonValue) -> None:
+    assert table_of(structured) is None
+
+
+async def test_rows_need_not_have_the_same_columns_and_are_kept_in_bounds() -> None:
+    rows: list[JsonValue] = [{"a": 1, "b": None}, {"b": True, "c": "x"}]
+    table = table_of(rows * 500)
+    assert table is not None
+    assert (table.columns, table.rows[:2]) == (("a", "b", "c"), (("1", "", ""), ("", "true", "x")))
+    assert len(table.rows) == 200

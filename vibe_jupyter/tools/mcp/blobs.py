@@ -55,6 +55,16 @@ class Blob:
         except (binascii.Error, ValueError):
             return b""
 
+    @property
+    def text(self) -> str | None:
+        """What it says, if it is said to be text and is; else None."""
+        if not self.kind.startswith("text/") and self.kind != "application/json":
+            return None
+        try:
+            return self.raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
     def as_file(self, name: str) -> Download:
         """Something to take; of a name only the last part, since it may be a whole address."""
         last = re.split(r"[/\\?#]", name.rstrip("/"))[-1].strip() or "file"

@@ -4,7 +4,6 @@ Nothing that a result names is fetched: a link is words, and pictures and files 
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -191,6 +190,9 @@ def _take_resource(block: "EmbeddedResource", read: _Read, *, sees_images: bool)
         _add(f"[{uri}]\n{text}", read)
         return
     blob = Blob(str(getattr(resource, "blob", "")), media_type)
+    if (text := blob.text) is not None:
+        _add(f"[{uri}]\n{text}", read)
+        return
     if media_type.startswith("image/"):
         _add(f"[{uri}]", read)
         _take_image(blob, read, sees_images=sees_images)
@@ -207,6 +209,6 @@ def _link(link: "ResourceLink") -> str:
 
 def _summary(text: str, *, is_error: bool) -> str:
     """Whether it went well, and what came."""
-    first: Sequence[str] = text.strip().split("\n", 1)
-    words = first[0][:_SUMMARY]
+    first = text.strip().split("\n", 1)[0]
+    words = (first if len(first) > len("[{") else " ".join(text[: _SUMMARY * 4].split()))[:_SUMMARY]
     return words if is_error else " · ".join(filter(None, ("ok", words)))
