@@ -39,6 +39,7 @@ ALIVE_GRACE: Final = 5.0
 """Seconds the page has to draw the view; until then a call that asks waits for it."""
 _LOOK: Final = 0.05
 """Seconds between two looks."""
+SERVING: Final = "Serving"
 _TOKEN: Final = "token of this server"
 """Stands in the place of a variable's name."""
 
@@ -71,7 +72,7 @@ class OutsideSession:
         self._run = OutsideRun(gate, self._conversation, place=self._http.place)
         self._turns.around = self._around
         self._turns.on_interrupt = self._run.interrupt_call
-        transcript = Transcript(keep=settings.keep())
+        transcript = Transcript(keep=settings.keep(), working=SERVING)
         self._view = WidgetFrontEnd(transcript) if run_view.can_show() else SilentFrontEnd(transcript)
         self._opened = time.monotonic()
         self._cell: str | None = None

@@ -46,9 +46,13 @@ from vibe_jupyter.ui.text import readable
 class Transcript:
     """Folds one run. Belongs to one thread at a time."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: Keep = EVERYTHING) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, keep: Keep = EVERYTHING, working: str = "Working"
+    ) -> None:
         self._clock = clock
         self._keep = keep
+        self._working = working
+        """What the foot says while it goes on."""
         self._began = clock()
         self._sheet = Sheet()
         self._entries: list[Entry] = []
@@ -174,9 +178,8 @@ class Transcript:
             foot = replace(foot, state=state, words=words, **known)
         else:
             waits = self._calls.waiting
-            foot = replace(
-                foot, state="waiting" if waits else "working", words="Waiting for you" if waits else "Working"
-            )
+            words = "Waiting for you" if waits else self._working
+            foot = replace(foot, state="waiting" if waits else "working", words=words)
         self._put_foot(foot)
 
     def _put_foot(self, foot: Foot) -> None:
