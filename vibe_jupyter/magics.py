@@ -14,7 +14,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from vibe_jupyter.completion import COMMANDS, MORE, Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
-from vibe_jupyter.options import OPTION_NAMES, Options
+from vibe_jupyter.options import HELP, OPTION_NAMES, Options
 from vibe_jupyter.own_imports import without_working_folder
 
 if TYPE_CHECKING:
@@ -29,30 +29,6 @@ _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(
 _MISSPELT = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
 _WISH = "write it below %%vibe."
-
-HELP = """\
-%%vibe                  the cell below is the wish; the agent works on it
-%vibe WISH              the same in one line
-  --model NAME          this cell only: an alias, or NAME@URL for another server
-  --agent NAME          the agent's profile (default)
-  --max-turns N         stop before request N+1 (1-200, default 50)
-  --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
-@name, @path            in a wish: what this variable, file or folder is goes
-                        with it; Tab completes
-%vibe fix               mend the last error: its frames go with the wish
-%vibe model [NAME]      show the models, or choose one; `tour` needs no key
-%vibe model check       does it answer, stream, call a tool, see images?
-%vibe setup             choose a server, keep its key, and try it
-%vibe config [path]     every setting, and where it was set
-%vibe mcp [tools]       servers of further tools; `add`, `remove`, `restart`, …
-%vibe mcp serve         let an agent outside use this notebook's tools
-%vibe trust [forget]    what this folder brings of its own, and its use
-%vibe permissions       what you allowed beforehand; `revoke N` takes it back
-%vibe status            model, server, agent, conversation, what you allowed
-%vibe reset             begin a new conversation; your variables stay
-%vibe stop              end the run that is open (also: Stop in its output, ■)
-%vibe help              this page
-Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("wish")."""
 
 
 @magics_class
