@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from vibe_jupyter.protocol import (
     Event,
     Interrupt,
     MessageAdded,
+    Notice,
     Reject,
     RunFinished,
     TextDelta,
@@ -27,7 +29,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.history import check, fold
 from vibe_jupyter.session.reading import read
-from vibe_jupyter.testing import answer, call, hold, say
+from vibe_jupyter.testing import answer, call, hold, say, status
 
 CALLS = answer(text="Working.", calls=[call("risky", text="wait"), call("risky", text="b")])
 
@@ -61,6 +63,17 @@ async def test_an_interrupt_at_any_moment_leaves_a_valid_history_and_a_working_a
     again = await bench.ask("again", decide=lambda request: Reject(approval_id=request.approval_id))
     assert one(again, RunFinished).reason == "stop"
     check(bench.conversation.history)
+
+
+async def test_an_interrupt_ends_a_wait_that_is_counted_down(bench: Bench) -> None:
+    bench.model.will_reply(status(429, headers={"retry-after": "100"}), say("Here again."))
+    began = time.monotonic()
+    events = await bench.ask("go", on_event=at_first(Notice, bench))
+    assert time.monotonic() - began < WAIT
+    assert one(events, Notice).wait == 100
+    assert one(events, RunFinished).reason == "interrupted"
+    assert len(bench.model.requests) == 1
+    assert one(await bench.ask("again"), RunFinished).reason == "stop"
 
 
 async def test_text_that_streamed_before_the_interrupt_is_kept_and_marked(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 
-TEXT = "Trying again at 14:03:22, in 40 s: the server is busy (429). Stop ends the wait."
+TEXT = "Trying again at 14:03:22, in 40 s: the server is busy (429). Stopping the run ends the wait."
 BUSY = Notice(level="info", text=TEXT, wait=40.0)
 
 
