@@ -41,6 +41,8 @@ class Servers:
         """Write it into the settings; gives its folder."""
         folder = self.folder(name)
         command = json.dumps([sys.executable, str(SCRIPT), str(folder), *arguments])
+        if "startup_timeout_sec" not in more:
+            more = f"startup_timeout_sec = {2 * WAIT}\n{more}"  # however busy the machine is
         self._entries[name] = f'\n[[mcp_servers]]\nname = "{name}"\ncommand = {command}\n{more}\n'
         self.write()
         return folder
@@ -306,7 +308,7 @@ def test_servers_are_added_listed_switched_and_removed_by_commands(servers: Serv
     folder = servers.folder("typed")
     config = session.folder / "vibe" / "config.toml"
     config.write_text(f"# mine\n{config.read_text(encoding='utf-8')}", encoding="utf-8")
-    said = session.run(f"%vibe mcp add typed --env SHOUT_TOKEN=x {sys.executable} {SCRIPT} {folder}").text
+    said = session.run(f"%vibe mcp add typed --startup 60 --env SHOUT_TOKEN=x {sys.executable} {SCRIPT} {folder}").text
     assert f"Added typed to {config}" in said
     written = config.read_text(encoding="utf-8")
     assert written.startswith("# mine\n")
@@ -344,6 +346,7 @@ def test_servers_are_added_listed_switched_and_removed_by_commands(servers: Serv
         ("add x --env A=b http://127.0.0.1:1", "--env means nothing for a server elsewhere"),
         ("add x --what y", "There is no option --what"),
         ("add x --env", "--env wants a value"),
+        ("add x --startup soon y", "--startup wants seconds, not 'soon'"),
         ("add x 'y", "No closing quotation"),
         ("add x", "neither a command nor an address"),
         ("remove none", "There is no MCP server none. Declared: "),

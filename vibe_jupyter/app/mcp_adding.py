@@ -6,15 +6,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from vibe_jupyter.config.mcp_servers import MOST_PATIENCE
 from vibe_jupyter.errors import ConfigError
 
 USAGE: Final = (
     "%vibe mcp add NAME [--env NAME[=VALUE]] [--cwd FOLDER] COMMAND… for a program, or "
-    "%vibe mcp add NAME [--header NAME=VALUE] [--key VARIABLE] URL for a server elsewhere"
+    "%vibe mcp add NAME [--header NAME=VALUE] [--key VARIABLE] URL for a server elsewhere; both take --startup SECONDS"
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
-_OPTIONS: Final = ("--env", "--header", "--cwd", "--key")
+_OPTIONS: Final = ("--env", "--header", "--cwd", "--key", "--startup")
+"""The last are the seconds it may take to start."""
 
 
 def entry_of(words: Sequence[str]) -> dict[str, JsonValue]:
@@ -38,9 +40,11 @@ def entry_of(words: Sequence[str]) -> dict[str, JsonValue]:
         options[option].append(value if given else rest.pop(0))
     if not rest:
         raise ConfigError(f"There is neither a command nor an address. {USAGE}.")
-    if len(rest) == 1 and _URL.fullmatch(rest[0]):
-        return _remote(name, rest[0], options)
-    return _program(name, rest, options)
+    is_remote = len(rest) == 1 and _URL.fullmatch(rest[0]) is not None
+    entry = _remote(name, rest[0], options) if is_remote else _program(name, rest, options)
+    if options["--startup"]:
+        entry["startup_timeout_sec"] = _seconds(options["--startup"][-1])
+    return entry
 
 
 def _program(name: str, command: list[str], options: dict[str, list[str]]) -> dict[str, JsonValue]:
@@ -80,3 +84,13 @@ def _header(text: str) -> tuple[str, str]:
     if not given:
         raise ConfigError(f"The option --header wants NAME=VALUE, not {name!r}. {USAGE}.")
     return name.strip(), value.strip()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MOST_PATIENCE:
+        raise ConfigError(f"The option --startup wants seconds, not {text!r}. {USAGE}.")
+    return seconds
