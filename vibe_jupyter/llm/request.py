@@ -113,4 +113,5 @@ class RetryScheduled:
         if self.seconds < NAMED_WAIT:
             return f"Trying again in {self.seconds:.1f} s: {self.reason}."
         until = datetime.now().astimezone() + timedelta(seconds=self.seconds)
-        return f"Trying again at {until:%H:%M:%S}, in {self.seconds:.0f} s: {self.reason}. Stopping the run ends the wait."
+        when = f"Trying again at {until:%H:%M:%S}, in {self.seconds:.0f} s"
+        return f"{when}: {self.reason}. Stopping the run ends the wait."
