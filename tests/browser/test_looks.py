@@ -1,20 +1,16 @@
 """How it looks and moves: nothing jumps, nothing is cut off, nothing moves by itself, and long runs stay light."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.contrasts import CONTRASTS
+from tests.browser.cut import CUT
 from tests.browser.lab import Lab
 from tests.browser.stage import LIVE, Stage, everything, messages
-from tests.ui.runs import kept, resolved, said
+from tests.ui.runs import resolved, said
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, steps
 from vibe_jupyter.protocol import Event, TextDelta, TurnStarted
 
@@ -22,13 +18,6 @@ pytestmark = pytest.mark.browser
 
 MAX_NODES = 40
 """Elements that one step may cost the page."""
-
-MIN_CONTRAST = 4.5
-"""To one."""
-PAPER = ViewportSize(width=794, height=1123)
-"""A4 in CSS pixels."""
-EXPORT_WAIT = 60.0
-"""Seconds nbconvert may take."""
 
 NEXT_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SCROLLER = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
@@ -172,24 +161,6 @@ def test_two_hundred_steps_stay_light(stage: Stage) -> None:
     expect(stage.view.get_by_role("button", name="Allow once")).to_be_attached()
 
 
-CUT = """root => {
-    const cut = [];
-    const inside = root.getBoundingClientRect();
-    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-    const range = document.createRange();
-    while (walk.nextNode()) {
-        const node = walk.currentNode, parent = node.parentElement;
-        if (!node.data.trim() || !parent.checkVisibility({ contentVisibilityAuto: true })) continue;
-        // What scrolls inside the view is reached there; what ends in dots says the rest when opened.
-        if (parent.closest("[data-vibe-scrolls], .vibe-came, textarea")) continue;
-        range.selectNodeContents(node);
-        const box = range.getBoundingClientRect();
-        if (box.right > inside.right + 1 || box.left < inside.left - 1) cut.push(node.data.slice(0, 60));
-    }
-    return cut;
-}"""
-
-
 @pytest.mark.parametrize("width", [360, 700, 1600])
 def test_nothing_is_cut_off_at_any_width(stage: Stage, width: int) -> None:
     stage.show_parts(everything({name: events for name, events in SCENES.items() if name != "steps-200"}))
@@ -222,39 +193,6 @@ def test_at_twice_the_size_the_card_can_be_read_and_answered(stage: Stage, windo
         button = stage.view.get_by_role("button", name=name)
         button.scroll_into_view_if_needed()
         expect(button).to_be_in_viewport(ratio=1)
-
-
-def exported(folder: Path) -> Path:
-    """The page nbconvert makes of what is left of all runs."""
-    html = "".join(kept(events)["text/html"] for events in ENDS.values())
-    output = nbformat.v4.new_output("display_data", data={"text/html": html, "text/plain": "runs"})
-    cell = nbformat.v4.new_code_cell("%%vibe\nlook", outputs=[output], execution_count=1)
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "runs.ipynb")
-    command = [sys.executable, "-W", "ignore", "-m", "jupyter", "nbconvert", "--to", "html", "runs.ipynb"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=EXPORT_WAIT)
-    return folder / "runs.html"
-
-
-@pytest.mark.parametrize("opened", [False, True])
-def test_on_paper_nothing_is_cut_off_and_steps_are_as_the_reader_left_them(
-    browser: Browser, tmp_path: Path, opened: bool
-) -> None:
-    page = browser.new_page(viewport=PAPER)
-    try:
-        page.route("http*://**", lambda route: route.abort())
-        page.goto(exported(tmp_path).as_uri(), wait_until="domcontentloaded")
-        page.emulate_media(media="print")
-        place = page.locator(".jp-RenderedHTML").first
-        place.evaluate("(root, open) => root.querySelectorAll('details').forEach(one => { one.open = open; })", opened)
-        expect(place.get_by_text("The file is changed.")).to_be_visible()
-        assert place.get_by_text("check(line_10)").is_visible() is opened
-        assert place.evaluate(CUT) == []
-        ratios: dict[str, float] = place.evaluate(CONTRASTS)
-        assert {where: ratio for where, ratio in ratios.items() if ratio < MIN_CONTRAST} == {}
-        pages = page.pdf(format="A4").count(b"/Type /Page\n")
-        assert pages >= (5 if opened else 1)
-    finally:
-        page.close()
 
 
 MOVING = """root => document.getAnimations().filter(one => root.contains(one.effect?.target)).length"""
