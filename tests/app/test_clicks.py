@@ -6,7 +6,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.conftest import kernels, target_of
-from vibe_jupyter.testing import call, hold, say
+from vibe_jupyter.testing import answer, call, hold, say
 
 
 @pytest.fixture(scope="module", params=kernels())
@@ -124,9 +124,17 @@ def test_a_stop_sent_with_the_prompt_ends_the_run_that_begins(clicked: Session, 
     "code", ["while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "!sleep 60"]
 )
 def test_an_interrupt_in_the_agents_code_ends_the_run(clicked: Session, code: str) -> None:
-    clicked.model.will_reply(call("run_code", code="print('begun', flush=True)\n" + code))
+    import threading
+
+    # Code that runs lets the kernel hear nothing of the page: it comes when the page has said that it is there.
+    heard = threading.Event()
+    clicked.model.will_reply(
+        answer("Look:", [call("run_code", code="print('begun', flush=True)\n" + code)], hold=heard, after="")
+    )
     request = start(clicked, "%%vibe --yes=run_code\ngo")
     view = clicked.view(request)
+    view.wait_for("Look:")
+    heard.set()
     view.wait_for("begun")
     clicked.wire.interrupt()
     cell = clicked.wire.cell(request)
