@@ -55,7 +55,7 @@ def identity(written: Server, filled: Server, *, variables: Sequence[str], folde
 
 
 def _program(server: Server, written: Program, filled: Program, folder: Path) -> Identity:
-    place = str(folder / filled.cwd)
+    place = str(folder / Path(filled.cwd).expanduser())
     environment = ", ".join(_named(name, value) for name, value in sorted(written.env.items()))
     lines = [
         f"{server.name} runs {visible(shlex.join(written.argv))}",
