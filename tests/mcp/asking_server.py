@@ -5,6 +5,7 @@ python asking_server.py legacy     the same, in the older protocol
 python asking_server.py http       over HTTP on a free port, which it prints first
 """
 
+import asyncio
 import base64
 import socket
 import sys
@@ -73,6 +74,21 @@ async def ask(context: Ctx, message: str, schema: dict[str, Any]) -> Any:
             context, ElicitRequest(params=params), lambda: session.elicit_form(message, schema, context.request_id)
         )
     )
+
+
+@server.tool(structured_output=False)
+async def ask_often(context: Ctx, times: int) -> Any:
+    """Ask so many questions at once."""
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+    params = [ElicitRequestFormParams(message=f"Number {one}?", requested_schema=schema) for one in range(times)]
+    if not is_modern(context):
+        asked = (context.session.elicit_form(one.message, schema, context.request_id) for one in params)
+        return " ".join(sorted(one.action for one in await asyncio.gather(*asked)))
+    if not context.input_responses:
+        return InputRequiredResult(
+            input_requests={str(number): ElicitRequest(params=one) for number, one in enumerate(params)}
+        )
+    return " ".join(sorted(one.action for one in context.input_responses.values()))
 
 
 @server.tool(structured_output=False)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.mcp.bench import McpBench, OnEvent, all_of, allowing, asking, asking_at, asking_over_http, mcp_bench, one
 from tests.mcp.conftest import connection, until
+from vibe_jupyter.agent.mcp_requests import QUESTIONS
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.sampling import SAMPLE_TOKENS, SAMPLES
 from vibe_jupyter.errors import ServerError
@@ -109,6 +110,21 @@ async def test_a_question_that_is_skipped_is_declined(bench: McpBench) -> None:
     assert given(bench) == {"action": "decline"}
     lines = connection(bench.servers, "asking").log_lines()
     assert lines[-1].endswith("vibe] question to the person: declined by the person")
+
+
+async def test_questions_that_come_at_once_are_asked_one_after_the_other(either: McpBench) -> None:
+    either.model.will_reply(call("mcp__asking__ask_often", times=3), say("done"))
+    events = await either.ask("go", answering(words("a"), None, words("c")))
+    kinds = [type(event) for event in events if isinstance(event, QuestionAsked | QuestionAnswered)]
+    assert kinds == [QuestionAsked, QuestionAnswered] * 3
+    assert "accept accept decline" in either.model.requests[1].tool_results[0]
+
+
+async def test_a_call_that_asks_too_often_is_declined(bench: McpBench) -> None:
+    bench.model.will_reply(call("mcp__asking__ask_often", times=QUESTIONS + 2), say("done"))
+    events = await bench.ask("go", answering(*[None] * QUESTIONS))
+    assert len(all_of(events, QuestionAsked)) == QUESTIONS
+    assert bench.model.requests[1].tool_results[0].count("decline") == QUESTIONS + 2
 
 
 async def test_where_nobody_is_there_a_question_is_declined_at_once(bench: McpBench) -> None:

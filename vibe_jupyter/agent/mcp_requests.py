@@ -3,6 +3,7 @@
 Between runs, and outside of a server's own calls, the answer is no.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,6 +64,8 @@ class McpRequests:
         """None between runs."""
         self._asked: Counter[tuple[str, str]] = Counter()
         """By server and call."""
+        self._one_card = asyncio.Lock()
+        """A call has one place for a card."""
 
     def take(self, seat: Seat) -> None:
         """A run begins."""
@@ -85,7 +88,8 @@ class McpRequests:
             self._asked[server, context.call_id] += 1
             if self._asked[server, context.call_id] > QUESTIONS:
                 return ElicitResult(action="decline"), f"declined: asked more than {QUESTIONS} times in one call"
-            return await elicit(server, params, context.ask)
+            async with self._one_card:
+                return await elicit(server, params, context.ask)
 
         said = ElicitResult(action="decline"), OUTSIDE
         if self.calls.has(server):

@@ -182,6 +182,7 @@ class _Commands:
 
     async def _restart(self, name: str) -> None:
         self._mcp.declare()
+        self._mcp.requests.sign_ins.ask_again(name)
         await self._mcp.servers.restart(name)
 
     async def _declared(self) -> None:
