@@ -553,3 +553,54 @@ def test_of_one_name_the_first_place_counts_and_each_place_is_read_once(kernel: 
     assert loaded == {
         place: sorted(["grep", *(f"from_{one}" for one in order[: at + 1])]) for at, place in enumerate(order)
     }
+
+
+TYPED = """
+from pydantic import BaseModel
+from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+
+class Args(BaseModel):
+    give: str
+
+class Result(BaseModel):
+    total: int
+
+class Config(BaseToolConfig):
+    most: int = 3
+
+class State(BaseToolState):
+    calls: int = 0
+
+class Typed(BaseTool[Args, Result, Config, State]):
+    "Gives what it is told."
+
+    async def run(self, args: Args):
+        if args.give == "wrong state":
+            self.state.calls = "many"
+        self.state.calls += 1
+        return {"model": Result(total=self.config.most), "dict": {"total": "4"}, "wrong": {"total": "four"}}[args.give]
+"""
+
+
+@pytest.mark.requirement("tools.base.model.types")
+def test_arguments_results_settings_and_state_are_validated_each_by_its_model(
+    kernel: Session, folder_of_tools: Path
+) -> None:
+    (folder_of_tools / "typed.py").write_text(TYPED, encoding="utf-8")
+    assert use(kernel, "typed", give=1).startswith("Wrong arguments for typed: give:")
+    assert json.loads(use(kernel, "typed", give="model")) == {"total": 3}
+    assert json.loads(use(kernel, "typed", give="dict")) == {"total": 4}
+    assert use(kernel, "typed", give="wrong").startswith("typed ran, but gave something that is no Result: total:")
+    assert "typed raised ValidationError: 1 validation error for State" in use(kernel, "typed", give="wrong state")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    config.write_text(f'{before}\n[tools.typed]\nmost = "many"\n', encoding="utf-8")
+    try:
+        kernel.run("%vibe reset")
+        kernel.model.requests.clear()
+        kernel.model.will_reply(say("Hello."))
+        shown = kernel.html(kernel.run("%vibe hello"))
+    finally:
+        config.write_text(before, encoding="utf-8")
+    assert "[tools.typed] most: Input should be a valid integer" in shown
+    assert "typed" not in offered(kernel)

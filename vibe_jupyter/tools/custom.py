@@ -49,6 +49,8 @@ class BaseToolConfig(BaseModel):
 class BaseToolState(BaseModel):
     """Base of what a tool remembers between calls."""
 
+    model_config = ConfigDict(validate_assignment=True)
+
 
 class InvokeContext(BaseModel):
     """What one call may know."""
@@ -185,6 +187,7 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
         call=lambda args, context: run(**signature.call(args, InvokeContext(tool_call_id=context.call_id))),
         is_async=_is_async(run),
         source=_place(cls.run),
+        result=_result_of(cls, signature.whole),
     )
 
 
@@ -193,12 +196,21 @@ M = TypeVar("M", bound=BaseModel)
 
 def _model_of(cls: type[BaseTool], base: type[M]) -> type[M]:
     """The model of a kind that a class names in its brackets, or its base does; else the plain one."""
-    for one in cls.__mro__:
-        for generic in getattr(one, "__orig_bases__", ()):
-            for model in getattr(generic, "__args__", ()):
-                if isinstance(model, type) and issubclass(model, base):
-                    return model
-    return base
+    return next((model for model in _models_of(cls) if issubclass(model, base)), base)
+
+
+def _result_of(cls: type[BaseTool], arguments: type[BaseModel] | None) -> type[BaseModel] | None:
+    """The model of the results: what stands in the brackets beside the arguments; None where nothing does."""
+    plain = [model for model in _models_of(cls) if not issubclass(model, BaseToolConfig | BaseToolState)]
+    beside = [model for model in plain if model is not arguments] if arguments else plain[1:]
+    return beside[0] if beside else None
+
+
+def _models_of(cls: type[BaseTool]) -> list[type[BaseModel]]:
+    """The models in the brackets of a class, and of its bases."""
+    generics = (generic for one in cls.__mro__ for generic in getattr(one, "__orig_bases__", ()))
+    models = (model for generic in generics for model in getattr(generic, "__args__", ()))
+    return [model for model in models if isinstance(model, type) and issubclass(model, BaseModel)]
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

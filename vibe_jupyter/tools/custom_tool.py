@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
@@ -82,12 +82,20 @@ class CustomTool:
             value, printed = value.value, value.output
         if isinstance(value, ToolResult):
             return value
+        try:
+            value = self._checked(value)
+        except ValidationError as error:
+            return _no_result(self.name, self._definition.result, error)
         text = _with_output(text_of(value, self._describe), printed)
         return ToolResult(
             parts=(TextPart(text=text),),
             summary=text.split("\n", 1)[0][:80],
             display={"text/plain": head_and_tail(text)},
         )
+
+    def _checked(self, value: object) -> object:
+        model = self._definition.result
+        return value if model is None or isinstance(value, model) else model.model_validate(value)
 
 
 async def on_engine(definition: Definition, args: BaseModel, context: ToolContext) -> object:
@@ -132,6 +140,15 @@ def _with_output(text: str, printed: str) -> str:
     if not printed:
         return text
     return f"printed:\n{printed}" if text == NOTHING else f"{text}\nprinted:\n{printed}"
+
+
+def _no_result(name: str, model: type[BaseModel] | None, error: ValidationError) -> ToolResult:
+    """The tool ran, but what it gave is not what it promised."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    promised = "its result" if model is None else model.__name__
+    words = f"{name} ran, but gave something that is no {promised}: {place + ': ' if place else ''}{first['msg']}."
+    return ToolResult.error(words, summary=words)
 
 
 def _inner(value: object, describe: Describe) -> JsonValue:

@@ -36,6 +36,8 @@ class Definition:
     """Whether `call` returns at once."""
     source: str
     """Where it was written, for the person."""
+    result: type[BaseModel] | None = None
+    """What each result must be; None where the tool does not say."""
 
 
 def checked_name(name: str) -> str:
