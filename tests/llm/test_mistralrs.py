@@ -186,10 +186,12 @@ def test_the_list_of_models_says_what_the_server_says_of_each(tmp_path: Path) ->
         lines = [line.strip() for line in models.listing().splitlines()]
         assert lines[-4:] == [
             f"{server.host} has:",
-            "org/big: loaded, tools of its own, 3 MCP tools, 1 MCP servers connected",
+            "org/big: loaded, tools of its own, 3 MCP tools, 1 MCP server connected",
             "org/small: unloaded",
             "bare",
         ]
+        server.models = []
+        assert f"{server.host} does not say which models it has." in models.listing()
     assert f"{server.host} does not answer just now." in models.listing()
 
 

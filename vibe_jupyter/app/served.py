@@ -42,5 +42,7 @@ async def _of(model: Model) -> list[str]:
         return [f"  {model.server.host} does not answer just now."]
     finally:
         await client.close()
+    if not found:
+        return [f"  {model.server.host} does not say which models it has."]
     said = [f"{name}: {words}" if words else name for name, words in found]
     return [f"  {model.server.host} has:", *(f"    {readable(one_line(line))}" for line in said)]

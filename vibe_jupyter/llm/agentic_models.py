@@ -31,11 +31,15 @@ def _said(entry: Object) -> str:
     if isinstance(tools, bool):
         words.append("tools of its own" if tools else "no tools of its own")
     if count is not None:
-        words.append(f"{count} MCP tools")
+        words.append(f"{count} MCP tool{_s(count)}")
     if servers is not None:
-        words.append(f"{servers} MCP servers connected")
+        words.append(f"{servers} MCP server{_s(servers)} connected")
     return ", ".join(words)
 
 
 def _number(value: JsonValue) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
