@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from vibe_jupyter.errors import ServerError
@@ -49,6 +50,8 @@ class Connection:
         self._surroundings = surroundings
         self._hooks = hooks
         self._log = ServerLog(server)
+        self.note = partial(self._log.add, "vibe")
+        """Puts a line of ours into the log."""
         self._link: Link | None = None
         self._starting: asyncio.Task[None] | None = None
         self._joined = 0
@@ -60,10 +63,6 @@ class Connection:
     def log_lines(self) -> list[str]:
         """What the server wrote beside its answers, the oldest first."""
         return self._log.lines()
-
-    def note(self, text: str) -> None:
-        """Put a line of ours into the log."""
-        self._log.add("vibe", text)
 
     async def start(self) -> None:
         """Have it ready; who comes while it starts waits for the same start. Interrupted by all who wait, it ends.
