@@ -19,8 +19,10 @@ from tests.ui.runs import (
     whole_run,
 )
 from vibe_jupyter.protocol import (
+    DOWNLOAD_MIME,
     ApprovalRequested,
     Choice,
+    Download,
     Event,
     Headline,
     Notice,
@@ -229,6 +231,16 @@ def looks(*names: str, tool: str = "read_file") -> list[Event]:
     return out[:-1]
 
 
+MEASURED = headline("Called", "Calling", "Call", "measure", "of lab")
+ARGUMENTS = Preview(kind="code", text='{\n  "probe": "north"\n}', language="json")
+SILENCE = b"RIFF" + struct.pack("<I", 236) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 8000, 1, 8)
+SOUND = Download(
+    name="north.wav",
+    data=base64.b64encode(SILENCE + b"data" + struct.pack("<I", 200) + b"\x80" * 200).decode(),
+    path="",
+    media_type="audio/wav",
+)
+
 SCENES: dict[str, list[Event]] = {
     "running": begin(code_started(), ToolProgress(call_id="c1", text="epoch 1: loss 0.52\nepoch 2: loss 0.41\n")),
     "reads": begin(*looks("src/clean.py", "src/load.py", "src/missing.py", "tests/test_clean.py", "README.md")),
@@ -325,6 +337,22 @@ SCENES: dict[str, list[Event]] = {
     "long-answer": begin(TextDelta(ANSWER), said(ANSWER)),
     "right-to-left": begin(said(RIGHT_TO_LEFT)),
     "emoji": begin(said(EMOJI)),
+    "outside-call": begin(
+        ToolStarted(call_id="c1", name="mcp__lab__measure", headline=MEASURED, preview=ARGUMENTS),
+        ToolProgress(call_id="c1", text="warming up", done=3, total=10),
+    ),
+    "sound": begin(
+        ToolStarted(call_id="c1", name="mcp__lab__measure", headline=MEASURED, preview=ARGUMENTS),
+        ToolFinished(
+            call_id="c1",
+            name="mcp__lab__measure",
+            headline=MEASURED,
+            outcome="ok",
+            summary="ok · 1 file",
+            seconds=1.0,
+            display={DOWNLOAD_MIME: [SOUND.model_dump(mode="json")]},
+        ),
+    ),
 }
 """Runs that go on."""
 
