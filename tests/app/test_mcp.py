@@ -2,7 +2,6 @@
 
 import http.server
 import json
-import os
 import sys
 import threading
 import time
@@ -453,20 +452,28 @@ def test_a_key_goes_out_in_its_header_and_its_form_and_is_never_shown_or_kept(
     assert "the variable FAR_KEY is not set" in servers.session.run("%vibe mcp").text
 
 
-def test_servers_end_with_the_extension_and_cost_nothing_until_a_prompt(servers: Servers) -> None:
+def test_servers_end_with_the_extension_and_listing_them_starts_none(servers: Servers) -> None:
     session = servers.session
-    for number in range(20):
-        servers.declare(f"many{number}")
     servers.accepted("ends")
     session.run("%reload_ext vibe_jupyter")
-    session.run("import sys; print([name for name in ('mcp', 'httpx2') if name in sys.modules])")
-    assert "not accepted yet" in session.run("%vibe mcp").text
+    assert "ends  not started yet" in session.run("%vibe mcp").text
+    assert "ends: not started yet" in session.run("%vibe mcp tools").text
     assert servers.starts("ends") == []
     servers.prompt()
     (pid,) = servers.starts("ends")
     assert Path(f"/proc/{pid}").exists()
     session.run("%reload_ext vibe_jupyter")
     until_gone(pid)
-    assert [
-        name for name in os.listdir(session.folder / "servers") if name.startswith("many") and servers.starts(name)
-    ] == []
+
+
+def test_an_interrupt_ends_a_restart(servers: Servers) -> None:
+    session = servers.session
+    (servers.accepted("stuck") / "hang").touch()
+    request = session.wire.send("%vibe mcp restart stuck")
+    end = time.monotonic() + WAIT
+    while not servers.starts("stuck"):
+        assert time.monotonic() < end, "it does not start"
+        time.sleep(0.02)
+    session.wire.interrupt()
+    assert "Interrupted before it was done." in session.wire.cell(request).text
+    until_gone(servers.starts("stuck")[-1])

@@ -87,7 +87,13 @@ class App:
         self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
         self.mcp = Mcp(
             self.setup,
-            Around(self._engine, self._stage, self._host, self.models.sees_images, taken=self._taken),
+            Around(
+                self._engine,
+                self._stage,
+                self._host,
+                self.models.sees_images,
+                taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
+            ),
         )
         self._instructions = instructions()
         self._session = ""
@@ -189,10 +195,6 @@ class App:
     def tool_names(self) -> list[str]:
         """What ``--yes`` may name."""
         return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names()]
-
-    def _taken(self) -> frozenset[str]:
-        """Names that no tool of a server may have."""
-        return BUILT_IN.union(spec.name for spec in self._tools.specs())
 
     def _kernel(self) -> Kernel | None:
         """What serving agents outside needs; None in a terminal."""

@@ -20,7 +20,7 @@ from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
 from vibe_jupyter.config.patterns import chosen
 from vibe_jupyter.config.secret_store import KeyringStore
-from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.notebook.mention_syntax import resources
 from vibe_jupyter.policy.accepted_servers import AcceptedServers
 from vibe_jupyter.policy.tool_pins import ToolPins
@@ -125,13 +125,19 @@ class Mcp:
         self.servers.declare([one.filled for one in self.plan.at("accepted") if one.filled is not None])
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the engine loop and wait for it; the person's interrupt ends it."""
+        """Do something on the engine loop and wait for it.
+
+        Raises:
+            NotebookError: the person interrupted, which ends it.
+        """
         self._used = True
         future = self._around.engine.submit(work)
         try:
             while not concurrent.futures.wait([future], timeout=_LOOK).done:
                 pass
             return future.result()
+        except KeyboardInterrupt:
+            raise NotebookError("Interrupted before it was done.") from None
         finally:
             future.cancel()
 

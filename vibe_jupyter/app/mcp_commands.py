@@ -11,9 +11,8 @@ from vibe_jupyter.app.mcp_plan import Planned
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.config.mcp_writing import add_server, remove_server, switch_server
 from vibe_jupyter.errors import ConfigError, ServerError
-from vibe_jupyter.tools.mcp.connection import Connection
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.ui.text import readable
+from vibe_jupyter.ui.text import one_line, plural, readable
 
 COMMANDS: Final = ("accept", "add", "log", "off", "on", "remove", "restart", "serve", "tools")
 LOG_LINES: Final = 200
@@ -114,15 +113,18 @@ class _Commands:
         one = self._usable(name)
         self._say(f"Starting {name}…")
         try:
-            self._mcp.wait(self._restart(name))
+            self._mcp.wait(_restart(self._mcp, name))
         except ServerError as error:
             raise ConfigError(str(error)) from error
-        self._mcp.pins.settle(name, self._tools_of(one))
-        return f"{name} is ready: {len(self._tools_of(one))} tools."
+        tools = _tools_of(self._mcp, one)
+        settled = self._mcp.pins.settle(name, tools)
+        new = f" New since you accepted it: {_named(settled.new)}." if settled.new else ""
+        changed = f" Changed, and so not offered: {_named(settled.changed)}." if settled.changed else ""
+        return f"{name} is ready: {plural(len(tools), 'tool')}.{new}{changed}"
 
     def log(self, name: str) -> str:
         self._planned(name)
-        lines = self._mcp.wait(self._log(name))
+        lines = self._mcp.wait(_log(self._mcp, name))
         if not lines:
             return f"{name} has written nothing that is no answer."
         left_out = len(lines) - LOG_LINES
@@ -133,16 +135,16 @@ class _Commands:
         """Ask on a card: for the server itself, or for what its tools have become."""
         one = self._planned(name)
         if one.standing in ("unknown", "refused"):
-            self._check_somebody_is_here(name)
+            _check_somebody_is_here(self._mcp, name)
             self._mcp.consent.servers([one])
             self._mcp.look()
             return ""
         self._usable(name)
-        tools = self._tools_of(one)
+        tools = _tools_of(self._mcp, one)
         diff = self._mcp.pins.change(name, tools)
         if not diff:
             return f"Nothing of {name} waits for you: it is accepted, and its tools are as you accepted them."
-        self._check_somebody_is_here(name)
+        _check_somebody_is_here(self._mcp, name)
         if self._mcp.consent.change(name, diff):
             self._mcp.pins.accept(name, tools)
         self._mcp.watch.forget(name)
@@ -168,27 +170,35 @@ class _Commands:
             case "unknown" | "refused":
                 raise ConfigError(f"{name} is not accepted yet. %vibe mcp accept {name} asks for it.")
 
-    def _check_somebody_is_here(self, name: str) -> None:
-        if not self._mcp.attended():
-            raise ConfigError(f"Nobody can answer here, so {name} stays as it is. Run it where you see its card.")
-
-    def _tools_of(self, one: Planned) -> Sequence[RemoteTool]:
-        connection = self._mcp.servers.get(one.name)
-        return connection.tools if connection is not None else ()
-
     def _close_others(self) -> None:
         self._mcp.look()
-        self._mcp.wait(self._declared())
+        self._mcp.wait(_declared(self._mcp))
 
-    async def _restart(self, name: str) -> None:
-        self._mcp.declare()
-        self._mcp.requests.sign_ins.ask_again(name)
-        await self._mcp.servers.restart(name)
 
-    async def _declared(self) -> None:
-        self._mcp.declare()
-        await self._mcp.servers.start(())
+def _check_somebody_is_here(mcp: Mcp, name: str) -> None:
+    if not mcp.attended():
+        raise ConfigError(f"Nobody can answer here, so {name} stays as it is. Run it where you see its card.")
 
-    async def _log(self, name: str) -> list[str]:
-        connection: Connection | None = self._mcp.servers.get(name)
-        return connection.log_lines() if connection is not None else []
+
+def _tools_of(mcp: Mcp, one: Planned) -> Sequence[RemoteTool]:
+    connection = mcp.servers.get(one.name)
+    return connection.tools if connection is not None else ()
+
+
+def _named(tools: Sequence[str]) -> str:
+    return readable(one_line(", ".join(tools)))
+
+
+async def _restart(mcp: Mcp, name: str) -> None:
+    mcp.declare()
+    await mcp.servers.restart(name)
+
+
+async def _declared(mcp: Mcp) -> None:
+    mcp.declare()
+    await mcp.servers.start(())
+
+
+async def _log(mcp: Mcp, name: str) -> list[str]:
+    connection = mcp.servers.get(name)
+    return connection.log_lines() if connection is not None else []

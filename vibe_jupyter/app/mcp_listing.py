@@ -23,7 +23,7 @@ NONE: Final = (
 
 def server_table(plan: Plan, servers: Servers, pins: ToolPins) -> str:
     """A line for each server, and below it what is wrong with it."""
-    rows = [(one, _state(one, servers.get(one.name), pins)) for one in plan.servers]
+    rows = [(one, _state(one, servers.get(one.name))) for one in plan.servers]
     names = max((len(one.name) for one, _ in rows), default=0)
     states = max((len(state) for _, state in rows), default=0)
     lines: list[str] = []
@@ -60,7 +60,7 @@ def _why_not(state: str) -> str:
     return " (changed since you accepted it, not offered)" if state == "changed" else " (left out by your settings)"
 
 
-def _state(one: Planned, connection: Connection | None, pins: ToolPins) -> str:
+def _state(one: Planned, connection: Connection | None) -> str:
     match one.standing:
         case "disabled":
             return "off"
