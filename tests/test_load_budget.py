@@ -65,7 +65,7 @@ def _printed(client: BlockingKernelClient, code: str) -> str:
         content = message["content"]
         said.append(content.get("text", "") + "\n".join(content.get("traceback", ())))
 
-    client.execute_interactive(code, timeout=KERNEL_WAIT, output_hook=listen)
+    client.execute_interactive(code, allow_stdin=False, timeout=KERNEL_WAIT, output_hook=listen)
     return "".join(said)
 
 
@@ -87,6 +87,49 @@ def test_loading_imports_few_modules(loaded: dict[str, Any]) -> None:
 def test_loading_makes_no_request_and_starts_no_thread_and_no_process(loaded: dict[str, Any]) -> None:
     assert loaded["events"] == []
     assert loaded["threads"] == 0
+
+
+ONLY_FOR_SERVERS = {"mcp", "mcp_types", "httpx2", "jsonschema"}
+RUN = """
+import json, sys
+from IPython.utils.capture import capture_output
+from vibe_jupyter.testing import ScriptedModel, say
+model = ScriptedModel()
+model.__enter__()
+model.will_reply(say("Hello."))
+sys.modules.pop("jsonschema", None)
+before = set(sys.modules)
+get_ipython().run_cell_magic("vibe", f"--model one@{model.url}", "Hello")
+modules = sorted(set(sys.modules) - before)
+with capture_output() as listing:
+    get_ipython().run_line_magic("vibe", "mcp")
+declared = sum(f"many{number}" in listing.stdout for number in range(100))
+print("\\n" + json.dumps({"asked": len(model.requests), "declared": declared, "modules": modules}))
+model.__exit__(None, None, None)
+"""
+
+
+@pytest.mark.parametrize("declared", [0, 20], ids=["no server declared", "20 servers that are not accepted"])
+def test_a_run_that_starts_no_mcp_server_imports_nothing_that_speaks_to_one(tmp_path: Path, declared: int) -> None:
+    (tmp_path / "vibe").mkdir()
+    entry = '[[mcp_servers]]\nname = "many{}"\ntransport = "stdio"\ncommand = "no-such-program"\n'
+    settings = "".join(entry.format(number) for number in range(declared))
+    (tmp_path / "vibe" / "config.toml").write_text(settings, encoding="utf-8")
+    manager, client = start_new_kernel(startup_timeout=KERNEL_WAIT, cwd=str(tmp_path), env=os.environ | _home(tmp_path))
+    try:
+        _printed(client, LOAD)
+        told = json.loads(_printed(client, RUN).splitlines()[-1])
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+    assert told["asked"] == 1
+    assert told["declared"] == declared
+    assert {name.partition(".")[0] for name in told["modules"]} & ONLY_FOR_SERVERS == set()
+
+
+def _home(folder: Path) -> dict[str, str]:
+    return {"VIBE_HOME": str(folder / "vibe"), "PYTHONPATH": str(ROOT)}
 
 
 IMPORT_ALL = """
