@@ -231,3 +231,22 @@ def test_an_address_says_what_came_of_it() -> None:
     assert bad.error == "access_denied"
     assert came_back("what?") is None
     assert came_back("http://[") is None
+
+
+@pytest.mark.parametrize("page", ["http://evil.example/sign", "javascript:alert(1)", "file:///etc/passwd", "https://"])
+async def test_a_page_that_is_not_encrypted_is_never_shown(page: str) -> None:
+    from vibe_jupyter.tools.mcp.pause import Pause
+    from vibe_jupyter.tools.mcp.sign_in import SignIn
+
+    shown: list[str] = []
+
+    async def show(address: str, host: str) -> str | None:
+        shown.append(address)
+        return None
+
+    signer = SignIn("https://a.example/mcp", InMemory(), show, Pause())
+    handler = signer.context.redirect_handler
+    assert handler is not None
+    with pytest.raises(SignInError, match="is not shown"):
+        await handler(page)
+    assert shown == []

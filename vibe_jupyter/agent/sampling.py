@@ -80,7 +80,7 @@ class Sampling:
             target="",
             note=f"for the server {server}",
         )
-        preview = Preview(kind="text", text=_shown(messages))
+        preview = Preview(kind="code", text=_shown(messages))
         await self._permit(server, call, headline, preview)
         await self._seat.desk.emit(
             ToolStarted(call_id=call.id, name=NAME, headline=headline, preview=preview, host=server)
