@@ -5,9 +5,9 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 """
 
 import time
-from contextlib import aclosing
 
 from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.asking import Asking
 from vibe_jupyter.agent.budget import Budget
 from vibe_jupyter.agent.calls import answer
 from vibe_jupyter.agent.companion import Alone, Companion, Parts, Prepared, Seat
@@ -16,12 +16,8 @@ from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.equal_calls import EqualCalls
 from vibe_jupyter.agent.incoming import EnoughError, Incoming
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.agent.server_files import FileShelf
-from vibe_jupyter.agent.server_tools import ServerTools
 from vibe_jupyter.agent.stages import Stages
-from vibe_jupyter.errors import JournalError, ModelError, VibeError
-from vibe_jupyter.llm.agentic import CountsSoFar, Piece, ServerApproval, ServerCall, ServerFile, ServerSession
-from vibe_jupyter.llm.request import Request, RetryScheduled
+from vibe_jupyter.errors import JournalError, VibeError
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
@@ -30,22 +26,15 @@ from vibe_jupyter.protocol import (
     FinishReason,
     MessageAdded,
     Notice,
-    ReasoningDelta,
     RunFinished,
     RunStarted,
-    SystemMessage,
-    TextDelta,
     TextPart,
     ToolCall,
-    ToolCallDelta,
     TurnStarted,
     UserMessage,
 )
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.history import open_calls
-
-RE_ASKS = 1
-"""How often a turn whose answer was cut off is asked again (security C39)."""
 
 
 def start(
@@ -82,7 +71,6 @@ class Loop:
         self._agent = agent
         self._conversation = conversation
         self._run = run
-        self._system = SystemMessage(text=agent.instructions)
         self._desk = Desk(
             tools=agent.tools,
             permissions=agent.permissions,
@@ -95,10 +83,9 @@ class Loop:
             results=conversation.journal.path.parent,
             cancelled=lambda: run.interrupted,
         )
-        self._server = ServerTools(self._desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware)
-        self._incoming = Incoming(self._budget)
+        self._asking = Asking(agent, conversation, run=run, desk=self._desk, incoming=Incoming(self._budget))
         self._stages = Stages()
         self._denials = Denials(attended=terms.attended)
 
@@ -150,7 +137,7 @@ class Loop:
         self._budget.turns += 1
         await self._emit(TurnStarted(turn=self._budget.turns))
         try:
-            if not await self._run.guard(self._ask()):
+            if not await self._run.guard(self._asking.ask()):
                 return "interrupted"
         except EnoughError as enough:
             await self._emit(Notice(level="warning", text=enough.stop.notice))
@@ -165,76 +152,15 @@ class Loop:
                 return "interrupted"
         return "refused" if self._denials.are_enough else None
 
-    async def _ask(self) -> None:
-        """Get one complete answer into the history; an answer that was cut off is asked for once more."""
-        for attempt in range(RE_ASKS + 1):
-            try:
-                message = await self._stream_answer()
-            except ModelError as failure:
-                await self._keep_partial(in_history=False)
-                # Nothing is asked again after an effect (security C39).
-                if failure.kind != "truncated" or attempt == RE_ASKS or self._server.acted:
-                    raise
-                await self._emit(Notice(level="warning", text="The answer was cut off; asking once more."))
-                continue
-            self._incoming.complete(message.usage)
-            await self._emit(MessageAdded(message=message))
-            return
-
-    async def _stream_answer(self) -> AssistantMessage:
-        request = Request(
-            model=self._agent.model,
-            messages=(self._system, *self._conversation.history),
-            tools=tuple(self._agent.tools.specs()),
-            stream=self._agent.stream,
-            server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
-        )
-        self._server.begin()
-        async with aclosing(self._agent.client.answer(request)) as items:
-            try:
-                async for item in items:
-                    if isinstance(item, AssistantMessage):
-                        await self._server.end()
-                        return item
-                    await self._take(item)
-            finally:
-                await self._server.stop()
-        raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
-
-    async def _take(self, item: Piece | RetryScheduled) -> None:
-        match item:
-            case TextDelta():
-                self._incoming.add_text(item.text)
-                self._run.emit(item)
-            case ReasoningDelta() | ToolCallDelta():
-                self._run.emit(item)
-            case CountsSoFar():
-                self._incoming.count(item.usage)
-            case RetryScheduled():
-                self._run.emit(Notice(level="info", text=item.sentence, wait=item.counted))
-            case ServerSession():
-                self._conversation.server_sessions[self._agent.model.server.api_base] = item.id
-            case ServerCall() | ServerApproval() | ServerFile():
-                await self._server.take(item)
-
     async def _answer(self, call: ToolCall) -> None:
         message, denied = await answer(call, self._desk)
         self._denials.note(call, denied=denied)
         await self._emit(MessageAdded(message=message))
 
-    async def _keep_partial(self, *, in_history: bool) -> None:
-        """Keep the text of an answer that did not come to its end, marked."""
-        text = self._incoming.broken_off()
-        if text.strip():
-            message = AssistantMessage(
-                parts=(TextPart(text=text),), stop_reason="interrupted", model=self._agent.model.name
-            )
-            await self._emit(MessageAdded(message=message, in_history=in_history))
-
     async def _finish(self, reason: FinishReason, error: str) -> None:
         """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
         try:
-            await self._keep_partial(in_history=True)
+            await self._asking.keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
