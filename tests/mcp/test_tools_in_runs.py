@@ -46,6 +46,7 @@ from vibe_jupyter.tools.filter import JoinedToolsets
 from vibe_jupyter.tools.mcp.open_calls import OpenCalls
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
 from vibe_jupyter.tools.mcp.server import Program
+from vibe_jupyter.tools.mcp.server import Server as McpServer
 from vibe_jupyter.tools.mcp.servers import Servers
 from vibe_jupyter.tools.mcp.tool import Ways
 from vibe_jupyter.tools.mcp.toolset import MCPTools
@@ -126,8 +127,9 @@ class Bench:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
     servers = Servers(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    servers.declare([declared("contents", Program((sys.executable, str(HERE / "contents_server.py"))))])
-    assert await servers.start(["contents"]) == []
+    contents = Program((sys.executable, str(HERE / "contents_server.py")))
+    servers.declare([declared("contents", contents), declared("hasty", contents, tool_timeout=0.5)])
+    assert await servers.start(["contents", "hasty"]) == []
     yield servers
     await servers.close()
 
@@ -324,3 +326,17 @@ async def test_an_interrupt_in_a_call_ends_the_run_answers_the_call_and_cancels_
     assert (finished.reason, finished.seconds < PROMPT_BACK) == ("interrupted", True)
     assert isinstance(bench.conversation.history[-1], ToolMessage)
     await until(gone.exists, "the server was not told")
+
+
+@pytest.mark.requirement("mcp.timeout.tool")
+async def test_a_call_that_takes_longer_than_its_server_may_take_is_an_error_for_the_model(
+    bench: Bench, tmp_path: Path
+) -> None:
+    assert McpServer("any", Program(("any",))).tool_timeout == 60
+    bench.permissions.levels = {"hasty_measure": "always"}
+    bench.model.will_reply(call("mcp__hasty__measure", gate=str(tmp_path / "never")), say("Too slow."))
+    events = await bench.run()
+    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert finished.outcome == "error"
+    assert 0.5 <= finished.seconds < 0.5 + PROMPT_BACK
+    assert "did not answer within 0.5 s" in bench.told()

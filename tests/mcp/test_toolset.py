@@ -1,14 +1,16 @@
 """The tools of all servers as one set: offered, filtered, found by any of their names, looked up where many."""
 
+import json
 import re
 import sys
 from collections.abc import AsyncIterator, Collection, Sequence
+from pathlib import Path
 from typing import Literal
 
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, connection, declared
+from tests.mcp.conftest import HERE, NewServers, connection, declared
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Resource, TextPart
 from vibe_jupyter.tools.base import StaticToolset, ToolContext
@@ -86,6 +88,22 @@ async def test_name_description_and_schema_of_a_servers_tool_are_those_of_the_fu
         },
         "required": ["city"],
     }
+
+
+@pytest.mark.requirement("mcp.discovery.list")
+@pytest.mark.asyncio(loop_scope="function")
+async def test_tools_of_all_pages_are_offered_beside_the_built_in_ones(new_servers: NewServers, tmp_path: Path) -> None:
+    listed = [{"name": f"tool_{place}", "inputSchema": {"type": "object"}} for place in range(5)]
+    results = {"tool_4": {"content": [{"type": "text", "text": "of the last page"}]}}
+    (tmp_path / "written.json").write_text(json.dumps({"tools": listed, "results": results, "page": 2}))
+    command = (sys.executable, str(HERE / "written_server.py"), str(tmp_path / "written.json"))
+    servers = await new_servers(declared("paged", Program(command)))
+    assert await servers.start(["paged"]) == []
+    joined = JoinedToolsets(StaticToolset([Todo()]), tools(servers, "paged"))
+    assert [spec.name for spec in joined.specs()] == ["todo", *(f"mcp__paged__tool_{place}" for place in range(5))]
+    last = joined.find("mcp__paged__tool_4")
+    assert last is not None
+    assert (await last.run(last.arguments.model_validate({}), context())).details["text"] == "of the last page"
 
 
 @pytest.mark.requirement("mcp.config.prompt")

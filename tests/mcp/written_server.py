@@ -1,6 +1,6 @@
 """A server that says word for word what is written in a file, in the older protocol: definitions and results.
 
-python written_server.py FILE       {"tools": [definition, ...], "results": {tool: result}}
+python written_server.py FILE       {"tools": [definition, ...], "results": {tool: result}, "page": tools on a page}
 """
 
 import json
@@ -9,6 +9,12 @@ from pathlib import Path
 from typing import Any
 
 WRITTEN = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+
+
+def page(first: int) -> dict[str, Any]:
+    tools = WRITTEN["tools"]
+    end = first + WRITTEN.get("page", len(tools))
+    return {"tools": tools[first:end], **({"nextCursor": str(end)} if end < len(tools) else {})}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any] | None:
@@ -20,7 +26,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
                 "serverInfo": {"name": "written", "version": "1"},
             }
         case "tools/list":
-            return {"tools": WRITTEN["tools"]}
+            return page(int((request.get("params") or {}).get("cursor") or 0))
         case "tools/call":
             return WRITTEN["results"].get(request["params"]["name"], {"content": []})
         case _:
