@@ -17,11 +17,11 @@ from vibe_jupyter.protocol.cells import (
     source_hash,
 )
 from vibe_jupyter.protocol.commands import Answer, Approve, Command, Interrupt, Reject
+from vibe_jupyter.protocol.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from vibe_jupyter.protocol.events import (
     DURABLE_EVENTS,
     ApprovalRequested,
     ApprovalResolved,
-    Delta,
     DurableEvent,
     Event,
     FileProduced,
@@ -30,11 +30,8 @@ from vibe_jupyter.protocol.events import (
     Notice,
     QuestionAnswered,
     QuestionAsked,
-    ReasoningDelta,
     RunFinished,
     RunStarted,
-    TextDelta,
-    ToolCallDelta,
     ToolFinished,
     ToolProgress,
     ToolStarted,

@@ -1,14 +1,13 @@
 """What happened in a run, in the past tense and in order.
 
-Durable events are kept by the journal, and history and transcript are folds over them. Deltas are slotted
-dataclasses, since a run makes thousands of them and validation would cost more than the parsing.
+Durable events are kept by the journal, and history and transcript are folds over them.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from vibe_jupyter.protocol.deltas import Delta
 from vibe_jupyter.protocol.messages import Message, Usage
 from vibe_jupyter.protocol.parts import ToolCall
 from vibe_jupyter.protocol.permissions import Resource
@@ -45,35 +44,6 @@ class TurnStarted(Value):
     type: Literal["turn_started"] = "turn_started"
     turn: int
     """From 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    """A piece of the answer."""
-
-    type: ClassVar[Literal["text_delta"]] = "text_delta"
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
-    """A piece of what the model thinks."""
-
-    type: ClassVar[Literal["reasoning_delta"]] = "reasoning_delta"
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
-    """A piece of a call that is being written."""
-
-    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
-    position: int
-    """Which call of the answer, from 0."""
-    name: str
-    """The name as far as it is known."""
-    arguments: str
-    """The new piece of its arguments."""
 
 
 class MessageAdded(Value):
@@ -232,8 +202,6 @@ class RunFinished(Value):
     error: str = ""
     """For reason error: what happened and the next step, for the person."""
 
-
-Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 DurableEvent = Annotated[
     RunStarted
