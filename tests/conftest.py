@@ -1,6 +1,7 @@
 """What every test stands on: a home folder that is not the person's, and requirement ids that exist."""
 
 import os
+import signal
 import tomllib
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -18,6 +19,9 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 WITH_PROCESSES = frozenset({"app", "browser", "docs", "headless", "kernel", "mcp", "notebook", "outward", "ui"})
 """Folders whose tests talk to kernels, pages or servers of other projects."""
+
+LONGEST_ID = 200
+"""Characters of one value in the name of a test."""
 
 _KEYS = ("MISTRAL_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
 _FOLDERS = (
@@ -41,6 +45,16 @@ def requirement_ids(item: pytest.Item) -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedFixtures())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell that starts us in the background has us ignore Ctrl-C, and with us every program that a test starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Short names: that of the running test is in the environment of all it starts, which has little room."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
