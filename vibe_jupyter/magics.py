@@ -15,7 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from vibe_jupyter.completion import COMMANDS, MORE, Completion, unregister
 from vibe_jupyter.errors import ConfigError, NotebookError, VibeError
 from vibe_jupyter.options import HELP, OPTION_NAMES, Options
-from vibe_jupyter.own_imports import without_working_folder
+from vibe_jupyter.own_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
@@ -45,7 +45,7 @@ class VibeMagics(Magics):
     def app(self) -> "App":
         """The app, built at first use."""
         if self._app is None:
-            with without_working_folder():
+            with without_working_folder(), without_collections():
                 from vibe_jupyter.app import App
 
                 self._app = App(self._ipython, self.pump)

@@ -1,5 +1,6 @@
 """What we import comes from where packages are installed, never from the folder the kernel works in (security C35)."""
 
+import gc
 import os
 import sys
 import threading
@@ -31,3 +32,15 @@ def without_working_folder() -> Generator[None]:
             kept = _kept.pop()
             if not _kept:
                 sys.path[:] = [*kept, *(entry for entry in sys.path if entry not in kept)]
+
+
+@contextmanager
+def without_collections() -> Generator[None]:
+    """Import much at once: what comes is there to stay, and the collector would walk it again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

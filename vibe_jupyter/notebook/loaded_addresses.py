@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from vibe_jupyter.own_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _REMOTE: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//[^\s\"'<>)]+", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[a-z]", re.IGNORECASE)
@@ -14,6 +16,9 @@ RAW_HTML: Final = "raw HTML"
 
 def loaded_addresses(source: str) -> tuple[str, ...]:
     """Addresses of remote images, and `RAW_HTML` with the addresses in it, in the order they stand."""
+    with without_working_folder():
+        from markdown_it import MarkdownIt  # noqa: PLC0415 - a request need not wait for it
+
     found: list[str] = []
     for token in _flat(MarkdownIt("commonmark", {"html": True}).parse(source)):
         if token.type == "image":
@@ -24,7 +29,7 @@ def loaded_addresses(source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _flat(tokens: Iterable[Token]) -> Iterator[Token]:
+def _flat(tokens: "Iterable[Token]") -> "Iterator[Token]":
     for token in tokens:
         yield token
         yield from _flat(token.children or ())

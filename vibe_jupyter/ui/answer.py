@@ -5,8 +5,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from vibe_jupyter.ui.code import LIVE
-from vibe_jupyter.ui.html import markdown_blocks
 from vibe_jupyter.ui.markup import NOTHING, Markup, element
+from vibe_jupyter.ui.rendered import markdown_blocks
 from vibe_jupyter.ui.sheet import Sheet
 from vibe_jupyter.ui.text import readable, split_unfinished
 

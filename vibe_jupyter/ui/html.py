@@ -18,9 +18,10 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from vibe_jupyter.ui.addresses import is_link, is_picture, picture_size
 from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_LINK, KEPT_PRE, KEPT_RIGHT, LIVE, Look, code_html
 from vibe_jupyter.ui.formulas import find_formula, only_draws
-from vibe_jupyter.ui.links import is_link, is_picture, picture_size, with_addresses
+from vibe_jupyter.ui.links import with_addresses
 from vibe_jupyter.ui.markup import Markup, element, escape, inert
 from vibe_jupyter.ui.text import readable, shorten
 

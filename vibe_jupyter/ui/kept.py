@@ -16,10 +16,10 @@ from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.entries import Entry, Remark, StepEntry
 from vibe_jupyter.ui.foot import Foot, clock, facts
 from vibe_jupyter.ui.group import times
-from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.keep import EVERYTHING, Keep
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, inert, joined
 from vibe_jupyter.ui.remark import error_words, lines
+from vibe_jupyter.ui.rendered import markdown_html
 from vibe_jupyter.ui.step import THOUGHT, Step, came, detail, mark, what
 from vibe_jupyter.ui.text import output_text, plural, readable, seconds_text, shorten
 

@@ -5,8 +5,8 @@ import re
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Download, Picture
+from vibe_jupyter.ui.addresses import is_picture, picture_size
 from vibe_jupyter.ui.code import LIVE, Look
-from vibe_jupyter.ui.links import is_picture, picture_size
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
 from vibe_jupyter.ui.text import one_line
 

@@ -1,7 +1,7 @@
 """The card of questions: choices and free text, several questions behind tabs."""
 
 from vibe_jupyter.protocol import Choice, Question, QuestionAsked
-from vibe_jupyter.ui.links import is_link
+from vibe_jupyter.ui.addresses import is_link
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert
 from vibe_jupyter.ui.question_text import heading
 from vibe_jupyter.ui.text import one_line

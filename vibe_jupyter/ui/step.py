@@ -17,11 +17,11 @@ from vibe_jupyter.protocol import (
     ToolFinished,
 )
 from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, Look
-from vibe_jupyter.ui.html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
 from vibe_jupyter.ui.pictures import download_html, pictures_html
 from vibe_jupyter.ui.preview import preview_html
 from vibe_jupyter.ui.progress import Progress, bar_html
+from vibe_jupyter.ui.rendered import markdown_html
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
 
 Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
