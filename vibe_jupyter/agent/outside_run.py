@@ -5,7 +5,7 @@ The rest is as in any run: the same rules, the same card, the same journal, one 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,6 +30,7 @@ from vibe_jupyter.protocol import (
     ToolCall,
     ToolMessage,
     ToolProgress,
+    ToolSpec,
     Usage,
 )
 from vibe_jupyter.session.conversation import Conversation
@@ -78,6 +79,10 @@ class OutsideRun:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stages = Stages()
         self._count = 0
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """What may be called."""
+        return self._gate.tools.specs()
 
     async def call(self, name: str, arguments: str, *, caller: str, tell: Tell) -> ToolMessage:
         """Answer one call, after those that came before it.

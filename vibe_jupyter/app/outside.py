@@ -94,17 +94,17 @@ class Outside:
         """A page was loaded anew: it needs the view again. Any thread."""
         session = self._session
         if session is not None and not session.is_over:
-            session.show_again()
+            session.view.show_again()
 
     def _serve(self, *, with_url: bool = False) -> str:
         session = self._session
         if session is None or session.is_over:
             session = self._begin()
-        words = [] if session.shows_cards else [_NO_CARDS, ""]
+        words = [] if session.view.can_ask else [_NO_CARDS, ""]
         words += [_HOW, _servers({"command": _program(), "args": ["mcp"]})]
         if with_url:
-            headers = {"Authorization": f"Bearer {session.token}"}
-            words += [_HOW_BY_URL, _servers({"type": "http", "url": session.url, "headers": headers})]
+            headers = {"Authorization": f"Bearer {session.http.token}"}
+            words += [_HOW_BY_URL, _servers({"type": "http", "url": session.http.url, "headers": headers})]
         return "\n".join(words)
 
     def _begin(self) -> "OutsideSession":
