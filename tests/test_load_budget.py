@@ -166,3 +166,35 @@ def test_importing_every_module_says_and_does_nothing_even_without_a_home(tmp_pa
         timeout=120,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+LATER = {"mcp", "httpx2", "markdown_it", "nh3", "tree_sitter", "tree_sitter_bash", "nbformat", "openai"}
+"""What no first request needs: the server's answer, a card or a command brings it."""
+FIRST_REQUEST = """
+import gc, json, sys
+from IPython.core.interactiveshell import InteractiveShell
+from vibe_jupyter.testing import ScriptedModel, say
+shell, seen = InteractiveShell.instance(), []
+def reply(request):
+    seen.append(sorted(sys.modules))
+    return say("**Done.**")
+with ScriptedModel(reply) as model:
+    shell.run_line_magic("load_ext", "vibe_jupyter")
+    shell.run_cell_magic("vibe", f"--model bench@{model.url}", "Hello")
+print("\\n" + json.dumps({"modules": seen[0], "collects": gc.isenabled()}))
+"""
+
+
+def test_the_first_request_waits_for_nothing_that_only_its_answer_needs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_REQUEST],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=KERNEL_WAIT,
+        check=True,
+    )
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert LATER.intersection(said["modules"]) == set()
+    assert said["collects"]
