@@ -91,6 +91,8 @@ def _serve_outside(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    # With it jsonschema, which nbformat loads, would take a second to make a grammar of addresses; notebooks have none.
+    sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
     from vibe_jupyter.cli.run import RunOptions, run
 
     return run(
