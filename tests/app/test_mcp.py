@@ -94,7 +94,7 @@ def servers(shared: Session) -> Iterator[Servers]:
     made.config.write_text(before, encoding="utf-8")
 
 
-@pytest.mark.requirement("mcp.discovery.consent", "mcp.transport.stdio")
+@pytest.mark.requirement("mcp.discovery.consent")
 def test_a_program_starts_only_after_its_exact_command_was_accepted(servers: Servers) -> None:
     session = servers.session
     folder = servers.declare("loud", arguments=("one two",), more='env = {SHOUT_TOKEN = "token-of-the-test"}')
@@ -222,6 +222,29 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text
     servers.prompt()
     assert "mcp__dead__shout" in servers.offered()
+
+
+@pytest.mark.requirement("mcp.transport.stdio", "mcp.config.prompt")
+def test_a_command_is_a_text_or_a_list_with_arguments_and_variables_and_its_hint_reaches_the_model(
+    servers: Servers,
+) -> None:
+    session = servers.session
+    entries = ""
+    for name, command in (("text", f"'{sys.executable}' {SCRIPT}"), ("listed", [sys.executable, str(SCRIPT)])):
+        entries += (
+            f'\n[[mcp_servers]]\nname = "{name}"\ntransport = "stdio"\ncommand = {json.dumps(command)}\n'
+            f"args = [{json.dumps(str(servers.folder(name)))}]\nenv = {{SHOUT_TOKEN = {json.dumps(name)}}}\n"
+            f'prompt = "Use {name} when it is quiet."\nstartup_timeout_sec = {2 * WAIT}\n'
+        )
+    servers.write(end=entries)
+    for name in ("text", "listed"):
+        servers.accept(name)
+        session.model.will_reply(call(f"mcp__{name}__secret"), say("Done."))
+        session.run(f"%vibe --yes=mcp__{name}__secret use it")
+        assert f"\n{name}\n" in session.model.requests[-1].messages[-1]["content"]
+        assert len(servers.starts(name)) == 1
+        tools = json.dumps([tool for tool in session.model.requests[-1].body["tools"] if name in json.dumps(tool)])
+        assert f"Use {name} when it is quiet." in tools
 
 
 @pytest.mark.requirement("project.tools.mcp-beside-builtin")
