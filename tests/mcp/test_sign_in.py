@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from tests.mcp.bench import McpBench, all_of, mcp_bench, one
+from tests.mcp.bench import McpBench, all_of, asking, mcp_bench, one
 from tests.mcp.conftest import call as call_tool
 from tests.mcp.conftest import connection, declared, served
 from vibe_jupyter.agent.run import Run
@@ -21,9 +21,10 @@ from vibe_jupyter.protocol import (
     Notice,
     QuestionAnswered,
     QuestionAsked,
+    RunFinished,
     ToolFinished,
 )
-from vibe_jupyter.testing import say
+from vibe_jupyter.testing import ScriptedModel, call, say
 from vibe_jupyter.tools.mcp.redirect import Redirect, SignInError, came_back, free_port
 from vibe_jupyter.tools.mcp.secret_store import InMemory
 from vibe_jupyter.tools.mcp.server import Address
@@ -162,6 +163,31 @@ async def test_an_interrupt_ends_the_waiting_for_the_browser(bench: McpBench) ->
     events = await bench.ask("go", interrupt)
     assert one(events, QuestionAnswered).by == "interrupt"
     assert one(events, ToolFinished).outcome == "interrupted"
+
+
+async def test_a_card_that_still_waits_when_the_run_ends_is_taken_back_before_that(bench: McpBench, url: str) -> None:
+    bench.declare(asking(), declared("guarded", Address(url)))
+    (problem,) = await bench.servers.start(["guarded"])
+    assert "which a %%vibe cell asks for" in problem
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+    open_cards: dict[str, str] = {}
+
+    def when_both_are_shown(event: Event, run: Run) -> None:
+        if isinstance(event, QuestionAsked):
+            open_cards[event.asker] = event.question_id
+            if len(open_cards) == 2:
+                run.send(
+                    Answer(question_id=open_cards["the server asking"], answers=(Answered(question="", other="a"),))
+                )
+
+    asks = call("mcp__asking__ask", message="A word?", schema=schema)
+    with ScriptedModel([asks, say("done")]) as bench.model:
+        events = await bench.ask("go", when_both_are_shown)
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].reason == "stop"
+    step = next(event for event in all_of(events, ToolFinished) if event.name == "sign_in")
+    assert step.outcome == "interrupted"
+    assert len(all_of(events, QuestionAnswered)) == 2
 
 
 async def test_a_server_with_a_key_is_never_signed_in_to(bench: McpBench, url: str) -> None:

@@ -43,8 +43,8 @@ class Companion(Protocol):
         """
         ...
 
-    def end(self) -> None:
-        """The run is over, and its seat is gone."""
+    async def end(self) -> None:
+        """The run is about to end; whatever was shown in it is over when this returns."""
         ...
 
 
@@ -54,5 +54,5 @@ class Alone:
     async def begin(self, seat: Seat) -> Prepared:
         return Prepared()
 
-    def end(self) -> None:
+    async def end(self) -> None:
         pass

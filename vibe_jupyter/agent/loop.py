@@ -112,8 +112,10 @@ class Loop:
             reason, error = "error", f"{type(failure).__name__}: {failure}"
             raise
         finally:
-            companion.end()
-            await self._finish(reason, error)
+            try:
+                await companion.end()
+            finally:
+                await self._finish(reason, error)
 
     async def _take_prompt(self, context: Parts, words: Parts, companion: Companion) -> bool:
         """Add the person's words to the history, with what goes with them; False when an interrupt came meanwhile."""

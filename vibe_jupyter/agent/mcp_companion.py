@@ -85,9 +85,9 @@ class McpCompanion:
             return Prepared(before=before)
         return Prepared(before=before, instead=await self._prompt(seat, self._wanted.prompt))
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """The servers run on; nothing they ask is answered any more."""
-        self._requests.leave()
+        await self._requests.leave()
 
     def _note(self, server: str, text: str) -> None:
         connection = self._servers.get(server)

@@ -74,11 +74,11 @@ class McpRequests:
         self.news.begin(seat.desk)
         self.sign_ins.begin(seat.desk)
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """The run is over."""
         self._sampling = None
         self.news.end()
-        self.sign_ins.end()
+        await self.sign_ins.end()
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
         """Ask the person on a card that names the server; what nobody answers is declined."""

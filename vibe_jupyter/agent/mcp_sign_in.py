@@ -40,9 +40,10 @@ class SignIns:
         """A run begins."""
         self._desk = desk
 
-    def end(self) -> None:
-        """It is over."""
+    async def end(self) -> None:
+        """It is over, and so are its cards."""
         self._desk = None
+        await self.stop()
 
     def auth(self, server: Server, pause: Pause) -> "httpx2.Auth | None":
         """What signs the requests to a server; None for a program, and where a key is declared."""
@@ -84,7 +85,7 @@ class SignIns:
         try:
             answers = await ask([_question(server, address, host)], desk, call_id=step.id, asker=f"the server {server}")
         except asyncio.CancelledError:
-            if desk.cancelled():
+            if desk.cancelled() or self._desk is not desk:
                 await step.end("interrupted", "")
             else:
                 await step.end("ok", self._store.how_long)

@@ -191,6 +191,6 @@ class _Watched:
         await self._mcp.watch.begin(seat.desk)
         return prepared
 
-    def end(self) -> None:
+    async def end(self) -> None:
         self._mcp.watch.end()
-        self._inner.end()
+        await self._inner.end()
