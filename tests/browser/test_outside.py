@@ -37,7 +37,7 @@ def outsider(notebook: Path, tmp_path: Path) -> Iterator[Outsider]:
     outsider.close()
 
 
-def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell(
+def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the_view_outlives_the_page(
     lab: Lab, notebook: Path, outsider: Outsider
 ) -> None:
     listed = text(outsider.call("read_notebook"))
@@ -51,6 +51,8 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell(
     result = call.result(WAIT)
     assert not result.is_error, text(result)
     expect(lab.output(FIRST)).to_contain_text("42")
+    lab.save()
+    lab.show(notebook)
     expect(view.get_by_text("Serving")).to_be_visible()
     view.get_by_role("button", name="Stop").click()
     expect(lab.output(SERVE)).to_contain_text("Stopped")
