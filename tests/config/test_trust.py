@@ -30,6 +30,17 @@ def test_everything_that_would_be_loaded_is_looked_at_and_nothing_else(project: 
     assert survey(project.parent) == surveying.Brought()
 
 
+def test_a_list_of_servers_beside_the_folder_is_looked_at_unless_it_is_a_link(project: Path, tmp_path: Path) -> None:
+    path = project / ".mcp.json"
+    path.write_text("{}", encoding="utf-8")
+    assert survey(project).files[".mcp.json"] == b"{}"
+    path.rename(tmp_path / "real.json")
+    path.symlink_to(tmp_path / "real.json")
+    found = survey(project)
+    assert ".mcp.json" not in found.files
+    assert found.problems == (f"{path} is a link; not loaded",)
+
+
 def test_any_change_of_a_name_or_a_content_changes_the_digest(project: Path) -> None:
     digests = {survey(project).digest}
     tool = project / ".vibe" / "tools" / "deep" / "one.py"
