@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.policy.permissions import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -15,10 +16,12 @@ from vibe_jupyter.protocol import (
     Resource,
     RunFinished,
     ToolFinished,
+    ToolResult,
     ToolStarted,
 )
 from vibe_jupyter.testing import answer, call, say
-from vibe_jupyter.tools.base import StaticToolset
+from vibe_jupyter.tools.base import StaticToolset, ToolContext
+from vibe_jupyter.ui.step import plain_line
 
 
 def approve(request: ApprovalRequested) -> Approve:
@@ -142,3 +145,18 @@ async def test_what_is_denied_stays_denied_when_a_person_edits_a_call_into_it(be
     assert [event.by for event in events if isinstance(event, ApprovalResolved)] == ["rules", "rules"]
     assert [event.outcome for event in events if isinstance(event, ToolFinished)] == ["denied", "denied"]
     assert "vim is on the denylist" in bench.model.requests[1].tool_results[0]
+
+
+class Late(Echo):
+    """A tool that finds, when it is allowed at last, that it cannot do what was shown."""
+
+    async def run(self, args: EchoArguments, context: ToolContext) -> ToolResult:
+        raise NothingDone("Nothing was done: the cell was changed since you read it.")
+
+
+async def test_a_call_that_is_refused_after_its_click_is_not_told_as_done(bench: Bench) -> None:
+    bench.tools = StaticToolset([Late("late", "ask")])
+    bench.model.will_reply(call("late", text="hello"), say("done"))
+    events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id))
+    line = plain_line(one(events, ToolFinished))
+    assert line == "✕ Say hello · Nothing was done: the cell was changed since you read it."
