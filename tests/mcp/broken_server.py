@@ -45,6 +45,16 @@ TOOLS = [
     {"name": "late", "description": "Answers late.", "inputSchema": {"type": "object"}},
 ]
 
+BAD_TOOLS: list[object] = [
+    {"name": "free output", "inputSchema": {"type": "object"}, "outputSchema": {"anyOf": [{"type": "object"}]}},
+    {"name": "no type", "inputSchema": {"properties": {"text": {"type": "string"}}}},
+    {"name": "odd hints", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "maybe"}},
+    {"name": "no schema", "description": "Has none."},
+    {"name": "a list", "inputSchema": {"type": "array"}},
+    {"description": "Nameless.", "inputSchema": {"type": "object"}},
+    "no tool",
+]
+
 
 def reply(request: Message, result: Message) -> Message:
     return {"jsonrpc": "2.0", "id": request["id"], "result": result}
@@ -78,7 +88,10 @@ def answers(request: Message) -> Iterator[Message | bytes]:
             )
         case "tools/list":
             at("list")
-            yield reply(request, {"tools": TOOLS})
+            if MODE.endswith("pages"):
+                yield page(request)
+                return
+            yield reply(request, {"tools": [*TOOLS, *BAD_TOOLS] if MODE == "bad tools" else TOOLS})
             if MODE == "list_changed storm":
                 for _ in range(2_000):
                     yield note("notifications/tools/list_changed")
@@ -86,6 +99,14 @@ def answers(request: Message) -> Iterator[Message | bytes]:
             yield from call(request)
         case _:
             yield {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}}
+
+
+def page(request: Message) -> Message:
+    """Ten tools, and where to go on."""
+    start = int((request.get("params") or {}).get("cursor") or 0)
+    end = start + 10 if MODE == "endless pages" else min(start + 10, 25)
+    tools = [{**TOOLS[0], "name": f"tool {number}"} for number in range(start, end)]
+    return reply(request, {"tools": tools} | ({"nextCursor": str(end)} if end != 25 else {}))
 
 
 def call(request: Message) -> Iterator[Message | bytes]:

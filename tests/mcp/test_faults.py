@@ -79,7 +79,7 @@ async def test_a_server_that_fails_to_start_is_told_once_and_holds_nobody_up(
         assert "did not list its tools within 2 s" in problems[0]
         assert time.monotonic() - began < broken.startup_timeout + 2 * SLACK
     elif isinstance(broken.at, Program):
-        assert "ended with exit code 3" in problems[0]
+        assert "ended while it started: exit code 3" in problems[0]
         assert "no luck at" in problems[0]
     began = time.monotonic()
     assert await servers.start(["broken", "good"]) == []

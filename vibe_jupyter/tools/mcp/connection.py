@@ -42,9 +42,11 @@ class Connection:
         """Why it failed, for a person."""
         self.tools: tuple[RemoteTool, ...] = ()
         """As listed last; a server that failed keeps them."""
+        self.left_out: tuple[str, ...] = ()
+        """Sentences about listed tools that nothing can be made of."""
         self.instructions = ""
         self.protocol_version = ""
-        self.on_change: Callable[[], None] = _nothing
+        self.on_change: Callable[[], None] = lambda: None
         """Called on the event loop when `tools` are others than before."""
         self.restarts = Restarts()
         self._surroundings = surroundings
@@ -162,7 +164,7 @@ class Connection:
         self.restarts.start_failed = False
         self.instructions, self.protocol_version = link.instructions, link.protocol_version
         self._watch = asyncio.create_task(self._guard(link), name=f"mcp watch {self.server.name}")
-        self._take(link.tools)
+        self._take(link, link.tools)
 
     def _check(self) -> None:
         if self.restarts.are_used_up:
@@ -237,15 +239,12 @@ class Connection:
             await asyncio.sleep(gap)
             link.changed.clear()
             try:
-                self._take(await link.list_again(self.server.tool_timeout))
+                self._take(link, await link.list_again(self.server.tool_timeout))
             except Fault as fault:
                 self._log.add("tools/list", fault.what)
 
-    def _take(self, tools: tuple[RemoteTool, ...]) -> None:
+    def _take(self, link: "Link", tools: tuple[RemoteTool, ...]) -> None:
+        self.left_out = link.left_out
         if tools != self.tools:
             self.tools = tools
             self.on_change()
-
-
-def _nothing() -> None:
-    return None

@@ -67,7 +67,8 @@ class Directory:
     def news(self) -> list[str]:
         """What is to be told of tools that are left out, each once."""
         self.published()
-        fresh = [problem for problem in self._problems if problem not in self._told]
+        left_out = [problem for one in self._servers.all() for problem in one.left_out]
+        fresh = [problem for problem in (*left_out, *self._problems) if problem not in self._told]
         self._told.update(fresh)
         return fresh
 

@@ -26,6 +26,7 @@ from vibe_jupyter.tools.mcp.reasons import reason
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
 from vibe_jupyter.tools.mcp.sdk_log import logging_to
 from vibe_jupyter.tools.mcp.server import Program, Server
+from vibe_jupyter.tools.mcp.sieve import Sieve, SievedTransport
 from vibe_jupyter.tools.mcp.surroundings import Surroundings
 from vibe_jupyter.tools.mcp.web import WebTransport
 
@@ -45,7 +46,7 @@ class Link:
     """From the start of a server to its end; never used again."""
 
     def __init__(
-        self, transport: ProgramTransport | WebTransport, answers: Answers, *, log: ServerLog, mode: Mode
+        self, server: str, transport: ProgramTransport | WebTransport, answers: Answers, *, log: ServerLog, mode: Mode
     ) -> None:
         self.changed = asyncio.Event()
         """Set when the server says that its tools are others now."""
@@ -57,8 +58,9 @@ class Link:
         self._transport = transport
         self._answers = answers
         self._log = log
+        self._sieve = Sieve(server)
         self._client = Client(
-            transport,
+            SievedTransport(transport, self._sieve),
             mode=mode,
             log_level="info",
             logging_callback=answers.log,
@@ -79,12 +81,17 @@ class Link:
             transport = ProgramTransport(server.at, surroundings, log)
         else:
             transport = WebTransport(server.at, hooks.auth(server, answers.pause))
-        return cls(transport, answers, log=log, mode=mode)
+        return cls(server.name, transport, answers, log=log, mode=mode)
 
     @property
     def is_alive(self) -> bool:
         """Whether requests can be sent."""
         return self._open.is_set() and self._owner is not None and not self._owner.done() and not self._leave.is_set()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences about listed tools that nothing can be made of."""
+        return self._sieve.left_out
 
     @property
     def heard(self) -> int:
