@@ -209,6 +209,16 @@ def test_calls_of_several_agents_are_answered_one_after_the_other(
     assert "first" in text(behind.result(WAIT))
 
 
+def test_calls_are_bounded_in_number(served: Served, outsider: Outsider) -> None:
+    with patience(served.session, "vibe_jupyter.agent.outside_run", MAX_CALLS=2, MAX_WAITING=1):
+        waits = outsider.start("run_code", code="1")
+        card = served.view.card()
+        assert text(outsider.call("list_variables")).endswith("Send them one after the other.")
+        served.view.command(type="reject", approval_id=card, message="")
+        assert waits.result(WAIT).is_error
+        assert "its view holds no more" in text(outsider.call("list_variables"))
+
+
 def test_what_the_settings_forbid_is_not_offered_or_not_done(
     session: Session, connect: Callable[..., Outsider]
 ) -> None:

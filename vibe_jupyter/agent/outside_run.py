@@ -39,6 +39,8 @@ from vibe_jupyter.tools.base import Toolset
 
 MAX_WAITING: Final = 32
 """Calls at a time, the running one included."""
+MAX_CALLS: Final = 1_000
+"""Calls of one run: the view holds them all."""
 SETTLE: Final = 0.5
 """Seconds that a call has after an interrupt to say itself how far it came."""
 AGENT: Final = "outside"
@@ -46,6 +48,10 @@ AGENT: Final = "outside"
 
 CLOSED: Final = "Not run: the notebook's tools are no longer served. Ask the person to run %vibe mcp serve in a cell."
 CROWDED: Final = f"Not run: {MAX_WAITING} calls wait already. Send them one after the other."
+ENOUGH: Final = (
+    "Not run: so many calls were made since the notebook was served that its view holds no more. Ask the person to run "
+    "%vibe mcp serve stop, and %vibe mcp serve in another cell."
+)
 WAITS: Final = "Waiting for the person to allow it, in the notebook."
 ALLOWED: Final = "Allowed."
 
@@ -100,6 +106,8 @@ class OutsideRun:
         call = ToolCall(id=f"outside-{self._count}", name=name, arguments=arguments)
         if self._loop is None or self.run.interrupted:
             return error_message(call, CLOSED)
+        if self._count > MAX_CALLS:
+            return error_message(call, ENOUGH)
         if len(self._tasks) >= MAX_WAITING:
             return error_message(call, CROWDED)
         task = asyncio.create_task(self._in_order(call, caller, tell))

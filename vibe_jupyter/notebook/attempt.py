@@ -23,12 +23,15 @@ class Attempt:
         self._interrupted = False
         self._outcome: Outcome | None = None
         self.late_press = False
-        """Whether the person interrupted when the code was over already."""
+        """Whether the person interrupted when the code was over already, or had not begun."""
 
     def run(self, execute: Callable[[], Outcome]) -> None:
         self._deadline.start()
         try:
             self._running = True
+            if self.late_press:  # rather an early one: the person wants nothing to begin
+                self._interrupted = True
+                return
             self._outcome = execute()
         except KeyboardInterrupt:
             pass
