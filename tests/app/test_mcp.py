@@ -217,6 +217,7 @@ def test_a_server_that_fails_is_told_with_its_cause_once_and_the_others_work(ser
     assert "dead   failed" in listed
     assert "no licence found" in listed
     assert "alive  ready, 2 tools" in listed
+    assert "dead: failed; %vibe mcp says why" in session.run("%vibe mcp tools dead").text
     assert "no licence found" not in servers.prompt()
     (servers.folder("dead") / "die").unlink()
     assert "dead is ready: 2 tools." in session.run("%vibe mcp restart dead").text

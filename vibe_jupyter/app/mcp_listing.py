@@ -45,7 +45,9 @@ def tool_table(plan: Plan, servers: Servers, pins: ToolPins, tools: MCPTools, *,
         listed = connection.tools if connection is not None else ()
         if not listed:
             known = pins.names(one.name)
-            lines.append(f"{one.name}: not started yet; it starts with the next prompt")
+            failed = connection is not None and connection.state == "failed"
+            how = "failed; %vibe mcp says why" if failed else "not started yet; it starts with the next prompt"
+            lines.append(f"{one.name}: {how}")
             lines += [f"  {published(one.name, tool)}" for tool in known]
             continue
         lines.append(f"{one.name}: {plural(len(listed), 'tool')}")
