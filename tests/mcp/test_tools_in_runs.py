@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, declared, until
+from tests.mcp.conftest import HERE, connection, declared, until
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.loop import start
 from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
@@ -43,6 +43,7 @@ from vibe_jupyter.testing import ScriptedModel, answer, call, say
 from vibe_jupyter.tools.base import StaticToolset
 from vibe_jupyter.tools.builtin.todo import Todo
 from vibe_jupyter.tools.filter import JoinedToolsets
+from vibe_jupyter.tools.mcp.connection import Connection
 from vibe_jupyter.tools.mcp.open_calls import OpenCalls
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
 from vibe_jupyter.tools.mcp.server import Program
@@ -340,3 +341,38 @@ async def test_a_call_that_takes_longer_than_its_server_may_take_is_an_error_for
     assert finished.outcome == "error"
     assert 0.5 <= finished.seconds < 0.5 + PROMPT_BACK
     assert "did not answer within 0.5 s" in bench.told()
+
+
+class Namesakes:
+    """Servers of which two have a tool by one short name."""
+
+    def __init__(self, *connections: Connection) -> None:
+        self._connections = connections
+
+    def all(self) -> Sequence[Connection]:
+        return self._connections
+
+
+@pytest.mark.parametrize(
+    ("level", "lists", "expected"),
+    [
+        ("always", ToolLists(allow=("text=*",)), ["approval_requested", "tool_started", "tool_finished"]),
+        ("never", ToolLists(), ["tool_finished"]),
+        ("ask", ToolLists(deny=("text=x",)), ["tool_finished"]),
+    ],
+)
+async def test_under_a_name_that_means_two_tools_nothing_is_allowed_and_all_is_forbidden(
+    bench: Bench, level: Level, lists: ToolLists, expected: list[str]
+) -> None:
+    program = Program((sys.executable, str(HERE / "contents_server.py")))
+    servers = Servers(bench.folder, {"PATH": "/usr/bin:/bin"})
+    servers.declare([declared("lab_words", program), declared("lab", program)])
+    lab, other = connection(servers, "lab"), connection(servers, "lab_words")
+    lab.tools = (RemoteTool("words_north", "", {}),)
+    other.tools = (RemoteTool("north", "", {}),)
+    bench.mcp = MCPTools(Namesakes(lab, other), AllAccepted(), Ways(OpenCalls(), lambda: False))
+    bench.permissions.levels = {"lab_words_north": level}
+    bench.permissions.lists = {"lab_words_north": lists}
+    bench.model.will_reply(call("mcp__lab__words_north", text="x"), say("Done."))
+    assert kinds(await bench.run()) == expected
+    await servers.close()

@@ -12,8 +12,9 @@ from vibe_jupyter.policy.grants import Grants, Scope
 from vibe_jupyter.policy.places import place_reason
 from vibe_jupyter.policy.shell.verdict import ONCE, ShellVerdict
 from vibe_jupyter.policy.tool_lists import ToolLists, lists_under
+from vibe_jupyter.policy.tool_names import ToolNames, level_under, names_of
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
-from vibe_jupyter.tools.base import Graded, Renamed, Tool
+from vibe_jupyter.tools.base import Graded, Tool
 from vibe_jupyter.tools.mcp.arguments import texts_of
 from vibe_jupyter.tools.workspace import Located, Workspace
 
@@ -59,8 +60,7 @@ class _Question:
     """What a call needs, before anybody is asked."""
 
     tool: str
-    names: Sequence[str]
-    """All names the settings may have for the tool, its own among them."""
+    names: ToolNames
     lists: ToolLists
     levels: Mapping[str, Level]
     """The tools that must be allowed, with their levels."""
@@ -119,11 +119,12 @@ class Permissions:
     def _question(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> _Question:
         resources = tool.touches(args)
         asks: Level = "ask"
-        names = (tool.name, *(tool.others if isinstance(tool, Renamed) else ()))
+        names = names_of(tool)
         lists = lists_under(names, self.lists)
         levels: dict[str, Level] = {tool.name: self._level(tool, args, names, terms)}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
-            levels.setdefault(RUN_CELL, self._configured((RUN_CELL,), terms) or asks)  # who may edit may not yet run
+            # Who may edit may not yet run.
+            levels.setdefault(RUN_CELL, level_under(names_of(RUN_CELL), terms.levels, self.levels) or asks)
         return _Question(
             tool=tool.name,
             names=names,
@@ -135,15 +136,9 @@ class Permissions:
             command=self._verdict(lists, resources),
         )
 
-    def _level(self, tool: Tool[Any], args: BaseModel, names: Sequence[str], terms: RunTerms) -> Level:
-        level = self._configured(names, terms) or tool.level
+    def _level(self, tool: Tool[Any], args: BaseModel, names: ToolNames, terms: RunTerms) -> Level:
+        level = level_under(names, terms.levels, self.levels) or tool.level
         return tool.level_of(args) if level == "ask" and isinstance(tool, Graded) else level
-
-    def _configured(self, names: Sequence[str], terms: RunTerms) -> Level | None:
-        """The level under the first of these names that has one; of several, ``never`` counts."""
-        if any(self.levels.get(name) == "never" for name in names):
-            return "never"
-        return next((levels[name] for levels in (terms.levels, self.levels) for name in names if name in levels), None)
 
     def _verdict(self, lists: ToolLists, resources: Sequence[Resource]) -> ShellVerdict | None:
         commands = [resource.value for resource in resources if resource.kind == "command"]
@@ -189,7 +184,7 @@ class Permissions:
 
     def _rule(self, name: str, level: Level, question: _Question, terms: RunTerms) -> str:
         """What allows a tool without asking; empty if nothing does."""
-        if not terms.allowed.isdisjoint(question.names if name == question.tool else (name,)):
+        if not terms.allowed.isdisjoint(question.names.own if name == question.tool else (name,)):
             return "--yes"
         if level == "always":
             return f"{name}: always"

@@ -4,9 +4,13 @@ import fnmatch
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vibe_jupyter.policy.shell.lists import DEFAULT_DENYLIST, DEFAULT_DENYLIST_STANDALONE, ShellLists
 from vibe_jupyter.tools.workspace import Located
+
+if TYPE_CHECKING:  # `permission bash` starts with little
+    from vibe_jupyter.policy.tool_names import ToolNames
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,11 @@ class ToolLists:
         )
 
 
-def lists_under(names: Sequence[str], lists: Mapping[str, ToolLists]) -> ToolLists:
+def lists_under(names: "ToolNames", lists: Mapping[str, ToolLists]) -> ToolLists:
     """All that stands under the names of one tool."""
-    found = [lists[name] for name in names if name in lists]
+    found = [lists[name] for name in names.all if name in lists]
     return ToolLists(
-        tuple(glob for one in found for glob in one.allow),
+        tuple(glob for name in names.own if name in lists for glob in lists[name].allow),
         tuple(glob for one in found for glob in one.deny),
         tuple(word for one in found for word in one.deny_standalone),
     )

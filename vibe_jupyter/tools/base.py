@@ -127,6 +127,11 @@ class Renamed(Protocol):
         """Its further names."""
         ...
 
+    @property
+    def unclear(self) -> Sequence[str]:
+        """Names that mean another tool too: what is forbidden under them is forbidden, nothing is allowed."""
+        ...
+
 
 @runtime_checkable
 class Roomy(Protocol):

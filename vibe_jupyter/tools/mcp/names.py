@@ -37,6 +37,8 @@ class Published:
     """What the model is told and the policy knows."""
     others: tuple[str, ...]
     """What a call and its permission may say instead, such as ``server_tool``; nothing that means another tool too."""
+    unclear: tuple[str, ...]
+    """Such names that another tool of a server has too."""
     server: str
     tool: RemoteTool
 
@@ -115,7 +117,7 @@ class _Rolls:
         name = published(server, tool.name)
         self._given[skeleton(name)] = name
         self._looks.setdefault(skeleton(tool.name), tool.name)
-        return Published(name, other_names(server, tool.name), server, tool)
+        return Published(name, other_names(server, tool.name), (), server, tool)
 
 
 def _with_clear_names(found: Iterable[Published], taken: Collection[str]) -> tuple[Published, ...]:
@@ -123,10 +125,13 @@ def _with_clear_names(found: Iterable[Published], taken: Collection[str]) -> tup
     found = tuple(found)
     uses = Counter(name for one in found for name in one.names)
 
-    def clear(one: Published) -> tuple[str, ...]:
-        return tuple(name for name in one.others if uses[name] == 1 and name not in taken)
+    def sorted_out(one: Published) -> Published:
+        others = [name for name in one.others if name not in taken]
+        clear = tuple(name for name in others if uses[name] == 1)
+        unclear = tuple(name for name in others if uses[name] > 1)
+        return Published(one.name, clear, unclear, one.server, one.tool)
 
-    return tuple(Published(one.name, clear(one), one.server, one.tool) for one in found)
+    return tuple(map(sorted_out, found))
 
 
 def _mark(*words: str) -> str:

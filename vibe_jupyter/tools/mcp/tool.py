@@ -53,6 +53,7 @@ class MCPTool:
     ) -> None:
         self.name = published.name
         self.others = published.others
+        self.unclear = published.unclear
         self.arguments = arguments_model(published.tool)
         self.description = described(published)
         self._remote = published.tool
