@@ -190,6 +190,7 @@ def test_edit_cell_replaces_a_string_and_shows_the_diff(open_page: OpenPage) -> 
         "language": "",
         "edits": None,
         "made_from": "",
+        "note": "",
     }
     assert (result["headline"]["asking"], result["headline"]["target"]) == ("Edit cell", "#1")
     assert len(requests(page, "edit")) == 1
@@ -267,6 +268,7 @@ def test_insert_cell_puts_cells_where_they_belong(open_page: OpenPage) -> None:
         "language": "python",
         "edits": "source",
         "made_from": "",
+        "note": "",
     }
     assert page.cells[0].kind == "markdown"
     assert all(cell.count is None for cell in page.cells)
