@@ -117,14 +117,13 @@ def test_clicks_are_served_during_a_turn(kernel: Wire, offered: str, comm_id: st
 def test_a_turn_ends_when_it_is_interrupted_or_nobody_waits_any_more(
     kernel: Wire, offered: str, code: str, how: str
 ) -> None:
+    begin = "tell('lent')" + ("; engine.call_soon_threadsafe(asked.cancel)" if how == "cancel" else "")
+    code = f"{begin}\n{code}"
     kernel.run(
         "turns.on_interrupt = lambda: came.append('pressed')\n"
-        "def heard(text):\n"
-        f"    tell(text); {'engine.call_soon_threadsafe(asked.cancel)' if how == 'cancel' else ''}\n"
         "def run():\n"
         "    serving_cell.append(shell.kernel.get_parent('shell'))\n"
-        f"    code = 'print(\"lent\", flush=True)\\n{code}'\n"
-        "    return runner.run(code, keep=False, timeout=None, on_output=heard).status\n"
+        f"    return runner.run({code!r}, keep=False, timeout=None, on_output=lambda text: None).status\n"
         "asked = ask(run)"
     )
     kernel.until_printed(offered, "lent")
