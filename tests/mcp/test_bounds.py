@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.mcp.conftest import PATIENCE
-from vibe_jupyter.tools.mcp.pipes import MESSAGE_LIMIT
+from vibe_jupyter.tools.mcp.due import MESSAGE_LIMIT
 
 ROOT = Path(__file__).parents[2]
 GROWTH = 48 * 1024

@@ -4,17 +4,17 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.addresses import problem_with
 from vibe_jupyter.tools.mcp.failure import Fault, failure
+from vibe_jupyter.tools.mcp.following import follow
 from vibe_jupyter.tools.mcp.hooks import ServerHooks
-from vibe_jupyter.tools.mcp.loading import load
 from vibe_jupyter.tools.mcp.log import ServerLog
+from vibe_jupyter.tools.mcp.opening import Opening
 from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
 from vibe_jupyter.tools.mcp.restarts import RESTARTS, Restarts
-from vibe_jupyter.tools.mcp.server import Address, Server
+from vibe_jupyter.tools.mcp.server import Server
 from vibe_jupyter.tools.mcp.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 State = Literal["stopped", "starting", "ready", "failed"]
-
-_RELIST: Final = 0.3
-"""Seconds that changes of the tools are gathered, before they are listed anew."""
-_RELIST_MOST: Final = 30.0
-"""Seconds they are gathered where a server tells of changes all the time."""
 
 
 class Connection:
@@ -49,16 +44,14 @@ class Connection:
         self.on_change: Callable[[], None] = lambda: None
         """Called on the event loop when `tools` are others than before."""
         self.restarts = Restarts()
-        self._surroundings = surroundings
-        self._hooks = hooks
         self._log = ServerLog(server)
+        self._opening = Opening(server, surroundings, hooks, self._log)
         self.note = partial(self._log.add, "vibe")
         """Puts a line of ours into the log."""
         self._link: Link | None = None
         self._starting: asyncio.Task[None] | None = None
         self._joined = 0
         self._watch: asyncio.Task[None] | None = None
-        self._era: Literal["auto", "legacy"] = "auto"
         self._heard = -1
         """Messages that had come at the last time-out."""
 
@@ -74,7 +67,7 @@ class Connection:
         """
         if self._starting is not None and self._starting.cancelling():  # interrupted a moment ago
             await asyncio.wait({self._starting})
-        if self._live() is not None:
+        if _alive(self._link):
             return
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start(), name=f"mcp start {self.server.name}")
@@ -134,23 +127,21 @@ class Connection:
 
     # ---- private ----
 
-    def _live(self) -> "Link | None":
-        return self._link if self._link is not None and self._link.is_alive else None
-
     async def _started(self) -> "Link":
         for _ in range(2):  # it may end again before we are woken
             await self.start()
-            if (link := self._live()) is not None:
+            if link := _alive(self._link):
                 return link
         raise ServerError(self.error, server=self.server.name)
 
     async def _start(self) -> None:
         try:
-            self._check()
+            if self.restarts.are_used_up:
+                raise Fault("given up", f"failed, also after {RESTARTS} new starts, and is not started again by itself")
             self.state, self.error = "starting", ""
             await asyncio.sleep(self.restarts.delay)
             self._log.begin()
-            link = await self._open()
+            link = await self._opening.open()
         except Fault as fault:
             if fault.kind != "given up":
                 self.restarts.failed(after=0)
@@ -165,40 +156,6 @@ class Connection:
         self.instructions, self.protocol_version = link.instructions, link.protocol_version
         self._watch = asyncio.create_task(self._guard(link), name=f"mcp watch {self.server.name}")
         self._take(link, link.tools)
-
-    def _check(self) -> None:
-        if self.restarts.are_used_up:
-            raise Fault("given up", f"failed, also after {RESTARTS} new starts, and is not started again by itself")
-        if isinstance(self.server.at, Address) and (problem := problem_with(self.server.at.url)):
-            raise Fault("start", problem)
-
-    async def _open(self) -> "Link":
-        """A link whose server listed its tools. One that ends at the newer protocol's first question is asked in the
-        older one; one that hangs at it, at its next start."""
-        await asyncio.to_thread(load)
-        until = time.monotonic() + self.server.startup_timeout
-        link = self._new_link()
-        try:
-            await link.open(self.server.startup_timeout)
-        except Fault as fault:
-            if fault.kind == "slow start":
-                self._era = "legacy" if self._era == "auto" else "auto"
-            if not link.trouble or self._era == "legacy":
-                raise
-            self._era = "legacy"
-            try:
-                self._log.begin()
-                link = self._new_link()
-                await link.open(until - time.monotonic())
-            except Fault:
-                self._era = "auto"
-                raise
-        return link
-
-    def _new_link(self) -> "Link":
-        from vibe_jupyter.tools.mcp.link import Link  # noqa: PLC0415
-
-        return Link.to(self.server, self._surroundings, self._hooks, log=self._log, mode=self._era)
 
     async def _judge(self, link: "Link", fault: Fault) -> None:
         """Whether a failed request means that the server is gone: it says nothing any more, or it said so."""
@@ -223,28 +180,19 @@ class Connection:
 
     async def _guard(self, link: "Link") -> None:
         """Until the link is over: hear of changes, and of its end."""
-        following = asyncio.create_task(self._follow(link))
+        following = asyncio.create_task(follow(link, self._take, log=self._log, seconds=self.server.tool_timeout))
         try:
             why = await link.ended()
         finally:
             following.cancel()
         await self._drop(link, f"ended: {why or 'it closed the connection'}")
 
-    async def _follow(self, link: "Link") -> None:
-        gap = _RELIST
-        while True:
-            quiet_since = time.monotonic()
-            await link.changed.wait()
-            gap = _RELIST if time.monotonic() - quiet_since > gap else min(2 * gap, _RELIST_MOST)
-            await asyncio.sleep(gap)
-            link.changed.clear()
-            try:
-                self._take(link, await link.list_again(self.server.tool_timeout))
-            except Fault as fault:
-                self._log.add("tools/list", fault.what)
-
     def _take(self, link: "Link", tools: tuple[RemoteTool, ...]) -> None:
         self.left_out = link.left_out
         if tools != self.tools:
             self.tools = tools
             self.on_change()
+
+
+def _alive(link: "Link | None") -> "Link | None":
+    return link if link is not None and link.is_alive else None

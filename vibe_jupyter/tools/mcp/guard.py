@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import httpx2
 
 from vibe_jupyter.tools.mcp.addresses import is_loopback, public_address
-from vibe_jupyter.tools.mcp.pipes import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT
+from vibe_jupyter.tools.mcp.due import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT
 from vibe_jupyter.tools.mcp.reasons import reason
 
 NOTICE_TIMEOUT: Final = 5.0

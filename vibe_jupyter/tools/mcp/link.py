@@ -4,21 +4,20 @@ Imports the SDK: imported itself when the first server starts.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Literal, TypeVar
 
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client.session import IncomingMessage
 from mcp_types import Implementation, ToolListChangedNotification
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from vibe_jupyter import __version__
 from vibe_jupyter.tools.mcp import call
 from vibe_jupyter.tools.mcp.answers import Answers
 from vibe_jupyter.tools.mcp.failure import Fault
 from vibe_jupyter.tools.mcp.hooks import ServerHooks
+from vibe_jupyter.tools.mcp.listening import listen
 from vibe_jupyter.tools.mcp.listing import list_tools
 from vibe_jupyter.tools.mcp.log import ServerLog
 from vibe_jupyter.tools.mcp.program import ProgramTransport
@@ -34,10 +33,6 @@ T = TypeVar("T")
 
 CLOSE_LIMIT: Final = 3.0
 """Seconds for leaving a connection, after which it is left by force."""
-_LISTENS: Final = 3
-"""Attempts in a row to hear of changes."""
-_LISTEN_GAP: Final = 1.0
-"""Seconds between them."""
 
 Mode = Literal["auto", "legacy"]
 
@@ -73,16 +68,6 @@ class Link:
         self._owner: asyncio.Task[None] | None = None
         self._cause: Exception | None = None
 
-    @classmethod
-    def to(cls, server: Server, surroundings: Surroundings, hooks: ServerHooks, *, log: ServerLog, mode: Mode) -> Self:
-        """One that is not open yet."""
-        answers = Answers(server, hooks, log)
-        if isinstance(server.at, Program):
-            transport = ProgramTransport(server.at, surroundings, log)
-        else:
-            transport = WebTransport(server.at, hooks.auth(server, answers.pause))
-        return cls(server.name, transport, answers, log=log, mode=mode)
-
     @property
     def is_alive(self) -> bool:
         """Whether requests can be sent."""
@@ -96,7 +81,7 @@ class Link:
     @property
     def heard(self) -> int:
         """Messages that a program sent."""
-        return self._transport.pipes.heard if isinstance(self._transport, ProgramTransport) else 0
+        return self._transport.pipes.due.heard if isinstance(self._transport, ProgramTransport) else 0
 
     @property
     def trouble(self) -> str:
@@ -162,37 +147,28 @@ class Link:
         self._leave.set()
         if not was_open:
             owner.cancel()
-        ending = asyncio.ensure_future(self._end(owner))
+        ending = asyncio.ensure_future(_end(owner))
         await asyncio.shield(ending)
-
-    async def _end(self, owner: "asyncio.Task[None]") -> None:
-        done, _ = await asyncio.wait({owner}, timeout=CLOSE_LIMIT)
-        if not done:
-            owner.cancel()
-            await asyncio.wait({owner}, timeout=CLOSE_LIMIT)
 
     async def _own(self) -> None:
         try:
             with logging_to(self._log):
-                await self._enter()
+                async with self._client as client:
+                    self.tools = await list_tools(client)
+                    self.instructions = client.instructions or ""
+                    self.protocol_version = client.protocol_version
+                    self.opened_at = time.monotonic()
+                    self._open.set()
+                    await self._stay(client)
         except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is told to who waits
             self._cause = problem
-
-    async def _enter(self) -> None:
-        async with self._client as client:
-            self.tools = await list_tools(client)
-            self.instructions = client.instructions or ""
-            self.protocol_version = client.protocol_version
-            self.opened_at = time.monotonic()
-            self._open.set()
-            await self._stay(client)
 
     async def _stay(self, client: Client) -> None:
         """Until we leave, or the program does."""
         waits = [asyncio.ensure_future(self._leave.wait())]
         if isinstance(self._transport, ProgramTransport):
             waits.append(asyncio.ensure_future(self._transport.pipes.incoming.over.wait()))
-        listener = asyncio.ensure_future(self._listen(client))
+        listener = asyncio.ensure_future(listen(client, self.changed))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -200,26 +176,23 @@ class Link:
                 task.cancel()
             await asyncio.wait({*waits, listener})
 
-    async def _listen(self, client: Client) -> None:
-        """In the newer protocol changes are told to those who ask for them."""
-        can = client.server_capabilities
-        tools = bool(can.tools and can.tools.list_changed)
-        prompts = bool(can.prompts and can.prompts.list_changed)
-        resources = bool(can.resources and can.resources.list_changed)
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or prompts or resources):
-            return
-        for attempt in range(_LISTENS):
-            if attempt:
-                await asyncio.sleep(_LISTEN_GAP)
-                self.changed.set()  # it may have told something meanwhile
-            with contextlib.suppress(MCPError, RuntimeError, ValueError, OSError):
-                async with client.listen(
-                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
-                ) as changes:
-                    async for _ in changes:  # each is told to `_hear` too
-                        pass
-                return
-
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self.changed.set()
+
+
+def link_to(server: Server, surroundings: Surroundings, hooks: ServerHooks, *, log: ServerLog, mode: Mode) -> Link:
+    """One that is not open yet."""
+    answers = Answers(server, hooks, log)
+    if isinstance(server.at, Program):
+        transport = ProgramTransport(server.at, surroundings, log)
+    else:
+        transport = WebTransport(server.at, hooks.auth(server, answers.pause))
+    return Link(server.name, transport, answers, log=log, mode=mode)
+
+
+async def _end(owner: "asyncio.Task[None]") -> None:
+    done, _ = await asyncio.wait({owner}, timeout=CLOSE_LIMIT)
+    if not done:
+        owner.cancel()
+        await asyncio.wait({owner}, timeout=CLOSE_LIMIT)

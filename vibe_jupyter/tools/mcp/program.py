@@ -11,7 +11,7 @@ from typing import Final
 
 from vibe_jupyter.tools.mcp.incoming import Incoming
 from vibe_jupyter.tools.mcp.log import ServerLog
-from vibe_jupyter.tools.mcp.pipes import Pipes
+from vibe_jupyter.tools.mcp.pipes import Outgoing, Pipes
 from vibe_jupyter.tools.mcp.server import Program
 from vibe_jupyter.tools.mcp.surroundings import Surroundings
 from vibe_jupyter.tools.shell.environment import child_environment
@@ -44,7 +44,7 @@ class ProgramTransport:
             return "it closed its output"
         return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
-    async def __aenter__(self) -> tuple[Incoming, Pipes]:
+    async def __aenter__(self) -> tuple[Incoming, Outgoing]:
         given = child_environment(self._surroundings.environ)
         self._process, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: self.pipes,
@@ -54,7 +54,7 @@ class ProgramTransport:
             start_new_session=True,
         )
         self._tree = ProcessTree(self._process.get_pid(), self._mark)
-        return self.pipes.incoming, self.pipes
+        return self.pipes.incoming, self.pipes.outgoing
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None

@@ -13,8 +13,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from vibe_jupyter.tools.mcp.addresses import is_loopback
+from vibe_jupyter.tools.mcp.due import MESSAGE_LIMIT
 from vibe_jupyter.tools.mcp.guard import Guard
-from vibe_jupyter.tools.mcp.pipes import MESSAGE_LIMIT
 from vibe_jupyter.tools.mcp.server import Address
 
 if TYPE_CHECKING:
