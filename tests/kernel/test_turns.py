@@ -57,12 +57,16 @@ def test_work_is_done_on_the_main_thread_while_no_cell_runs(kernel: Wire, offere
     until(kernel, "came == ['MainThread'] * 3")
 
 
-def test_a_turn_waits_for_the_running_cell_and_for_those_in_the_queue(kernel: Wire, offered: str) -> None:
-    code = "asked = ask(lambda: list(order)); order = ['first']; time.sleep(0.2); print(asked.done())"
-    first = kernel.send(code)
-    second = kernel.send("order.append('second'); time.sleep(0.1); print(asked.done())")
-    assert [kernel.cell(one).text for one in (first, second)] == ["False\n", "False\n"]
-    until(kernel, "came == [['first', 'second']]")
+def test_a_turn_waits_for_the_running_cell_and_the_queue_still_runs_in_order(kernel: Wire, offered: str) -> None:
+    code = "order = ['first']; asked = ask(lambda: list(order)); time.sleep(0.2); print(asked.done())"
+    cells = [
+        kernel.send(code),
+        kernel.send("order.append('second')"),
+        kernel.send("order.append('third'); print(order)"),
+    ]
+    texts = [kernel.cell(one).text for one in cells]
+    assert (texts[0], texts[2]) == ("False\n", "['first', 'second', 'third']\n")
+    until(kernel, "came and came[0][0] == 'first'")
 
 
 def test_a_turn_does_not_come_in_the_middle_of_an_asynchronous_cell(kernel: Wire, offered: str) -> None:
