@@ -64,12 +64,47 @@ def test_what_a_variable_puts_into_the_command_counts() -> None:
     one, two = (named(written, filled=at(argv=("run", what))) for what in ("a", "b"))
     assert one.digest != two.digest
     assert one.shown[0] == two.shown[0] == "files runs run '${WHAT}'"
+    assert one.shown[1] == "  which is now run a"
+
+
+def test_a_key_in_a_command_is_not_shown() -> None:
+    written = at(argv=("${TOOL}", "--token=${MY_TOKEN}"))
+    filled = at(argv=("/tmp/it", "--token=k"))
+    shown = named(written, filled=filled, variables=("TOOL", "MY_TOKEN")).shown
+    assert shown[1] == "  which is now /tmp/it '--token=${MY_TOKEN}'"
+
+
+def test_a_variable_that_changes_what_a_known_command_runs_is_shown_with_its_value() -> None:
+    env = {
+        "PATH": "./bin:/usr/bin",
+        "LD_PRELOAD": "./x\n.so",
+        "npm_config_registry": "https://x",
+        "UV_TOKEN": "k",
+        "A": "b",
+    }
+    shown = named(at(env=env)).shown
+    assert shown[1:-1] == (
+        "  in /work, with A, LD_PRELOAD, PATH, UV_TOKEN, npm_config_registry",
+        "  LD_PRELOAD=./x\\n.so may change what it runs",
+        "  PATH=./bin:/usr/bin may change what it runs",
+        "  npm_config_registry=https://x may change what it runs",
+    )
+
+
+def test_the_host_that_a_variable_names_is_shown() -> None:
+    written = replace(REMOTE, at=Address("https://${HOST:-evil.example}/mcp"))
+    filled = replace(REMOTE, at=Address("https://evil.example/mcp"))
+    assert "  which is now at https://evil.example" in named(written, filled=filled, variables=("HOST",)).shown
 
 
 def test_a_remote_server_is_its_host_and_what_is_sent_to_it() -> None:
     filled = replace(REMOTE, at=Address("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
     one = named(REMOTE, filled=filled, variables=("KEY",))
-    assert one.shown[1:] == ("  it is sent Authorization and the value of KEY", "  from f")
+    assert one.shown[1:] == (
+        "  which is now at https://example.org:8443",
+        "  it is sent Authorization and the value of KEY",
+        "  from f",
+    )
     other_path = replace(REMOTE, at=Address("https://example.org:8443/other", {"authorization": "Bearer 2"}))
     assert named(REMOTE, filled=other_path, variables=("KEY",)).digest == one.digest
     assert named(REMOTE, filled=other_path, variables=("KEY", "OTHER")).digest != one.digest

@@ -4,10 +4,11 @@ Kept by a hash of what was shown, in the person's own folder and never in a proj
 accept itself, and whatever changes is asked for again.
 """
 
+import fnmatch
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +18,20 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.policy.secrets import is_secret_name
 from vibe_jupyter.tools.mcp.server import Address, Program, Server
 from vibe_jupyter.tools.own_file import locked, replace_text
 
 FOLDER_NAME: Final = "mcp"
 """Below the person's folder; the pins of tools are there too."""
 FILE_NAME: Final = "accepted.json"
+
+_STEERING: Final = (
+    *("path", "ld_*", "dyld_*", "bash_env", "env", "shellopts", "bashopts", "git_*", "ssh_askpass", "editor"),
+    *("python*", "node_options", "node_path", "npm_config_*", "uv_*", "pip_*", "perl5*", "perllib", "ruby*", "gem_*"),
+    *("java_tool_options", "jdk_java_options", "_java_options", "classpath", "lua_*", "deno_*", "bun_*", "docker_*"),
+)
+"""Variables, in small letters, by which a known command runs another program, or code that it does not name."""
 
 State = Literal["accepted", "refused", "unknown"]
 
@@ -48,22 +57,32 @@ def identity(written: Server, filled: Server, *, variables: Sequence[str], folde
         folder: where a program starts that names no other.
     """
     if isinstance(filled.at, Program) and isinstance(written.at, Program):
-        return _program(written, written.at, filled.at, folder)
+        hidden = [name for name in variables if is_secret_name(name)]
+        return _program(written, filled.at, folder, hidden)
     assert isinstance(filled.at, Address)
     assert isinstance(written.at, Address)
     return _address(written, written.at, filled.at, variables)
 
 
-def _program(server: Server, written: Program, filled: Program, folder: Path) -> Identity:
+def _program(server: Server, filled: Program, folder: Path, hidden: Collection[str]) -> Identity:
+    written = server.at
+    assert isinstance(written, Program)
     place = str(folder / Path(filled.cwd).expanduser())
     environment = ", ".join(_named(name, value) for name, value in sorted(written.env.items()))
+    now = [_open(*words, hidden) for words in zip(written.argv, filled.argv, strict=True)]
     lines = [
         f"{server.name} runs {visible(shlex.join(written.argv))}",
+        f"  which is now {visible(shlex.join(now))}" if now != list(written.argv) else "",
         f"  in {visible(place)}{f', with {environment}' if environment else ''}",
+        *(
+            f"  {visible(f'{name}={value}')} may change what it runs"
+            for name, value in sorted(written.env.items())
+            if _steers(name)
+        ),
         f"  from {visible(server.origin)}",
     ]
     digest = _digest("program", filled.argv, place, sorted(written.env.items()))
-    return Identity(server.name, digest, tuple(lines))
+    return Identity(server.name, digest, tuple(filter(None, lines)))
 
 
 def _address(server: Server, written: Address, filled: Address, variables: Sequence[str]) -> Identity:
@@ -72,7 +91,8 @@ def _address(server: Server, written: Address, filled: Address, variables: Seque
     sent = sorted(name.lower() for name in filled.headers)
     told = f"  it is sent {', '.join(map(visible, sorted(filled.headers)))}" if sent else ""
     told += f"{' and ' if told else '  it is sent '}the value of {', '.join(variables)}" if variables else ""
-    lines = [f"{server.name} is at {visible(written.url)}", told, f"  from {visible(server.origin)}"]
+    now = f"  which is now at {visible(host)}" if "${" in written.url or "@" in written.url else ""
+    lines = [f"{server.name} is at {visible(written.url)}", now, told, f"  from {visible(server.origin)}"]
     return Identity(server.name, _digest("address", host, sent, sorted(variables)), tuple(filter(None, lines)))
 
 
@@ -138,6 +158,16 @@ def visible(text: str) -> str:
 def _named(name: str, value: str) -> str:
     """A variable and where its value comes from, never the value."""
     return visible(f"{name} from {value}" if value.startswith("${") and value.endswith("}") else name)
+
+
+def _open(written: str, filled: str, hidden: Collection[str]) -> str:
+    """A word as it will be run, but as it is written where a key is in it."""
+    return written if any(f"${{{name}" in written for name in hidden) else filled
+
+
+def _steers(name: str) -> bool:
+    """Whether a variable decides which code a command is. One that is a key by its name is none of these to show."""
+    return not is_secret_name(name) and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in _STEERING)
 
 
 def _digest(*what: object) -> str:
