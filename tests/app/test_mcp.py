@@ -362,6 +362,22 @@ def test_servers_are_added_listed_switched_and_removed_by_commands(servers: Serv
 
 
 @pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        ("--transport http far http://127.0.0.1:1/mcp", 'transport = "http"\nurl = "http://127.0.0.1:1/mcp"'),
+        ("-e A=1 far -- npx -y it", 'command = ["npx", "-y", "it"]'),
+        ("far 'npx -y it'", 'command = ["npx", "-y", "it"]'),
+    ],
+)
+def test_a_server_is_added_in_the_words_of_other_programs_too(servers: Servers, line: str, entry: str) -> None:
+    said = servers.session.run(f"%vibe mcp add {line}").text
+    assert said.startswith("Added far to ")
+    written = servers.config.read_text(encoding="utf-8")
+    assert 'name = "far"\n' in written
+    assert entry in written
+
+
+@pytest.mark.parametrize(
     ("line", "words"),
     [
         ("add", "A server wants a name"),
@@ -372,6 +388,11 @@ def test_servers_are_added_listed_switched_and_removed_by_commands(servers: Serv
         ("add x --startup soon y", "--startup wants seconds, not 'soon'"),
         ("add x 'y", "No closing quotation"),
         ("add x", "neither a command nor an address"),
+        ("add --what x y", "There is no option --what"),
+        ("add x --env 'A B=1' y", "--env wants NAME or NAME=VALUE, not 'A B'"),
+        ("add x http://127.0.0.1:1/mcp more", "is one address with http or https"),
+        ("add x ws://127.0.0.1:1/mcp", "is one address with http or https"),
+        ("add --transport sse x http://127.0.0.1:1/sse", "The transport sse is not that of an address"),
         ("remove none", "There is no MCP server none. Declared: "),
         ("restart", "It wants the name of a server"),
         ("what is this", "There is no command %vibe mcp what is this"),
