@@ -60,3 +60,18 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the
     outputs = saved["cells"][SERVE]["outputs"]
     assert "application/vnd.jupyter.widget-view+json" not in json.dumps(outputs)
     assert "Edited" in json.dumps(outputs)
+
+
+def test_the_cell_that_serves_run_again_shows_its_card_again(lab: Lab, notebook: Path, outsider: Outsider) -> None:
+    call = outsider.start("run_code", code="40 + 2")
+    card = lab.output(SERVE).locator(".vibe-run").get_by_role("group").filter(has_text="asked from outside")
+    expect(card).to_be_visible()
+    count = lab.count(SERVE)
+    lab.run(SERVE)
+    lab.wait_for_count_above(SERVE, count)
+    expect(card).to_have_count(1)
+    card.get_by_role("button", name="Allow once").click()
+    assert text(call.result(WAIT)).endswith("42")
+    lab.output(SERVE).get_by_role("button", name="Stop").click()
+    expect(lab.output(SERVE)).to_contain_text("Stopped")
+    assert "application/vnd.jupyter.widget-view+json" not in json.dumps(lab.outputs(SERVE))

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.app.tools import NotebookSide, tool_lists
+from vibe_jupyter.app.tools import NotebookSide
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.pump import Pump
@@ -100,6 +100,8 @@ class Outside:
         session = self._session
         if session is None or session.is_over:
             session = self._begin()
+        else:
+            session.move_here()  # a cell that is run again has lost its view, and with it the cards
         words = [] if session.view.can_ask else [_NO_CARDS, ""]
         words += [_HOW, _servers({"command": _program(), "args": ["mcp"]})]
         if with_url:
@@ -114,8 +116,6 @@ class Outside:
         if not kernel.host.attended:
             raise NotebookError(_NOBODY)
         settings = kernel.setup.settings()
-        kernel.permissions.levels = settings.levels()
-        kernel.permissions.lists = tool_lists(settings)
         with without_working_folder():
             from vibe_jupyter.app.outside_session import OutsideSession
 

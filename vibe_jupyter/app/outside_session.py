@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +17,7 @@ from vibe_jupyter.app.beginning import new_conversation
 from vibe_jupyter.app.outside import Kernel
 from vibe_jupyter.app.outside_tools import outside_tools
 from vibe_jupyter.app.outside_view import OutsideView
+from vibe_jupyter.app.tools import tool_lists
 from vibe_jupyter.errors import NotebookError, VibeError
 from vibe_jupyter.notebook.open_notebook import notebook_file
 from vibe_jupyter.notebook.turns import Turns
@@ -60,7 +62,8 @@ class OutsideSession:
         self.http = HttpServer()
         gate = Gate(
             FilteredToolset(tools, settings.offers_tool),
-            kernel.permissions,
+            # As they are set now, whatever later prompts read; what is granted counts for both.
+            replace(kernel.permissions, levels=settings.levels(), lists=tool_lists(settings)),
             self._terms,
             _redactor(kernel, settings, self.http.token),
         )
@@ -93,6 +96,13 @@ class OutsideSession:
         self._turns.install()
         self.view.open(self._run.run.send, cell=self._access.prompt_cell)
         self._future = engine.submit(self._live())
+
+    def move_here(self) -> None:
+        """Show the view in the cell that runs now."""
+        self._turns.offer_here()
+        self._access.resume()
+        self.view.move_here(cell=self._access.prompt_cell)
+        self._access.end()
 
     def end(self) -> None:
         """End it, and leave what it did in the output of its cell."""

@@ -51,6 +51,17 @@ class OutsideView:
         self._front_end.open(send)
         self._opened = time.monotonic()
 
+    def move_here(self, *, cell: str | None) -> None:
+        """Show it in the cell that runs now: where it stood it may be cleared. Main thread.
+
+        Args:
+            cell: id of that cell.
+        """
+        if self._live is not None:
+            self._cell, self._number = cell, self._notebook.number
+            self._live.move_here()
+            self._opened = time.monotonic()
+
     async def on_event(self, event: Event) -> None:
         """On the engine's loop."""
         await self._front_end.on_event(event)

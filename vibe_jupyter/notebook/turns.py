@@ -69,10 +69,7 @@ class Turns:
         self._handlers = cast("dict[str, Callable[..., object]]", self._kernel.shell_handlers)
         self._foreground = foreground
         self._requests = OwnRequests(self._kernel, TURN)
-        cell = self._kernel.get_parent("shell")
-        # Not a cell itself: it has no number, and none is taken from the notebook's.
-        self._cell: Message = {**cell, "content": {"silent": True, "store_history": False}}
-        self._identities = self._kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
+        self.offer_here()
         self._waiting: dict[str, _Turn] = {}
         self._lent: _Turn | None = None
         self._lock = threading.Lock()
@@ -80,6 +77,15 @@ class Turns:
         """Makes a context manager in which each turn passes, on the main thread."""
         self.on_interrupt: Callable[[], None] = lambda: None
         """Called on the main thread when the person interrupts during a turn."""
+
+    def offer_here(self) -> None:
+        """From now on what is shown in a turn belongs to the cell that runs now. Main thread."""
+        # Not a cell itself: it has no number, and none is taken from the notebook's.
+        self._cell: Message = {
+            **self._kernel.get_parent("shell"),
+            "content": {"silent": True, "store_history": False},
+        }
+        self._identities = self._kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
 
     def install(self) -> None:
         """Begin to take turns; in the place of earlier ones if there are any."""

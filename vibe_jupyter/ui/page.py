@@ -27,6 +27,8 @@ LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
 PLACEHOLDER = "A run of the agent is shown here live."
 """What a front end shows that draws no widgets."""
+MOVED = "This run of the agent is shown in another cell now."
+"""Stands where a view was."""
 
 
 class Alive(Value):
@@ -80,8 +82,14 @@ class Page:
         """Put an empty view into the output. Main thread."""
         self._view = run_view.make()
         self._view.on_msg(self._take)
-        bundle, metadata = run_view.bundle_of(self._view)
-        display({**bundle, "text/plain": PLACEHOLDER}, metadata=metadata, raw=True, display_id=self._display_id)
+        self._put(self._view)
+
+    def move_here(self) -> None:
+        """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
+        if self._view is not None:
+            update_display({"text/plain": MOVED}, raw=True, display_id=self._display_id)
+            self._display_id = secrets.token_hex(8)
+            self._put(self._view)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to hand over what the page says. On the loop."""
@@ -111,6 +119,10 @@ class Page:
         """Forget what waits. On the loop."""
         self._outbox.take()
         self._stop_timer()
+
+    def _put(self, view: run_view.RunView) -> None:
+        bundle, metadata = run_view.bundle_of(view)
+        display({**bundle, "text/plain": PLACEHOLDER}, metadata=metadata, raw=True, display_id=self._display_id)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

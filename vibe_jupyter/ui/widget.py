@@ -29,7 +29,7 @@ class WidgetFrontEnd:
 
     def __init__(self, transcript: Transcript) -> None:
         self.alive = False
-        """Whether a page ever said that it shows the view."""
+        """Whether a page ever said that it shows the view, where it stands now."""
         self._transcript = transcript
         self._page = Page(self._hear)
         self._send: Send | None = None
@@ -46,6 +46,11 @@ class WidgetFrontEnd:
         """Show an empty view. Main thread."""
         self._send = send
         self._page.open()
+
+    def move_here(self) -> None:
+        """Show the view in the output of the cell that runs now instead. Main thread."""
+        self.alive = False
+        self._page.move_here()
 
     async def on_event(self, event: Event) -> None:
         """Bring the page up to date."""
