@@ -80,6 +80,7 @@ def main() -> None:
         # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.bind(("127.0.0.1", int(sys.argv[2])))
+        listener.listen()
         print(listener.getsockname()[1], flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
         uvicorn.Server(config).run(sockets=[listener])
