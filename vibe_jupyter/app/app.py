@@ -19,7 +19,7 @@ from vibe_jupyter.app.custom_tools import CustomTools
 from vibe_jupyter.app.file_tools import FileTools
 from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.main_lane import MainLane
-from vibe_jupyter.app.mcp import Around, Mcp
+from vibe_jupyter.app.mcp_later import Around, McpLater
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.outside import Kernel, Outside
 from vibe_jupyter.app.quiet import keep_quiet
@@ -85,7 +85,7 @@ class App:
         self._stage = Stage(self._engine, self._foreground, self._host, self._notebook)
         self.trusting = Trusting(self.setup.project, self._stage, self._host)
         self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
-        self.mcp = Mcp(
+        self.mcp = McpLater(
             self.setup,
             Around(
                 self._engine,
@@ -169,7 +169,7 @@ class App:
         self._permissions.forget()
         self._desk.todo.forget()
         self._own_tools.forget()
-        self.mcp.toolset.forget()
+        self.mcp.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._context = Context(self._host.namespace)
@@ -220,11 +220,11 @@ class App:
             name=options.agent,
             model=model,
             client=self._open_client(),
-            tools=JoinedToolsets(FilteredToolset(self._tools, settings.offers_tool), self.mcp.toolset),
+            tools=JoinedToolsets(FilteredToolset(self._tools, settings.offers_tool), *self.mcp.toolsets),
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
-            redactor=self.setup.redactor(settings, model, self.mcp.plan.secrets),
+            redactor=self.setup.redactor(settings, model, self.mcp.secrets),
         )
 
     def _open_client(self) -> LLMClient:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
 from vibe_jupyter.app.check import check
-from vibe_jupyter.app.mcp_commands import mcp_command
 from vibe_jupyter.app.models import Models
 from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.own_imports import without_working_folder
@@ -38,7 +37,10 @@ def settings_command(line: str, app: "App", *, say: Callable[[str], None]) -> st
             known = setup.project.forget()
             return "Forgotten: it is asked again." if known else f"Nothing was decided on {setup.project.folder}."
         case ["mcp", *_]:
-            return mcp_command(line.strip().removeprefix("mcp"), app.mcp, setup, say=say)
+            servers = app.mcp.present
+            from vibe_jupyter.app.mcp_commands import mcp_command
+
+            return mcp_command(line.strip().removeprefix("mcp"), servers, setup, say=say)
         case _:
             return _model_command(words, setup, app.models, say)
 

@@ -1,23 +1,21 @@
 """The MCP servers of one kernel: which may be used, which run, and what they offer."""
 
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.companion import Companion, Prepared, Seat
-from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.mcp_companion import McpCompanion
 from vibe_jupyter.agent.mcp_companion import Wanted as WantedOfServers
 from vibe_jupyter.agent.mcp_requests import McpRequests
-from vibe_jupyter.app.host import ShellHost
 from vibe_jupyter.app.mcp_consent import McpConsent
+from vibe_jupyter.app.mcp_later import Around
 from vibe_jupyter.app.mcp_offers import McpOffers
 from vibe_jupyter.app.mcp_plan import Plan, plan
 from vibe_jupyter.app.mcp_watch import McpWatch
 from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
+from vibe_jupyter.app.stage import CLOSE_WAIT
 from vibe_jupyter.config.patterns import chosen
 from vibe_jupyter.config.secret_store import KeyringStore
 from vibe_jupyter.errors import ConfigError, NotebookError
@@ -36,18 +34,6 @@ T = TypeVar("T")
 
 _LOOK: Final = 0.1
 """Seconds between two looks at whether the person wants no more."""
-
-
-@dataclass(frozen=True)
-class Around:
-    """The parts of the kernel's app that are used here."""
-
-    engine: Engine
-    stage: Stage
-    host: ShellHost
-    sees_images: Callable[[], bool]
-    taken: Callable[[], frozenset[str]]
-    """Names of tools that always win."""
 
 
 class Mcp:
