@@ -217,6 +217,22 @@ def test_a_file_as_other_programs_write_it_is_read(home: Home) -> None:
     assert found.servers[0].written.origin == str(home.folder.parent / "project" / ".mcp.json")
 
 
+def test_the_words_of_other_programs_are_understood_or_told(home: Home) -> None:
+    entries = {
+        "cursor": {"command": "run", "args": ["${workspaceFolder}/x"], "env": {"K": "${env:MY_KEY}"}},
+        "slow": {"command": "run", "startup_timeout_sec": 60, "tool_timeout_sec": 120},
+        "asks": {"command": "run", "env": {"K": "${input:key}"}},
+    }
+    found = config.mcp_servers(beside(home, json.dumps({"servers": entries}))).servers
+    cursor, slow, asks = found
+    assert cursor.variables == ("MY_KEY",)
+    project = home.folder.parent / "project"
+    assert cursor.filled({"MY_KEY": "k"}).at == Program(("run", f"{project}/x"), {"K": "k"})
+    assert (slow.written.startup_timeout, slow.written.tool_timeout) == (60, 120)
+    with pytest.raises(ConfigError, match=r"server asks: \$\{input:key\} is known to another program alone"):
+        asks.filled({})
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

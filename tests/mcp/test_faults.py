@@ -77,6 +77,7 @@ async def test_a_server_that_fails_to_start_is_told_once_and_holds_nobody_up(
     assert connection(servers, "broken").state == "failed"
     if broken.startup_timeout < SLACK:
         assert "did not list its tools within 2 s" in problems[0]
+        assert "`startup_timeout_sec` in its entry gives it more time" in problems[0]
         assert time.monotonic() - began < broken.startup_timeout + 2 * SLACK
     elif isinstance(broken.at, Program):
         assert "ended while it started: exit code 3" in problems[0]

@@ -1,18 +1,25 @@
 """What `%vibe mcp` and `%vibe mcp tools` print."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from vibe_jupyter.app.mcp_plan import Plan, Planned
 from vibe_jupyter.policy.accepted_servers import visible
 from vibe_jupyter.policy.tool_pins import ToolPins
-from vibe_jupyter.tools.mcp.connection import Connection
+from vibe_jupyter.tools.mcp.connection import Connection, State
 from vibe_jupyter.tools.mcp.names import published
 from vibe_jupyter.tools.mcp.server import Program
 from vibe_jupyter.tools.mcp.servers import Servers
 from vibe_jupyter.tools.mcp.toolset import MCPTools
 from vibe_jupyter.ui.text import one_line, plural, readable
 
+_WITHOUT: Final[Mapping[State, str]] = {
+    "stopped": "not started yet; it starts with the next prompt",
+    "starting": "starting",
+    "ready": "it has no tools",
+    "failed": "failed; %vibe mcp says why",
+}
+"""What is said of a server that lists no tools."""
 _LONG: Final = 100
 """Characters of one line about a tool."""
 NONE: Final = (
@@ -45,9 +52,7 @@ def tool_table(plan: Plan, servers: Servers, pins: ToolPins, tools: MCPTools, *,
         listed = connection.tools if connection is not None else ()
         if not listed:
             known = pins.names(one.name)
-            failed = connection is not None and connection.state == "failed"
-            how = "failed; %vibe mcp says why" if failed else "not started yet; it starts with the next prompt"
-            lines.append(f"{one.name}: {how}")
+            lines.append(f"{one.name}: {_WITHOUT[connection.state if connection is not None else 'stopped']}")
             lines += [f"  {published(one.name, tool)}" for tool in known]
             continue
         lines.append(f"{one.name}: {plural(len(listed), 'tool')}")

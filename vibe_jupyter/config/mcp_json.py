@@ -16,8 +16,13 @@ from vibe_jupyter.config.node import Node, Origin, node_of
 from vibe_jupyter.config.problems import said
 
 FILE_NAME: Final = ".mcp.json"
-_KEPT: Final = ("command", "args", "env", "cwd", "url", "headers", "disabled")
+_KEPT: Final = (
+    *("command", "args", "env", "cwd", "url", "headers", "disabled"),
+    *("startup_timeout_sec", "tool_timeout_sec"),
+)
 """What means the same here. Whatever else such files hold, nothing of it may allow anything."""
+_PLACES: Final = ("${workspaceFolder}", "${workspaceRoot}", "${CLAUDE_PROJECT_DIR}")
+"""What some programs call the folder that the file is in."""
 _TRANSPORTS: Final[Mapping[str, str]] = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
 _ENTRY: Final[TypeAdapter[AnyMcpServer]] = TypeAdapter(AnyMcpServer)
 
@@ -30,7 +35,7 @@ def json_layer(text: str, path: Path) -> tuple[Node, list[str]]:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
         return Node({}, origin), [f"{path} is not JSON: {error}. Its servers are left out."]
-    servers = value.get("mcpServers") if isinstance(value, dict) else None
+    servers = value.get("mcpServers", value.get("servers")) if isinstance(value, dict) else None
     if not isinstance(servers, dict):
         return Node({}, origin), [f"{path} has no table mcpServers; nothing of it is used."]
     entries = list(_entries(servers, path, problems))
@@ -42,7 +47,7 @@ def _entries(servers: dict[str, JsonValue], path: Path, problems: list[str]) -> 
         if not isinstance(written, dict):
             problems.append(f"{path}: mcpServers.{name}: expected a table. This server is left out.")
             continue
-        entry = _entry(name, written)
+        entry = cast("dict[str, JsonValue]", _placed(_entry(name, written), str(path.parent)))
         try:
             _ENTRY.validate_json(json.dumps(entry), strict=True)
         except ValidationError as error:
@@ -51,6 +56,18 @@ def _entries(servers: dict[str, JsonValue], path: Path, problems: list[str]) -> 
             problems.append(f"{path}: mcpServers.{name}.{key}: {said(problem)}. This server is left out.")
             continue
         yield entry
+
+
+def _placed(value: JsonValue, folder: str) -> JsonValue:
+    """The same with the folder in place."""
+    if isinstance(value, dict):
+        return {key: _placed(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_placed(item, folder) for item in value]
+    if isinstance(value, str):
+        for name in _PLACES:
+            value = value.replace(name, folder)
+    return value
 
 
 def _entry(name: str, written: dict[str, JsonValue]) -> dict[str, JsonValue]:

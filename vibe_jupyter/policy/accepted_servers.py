@@ -162,7 +162,8 @@ def _named(name: str, value: str) -> str:
 
 def _open(written: str, filled: str, hidden: Collection[str]) -> str:
     """A word as it will be run, but as it is written where a key is in it."""
-    return written if any(f"${{{name}" in written for name in hidden) else filled
+    has_key = any(f"{opening}{name}" in written for name in hidden for opening in ("${", "${env:"))
+    return written if has_key else filled
 
 
 def _steers(name: str) -> bool:

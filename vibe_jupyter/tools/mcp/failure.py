@@ -38,7 +38,13 @@ def failure(server: Server, fault: Fault, log: ServerLog) -> ServerError:
     if fault.kind == "answer":
         return ServerError(sentence, server=server.name)
     next_step = f"`%vibe mcp log {server.name}` shows more, `%vibe mcp restart {server.name}` tries again."
+    if fault.kind == "slow start":
+        next_step = f"`startup_timeout_sec` in its entry{_in(server)} gives it more time. {next_step}"
     return ServerError(sentence, server=server.name, last_words=log.tail(), next_step=next_step)
+
+
+def _in(server: Server) -> str:
+    return f" ({server.origin})" if server.origin else ""
 
 
 def where(server: Server) -> str:
