@@ -325,6 +325,18 @@ def test_a_new_tool_is_offered_and_named_once(servers: Servers) -> None:
     assert "new tools" not in servers.prompt()
 
 
+def test_the_list_of_tools_says_why_one_is_left_out(servers: Servers) -> None:
+    folder = servers.accepted("fakes", more='disabled_tools = ["secret"]')
+    (folder / "imitates").touch()
+    servers.prompt()
+    listed = servers.session.run("%vibe mcp tools fakes").text
+    assert "mcp__fakes__secret (left out by your settings)  What it was given." in listed
+    assert " (left out, see below)  Looks like ours." in listed
+    assert (
+        "! A tool of the MCP server fakes is left out: 'run_c\\u043ede' is written to look like 'run_code'." in listed
+    )
+
+
 @pytest.mark.requirement("mcp.listing.visible")
 def test_servers_are_added_listed_switched_and_removed_by_commands(servers: Servers) -> None:
     session = servers.session

@@ -9,7 +9,7 @@ import pytest
 
 from tests.mcp.conftest import SAMPLE, NewServers, call, connection, declared
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.log import LINE_LIMIT, LOG_LIMIT
+from vibe_jupyter.tools.mcp.log import LINE_LIMIT, LOG_LIMIT, TAIL_WIDTH
 from vibe_jupyter.tools.mcp.server import Program
 
 PLANTED = {
@@ -91,3 +91,12 @@ async def test_standard_error_is_kept_within_bounds_without_the_servers_keys(new
     assert log[-1].endswith("stderr] the key was [redacted: SOME_KEY]")
     assert "very-secret-key" not in "".join(log) + str(failure.value) + talker.error
     assert "the key was [redacted: SOME_KEY]" in failure.value.last_words
+
+
+async def test_of_a_long_line_a_failure_tells_the_beginning(new_servers: NewServers) -> None:
+    at = Program((sys.executable, "-c", "import sys; sys.exit('x' * 1000)"))
+    servers = await new_servers(declared("talker", at))
+    with pytest.raises(ServerError) as failure:
+        await connection(servers, "talker").start()
+    assert failure.value.last_words == f"{'x' * TAIL_WIDTH} […]"
+    assert "x" * 1000 in connection(servers, "talker").log_lines()[-1]

@@ -44,6 +44,7 @@ def server_table(plan: Plan, servers: Servers, pins: ToolPins) -> str:
 def tool_table(plan: Plan, servers: Servers, pins: ToolPins, tools: MCPTools, *, only: str = "") -> str:
     """A line for each tool, below the name of its server."""
     offered = {one.name for one in tools.offered()}
+    named = {one.name for one in tools.directory.published()}
     lines: list[str] = []
     for one in plan.at("accepted"):
         connection = servers.get(one.name)
@@ -58,13 +59,17 @@ def tool_table(plan: Plan, servers: Servers, pins: ToolPins, tools: MCPTools, *,
         lines.append(f"{one.name}: {plural(len(listed), 'tool')}")
         for tool in listed:
             name = published(one.name, tool.name)
-            note = "" if name in offered else _why_not(pins.state(one.name, tool))
+            note = "" if name in offered else _why_not(pins.state(one.name, tool), is_named=name in named)
             lines.append(f"  {name}{note}  {readable(one_line(tool.description, _LONG))}".rstrip())
+    about = f"MCP server {only} " if only else ""
+    lines += [f"! {readable(one_line(problem))}" for problem in tools.directory.left_out() if about in problem]
     return "\n".join(lines) or (NONE if not plan.servers else "No server is in use. %vibe mcp says why.")
 
 
-def _why_not(state: str) -> str:
-    return " (changed since you accepted it, not offered)" if state == "changed" else " (left out by your settings)"
+def _why_not(state: str, *, is_named: bool) -> str:
+    if state == "changed":
+        return " (changed since you accepted it, not offered)"
+    return " (left out by your settings)" if is_named else " (left out, see below)"
 
 
 def _state(one: Planned, connection: Connection | None) -> str:

@@ -64,11 +64,14 @@ class Directory:
         """Characters of its definition."""
         return self._sizes[one.name]
 
-    def news(self) -> list[str]:
-        """What is to be told of tools that are left out, each once."""
+    def left_out(self) -> list[str]:
+        """Sentences about the tools that nothing can be made of, or that get no name."""
         self.published()
-        left_out = [problem for one in self._servers.all() for problem in one.left_out]
-        fresh = [problem for problem in (*left_out, *self._problems) if problem not in self._told]
+        return [*(problem for one in self._servers.all() for problem in one.left_out), *self._problems]
+
+    def news(self) -> list[str]:
+        """What is to be told of them, each once."""
+        fresh = [problem for problem in self.left_out() if problem not in self._told]
         self._told.update(fresh)
         return fresh
 

@@ -14,6 +14,8 @@ LINE_LIMIT: Final = 2_000
 """Characters of one line."""
 TAIL_LINES: Final = 6
 """Lines told with a failure."""
+TAIL_WIDTH: Final = 300
+"""Characters of one of them; the log has more."""
 OURS: Final = "client"
 """The source of what our side says about a server."""
 _SHORTEST_SECRET: Final = 8
@@ -55,7 +57,8 @@ class ServerLog:
         """The server's own last lines since its start, for the words of a failure."""
         self._take_rest()
         recent = list(self._lines)[len(self._lines) - self._recent :]
-        return "\n".join([line.text for line in recent if line.source != OURS][-TAIL_LINES:])
+        told = [line.text for line in recent if line.source != OURS][-TAIL_LINES:]
+        return "\n".join(text if len(text) <= TAIL_WIDTH else f"{text[:TAIL_WIDTH]} […]" for text in told)
 
     def add(self, source: str, text: str) -> None:
         """Keep a text, each of its lines for itself."""
