@@ -197,6 +197,27 @@ def test_servers_of_a_folder_need_trust_in_it_and_are_then_asked_for_by_themselv
     until_gone(pid)
 
 
+def test_the_card_of_a_folders_server_says_which_tools_of_its_name_run_unasked(servers: Servers) -> None:
+    session = servers.session
+    servers.declare("mine")
+    servers.write(end='\n[tools.mcp__mine__shout]\npermission = "always"\n[tools.mine_secret]\npermission = "ask"\n')
+    path = session.folder / ".mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"mine": {"command": "/no/such/program"}}}))
+    try:
+        request = session.wire.send("%vibe trust")
+        view = session.view(request)
+        view.command(type="approve", approval_id=view.card())
+        assert not session.wire.cell(request).error
+        request = session.wire.send("%vibe mcp accept mine")
+        view = session.view(request)
+        card = view.card()
+        view.wait_for("without asking each time, as your settings say: mcp__mine__shout")
+        view.command(type="reject", approval_id=card, message="")
+        assert not session.wire.cell(request).error
+    finally:
+        path.unlink()
+
+
 def until_gone(pid: int) -> None:
     end = time.monotonic() + WAIT
     while Path(f"/proc/{pid}").exists():

@@ -1,13 +1,15 @@
 """Which MCP servers are declared, and how each stands: accepted, waiting for the person, or not to be used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.policy.accepted_servers import AcceptedServers, Identity, identity
+from vibe_jupyter.protocol import Level
+from vibe_jupyter.tools.mcp.names import PREFIX
 from vibe_jupyter.tools.mcp.server import Server
 
 Standing = Literal["accepted", "refused", "unknown", "disabled", "incomplete"]
@@ -71,7 +73,9 @@ def plan(reading: config.Reading, environ: Mapping[str, str], *, folder: Path, a
     if not declared.servers:
         return Plan(problems=declared.problems)
     known = config.effective(environ)
-    servers = tuple(_planned(one, known, folder, accepted) for one in declared.servers)
+    found = (_planned(one, known, folder, accepted) for one in declared.servers)
+    levels = reading.settings.levels()
+    servers = tuple(_with_allowed(one, levels) if one.declared.of_project else one for one in found)
     secrets: dict[str, str] = {}
     for one in declared.servers:
         if not one.written.disabled:
@@ -88,3 +92,13 @@ def _planned(one: config.Declared, environ: Mapping[str, str], folder: Path, acc
         return Planned(one, "incomplete", problem=str(error))
     what = identity(one.written, filled, variables=one.variables, folder=folder)
     return Planned(one, accepted.state(what), filled, what)
+
+
+def _with_allowed(one: Planned, levels: Mapping[str, Level]) -> Planned:
+    """A folder's server with what runs of it unasked: it may bear the name of another, which that was meant for."""
+    forms = (f"{PREFIX}{one.name}__", f"{one.name}_")
+    unasked = sorted(name for name, level in levels.items() if level == "always" and name.startswith(forms))
+    if not unasked or one.identity is None:
+        return one
+    told = f"  without asking each time, as your settings say: {', '.join(unasked)}"
+    return replace(one, identity=replace(one.identity, shown=(*one.identity.shown, told)))
