@@ -29,7 +29,9 @@ class Echo:
     def specs(self) -> Sequence[ToolSpec]:
         return [ToolSpec(name="echo", description="Says it again.", parameters={"type": "object", "properties": {}})]
 
-    async def call(self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None]) -> ToolMessage:
+    async def call(
+        self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None], instance: str = ""
+    ) -> ToolMessage:
         self.called += 1
         return ToolMessage(call_id="1", name=name, parts=(TextPart(text=f"{caller}: {arguments}"),))
 

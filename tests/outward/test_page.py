@@ -58,6 +58,21 @@ def test_what_it_never_read_or_the_person_changed_since_is_not_overwritten(scree
     assert cell.source == "second = 22"
 
 
+def test_what_another_agent_read_is_not_read(
+    screen: Screen, outsider: Outsider, connect: Callable[..., Outsider]
+) -> None:
+    cell = screen.page.cells[1]
+    done(screen, outsider, "read_cell", cell_id=cell.id)
+    screen.page.type_into(cell, "second = 22")
+    other = connect(screen.served, name="another")
+    done(screen, other, "read_cell", cell_id=cell.id)
+    call = outsider.start("edit_cell", cell_id=cell.id, source="gone")
+    screen.page.until(call.done, "the end of the call")
+    assert call.result(WAIT).is_error
+    done(screen, other, "edit_cell", allow=True, cell_id=cell.id, source="second = 23")
+    assert cell.source == "second = 23"
+
+
 def test_cells_put_in_one_after_the_other_are_moved_and_deleted(screen: Screen, outsider: Outsider) -> None:
     done(screen, outsider, "read_notebook")
     for source in ("a = 1", "b = 2"):

@@ -11,7 +11,8 @@ import pytest
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
-from tests.outward.conftest import Served, serve
+from tests.notebook.page import Page
+from tests.outward.conftest import Screen, Served, serve
 from tests.outward.outsider import Outsider, over_stdio, text
 from vibe_jupyter.outward.notice_board import Note, put_up, take_down
 
@@ -103,3 +104,19 @@ def test_with_several_it_wants_to_know_which(
         assert text(gone).startswith("Not run: the notebook that was served cannot be reached.")
     finally:
         take_down(path)
+
+
+def test_what_one_program_read_it_may_change_and_another_of_the_same_name_may_not(served: Served, start: Start) -> None:
+    screen = Screen(served, page=Page(served.session.wire, "first = 1"))
+    cell = screen.page.cells[0]
+    reader, other = start(), start()
+    read = reader.start("read_cell", cell_id=cell.id)
+    screen.page.until(read.done, "the cell")
+    refused = other.start("edit_cell", cell_id=cell.id, source="gone")
+    screen.page.until(refused.done, "the refusal")
+    assert refused.result(WAIT).is_error
+    edit = reader.start("edit_cell", cell_id=cell.id, source="first = 2")
+    screen.allow()
+    screen.page.until(edit.done, "the edit")
+    assert not edit.result(WAIT).is_error, text(edit.result(WAIT))
+    assert cell.source == "first = 2"

@@ -68,6 +68,8 @@ class Gate:
     terms: Callable[[], Awaitable[RunTerms]]
     """What holds for the next call."""
     redactor: Redactor = field(default_factory=Redactor)
+    enter: Callable[[str], None] = lambda _agent: None
+    """Told of each agent before a call of it: what one has read, another has not."""
 
 
 class OutsideRun:
@@ -90,7 +92,7 @@ class OutsideRun:
         """What may be called."""
         return self._gate.tools.specs()
 
-    async def call(self, name: str, arguments: str, *, caller: str, tell: Tell) -> ToolMessage:
+    async def call(self, name: str, arguments: str, *, caller: str, tell: Tell, instance: str = "") -> ToolMessage:
         """Answer one call, after those that came before it.
 
         Args:
@@ -98,6 +100,7 @@ class OutsideRun:
             arguments: JSON text.
             caller: what the agent outside calls itself.
             tell: takes what happens meanwhile.
+            instance: tells it from others that call themselves so.
 
         Raises:
             CancelledError: nobody waits for the answer any more; the call is interrupted.
@@ -110,7 +113,7 @@ class OutsideRun:
             return error_message(call, ENOUGH)
         if len(self._tasks) >= MAX_WAITING:
             return error_message(call, CROWDED)
-        task = asyncio.create_task(self._in_order(call, caller, tell))
+        task = asyncio.create_task(self._in_order(call, caller, tell, instance))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -146,10 +149,11 @@ class OutsideRun:
         seconds = round(time.monotonic() - began, 3)
         await self._last(RunFinished(reason=reason, turns=0, seconds=seconds, usage=Usage(), error=error))
 
-    async def _in_order(self, call: ToolCall, caller: str, tell: Tell) -> ToolMessage:
+    async def _in_order(self, call: ToolCall, caller: str, tell: Tell, instance: str) -> ToolMessage:
         try:
             async with self._order:
                 self._current = asyncio.current_task()
+                self._gate.enter(f"{caller}\n{instance}")
                 try:
                     return await self._answer(call, caller, tell)
                 finally:
@@ -180,7 +184,7 @@ class OutsideRun:
         async def emit(event: Event) -> None:
             match event:
                 case ApprovalRequested():
-                    event = event.model_copy(update={"reason": f"{event.reason} · asked from outside, by {caller}"})
+                    event = event.model_copy(update={"reason": f"{event.reason} · asked from outside, by “{caller}”"})
                     tell(f"{WAITS}\n")
                 case ApprovalResolved(allowed=True):
                     tell(f"{ALLOWED}\n")

@@ -20,6 +20,7 @@ from vibe_jupyter.app.outside_view import OutsideView
 from vibe_jupyter.app.tools import tool_lists
 from vibe_jupyter.errors import NotebookError, VibeError
 from vibe_jupyter.notebook.open_notebook import notebook_file
+from vibe_jupyter.notebook.remembered import Remembered
 from vibe_jupyter.notebook.turns import Turns
 from vibe_jupyter.outward.http import HttpServer
 from vibe_jupyter.outward.notice_board import Note, put_up, take_down
@@ -49,6 +50,8 @@ class OutsideSession:
         self._turns = Turns(getattr(kernel.shell, "kernel"), kernel.foreground)  # noqa: B009 (only a kernel's shell has it)
         self._approve_all = settings.bypass_tool_permissions
         self._access = kernel.notebook.access()
+        self._read: dict[str, Remembered] = {}
+        """What each agent has read."""
         tools = outside_tools(
             kernel.shell,
             kernel.pump,
@@ -66,6 +69,7 @@ class OutsideSession:
             replace(kernel.permissions, levels=settings.levels(), lists=tool_lists(settings)),
             self._terms,
             _redactor(kernel, settings, self.http.token),
+            self._enter,
         )
         self._run = OutsideRun(gate, self._conversation, place=self.http.place)
         self._turns.around = self._around
@@ -145,6 +149,10 @@ class OutsideSession:
 
     async def _terms(self) -> RunTerms:
         return RunTerms(attended=await self.view.is_seen(), approve_all=self._approve_all)
+
+    def _enter(self, agent: str) -> None:
+        """On the engine's loop, before a call of this agent and after those of others."""
+        self._access.reads.remembered = self._read.setdefault(agent, Remembered())
 
     @contextmanager
     def _around(self) -> Generator[None]:

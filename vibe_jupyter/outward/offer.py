@@ -8,6 +8,8 @@ from vibe_jupyter.protocol import ToolMessage, ToolSpec
 
 SERVER: Final = "vibe-jupyter"
 """What the server calls itself; clients put it before the names of the tools."""
+INSTANCE_HEADER: Final = "vibe-instance"
+"""By which a relay, that connects anew for each call, is known again."""
 INSTRUCTIONS: Final = (
     "Tools of a notebook that a person has open, and of its running kernel. Read before you change: a cell can be "
     "changed only as you last read it. What changes or runs something waits until the person allows it on a card in "
@@ -22,7 +24,9 @@ class Calls(Protocol):
         """What may be called."""
         ...
 
-    async def call(self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None]) -> ToolMessage:
+    async def call(
+        self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None], instance: str = ""
+    ) -> ToolMessage:
         """Answer one.
 
         Args:
@@ -30,6 +34,7 @@ class Calls(Protocol):
             arguments: JSON text.
             caller: what the agent outside calls itself.
             tell: takes what happens meanwhile, from any thread.
+            instance: tells it from others that call themselves so; empty where nothing does.
 
         Raises:
             CancelledError: the caller was told to stop waiting.

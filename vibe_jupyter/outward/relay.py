@@ -6,6 +6,7 @@ call looks for the notebook if it has none, and what is missing is said as the r
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final, cast
 
@@ -21,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.outward.notice_board import HOW_TO_SERVE, Note
-from vibe_jupyter.outward.offer import INSTRUCTIONS, SERVER
+from vibe_jupyter.outward.offer import INSTANCE_HEADER, INSTRUCTIONS, SERVER
 from vibe_jupyter.outward.server import as_tool
 from vibe_jupyter.protocol import ToolSpec
 
@@ -43,6 +44,7 @@ class Relay:
         self._tools = tools
         """What a notebook of this version offers, for who asks before one is served."""
         self._version = version
+        self._instance = secrets.token_hex(16)
 
     async def serve(self) -> None:
         """Until stdin ends."""
@@ -85,7 +87,7 @@ class Relay:
     @contextlib.asynccontextmanager
     async def _notebook(self, caller: str) -> AsyncGenerator[Client]:
         note = await asyncio.to_thread(self._find)
-        headers = {"Authorization": f"Bearer {note.token}"}
+        headers = {"Authorization": f"Bearer {note.token}", INSTANCE_HEADER: self._instance}
         timeout = httpx2.Timeout(None, connect=CONNECT_WAIT)
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http:
             transport = streamable_http_client(note.url, http_client=http)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -11,7 +11,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from vibe_jupyter.outward.guard import GONE
-from vibe_jupyter.outward.offer import HINTS, INSTRUCTIONS, SERVER, Calls, Hints
+from vibe_jupyter.outward.offer import HINTS, INSTANCE_HEADER, INSTRUCTIONS, SERVER, Calls, Hints
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolMessage, ToolSpec
 
 TELL_GAP: Final = 0.25
@@ -68,7 +68,8 @@ async def _answer(calls: Calls, context: Context, params: types.CallToolRequestP
     news = News(context.session.report_progress)
     gone = _gone(context)
     arguments = json.dumps(params.arguments or {}, ensure_ascii=False)
-    call = asyncio.ensure_future(calls.call(params.name, arguments, caller=_caller(context), tell=news.add))
+    asked = calls.call(params.name, arguments, caller=_caller(context), tell=news.add, instance=_instance(context))
+    call = asyncio.ensure_future(asked)
     watch = asyncio.ensure_future(gone.wait())
     telling = asyncio.ensure_future(news.tell())
     try:
@@ -128,7 +129,12 @@ def _caller(context: Context) -> str:
     """What the client calls itself; nobody vouches for it."""
     params = context.session.client_params
     name = params.client_info.name if params is not None else ""
-    return " ".join(name.split())[:CALLER] or "a client without a name"
+    return " ".join(name.replace("”", "").split())[:CALLER] or "a client without a name"
+
+
+def _instance(context: Context) -> str:
+    headers: Mapping[str, str] = getattr(context.request, "headers", {})
+    return (headers.get(INSTANCE_HEADER) or headers.get("mcp-session-id") or "")[:CALLER]
 
 
 def _gone(context: Context) -> asyncio.Event:
