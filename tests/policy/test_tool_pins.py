@@ -86,6 +86,22 @@ def test_a_change_beyond_what_is_kept_is_a_change_all_the_same(pins: ToolPins, m
     assert "it changed beyond the first" in pins.change("calc", [two])
 
 
+def test_a_server_that_lists_ever_other_tools_fills_no_disk(
+    pins: ToolPins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_pins, "MOST", 10)
+    monkeypatch.setattr(tool_pins, "ALL_OF_THEM", 500)
+    for turn in range(5):
+        pins.settle("calc", [RemoteTool(f"t{turn}-{number}", "x" * 200, {}) for number in range(4)])
+    assert len(pins.names("calc")) == 10
+    assert pins.state("calc", RemoteTool("t0-0", "x" * 200, {})) == "accepted"
+    assert pins.state("calc", RemoteTool("t2-1", "x" * 200, {})) == "accepted"
+    assert pins.state("calc", RemoteTool("t2-1", "y" * 200, {})) == "changed"
+    assert pins.state("calc", RemoteTool("t4-0", "x" * 200, {})) == "changed"
+    (path,) = (tmp_path / "mcp").glob("tools-*.json")
+    assert path.read_text(encoding="utf-8").count("x") < 500
+
+
 def test_another_accepted_command_has_pins_of_its_own(pins: ToolPins) -> None:
     pins.settle("calc", [ADD])
     pins.bind({"calc": "cd" * 32})

@@ -10,9 +10,12 @@ from vibe_jupyter.policy.tool_pins import ToolPins
 from vibe_jupyter.protocol import Notice
 from vibe_jupyter.tools.mcp.servers import Servers
 from vibe_jupyter.tools.mcp.toolset import MCPTools
+from vibe_jupyter.ui.text import one_line, readable
 
 _NAMED: Final = 10
 """Tools named in one sentence."""
+_NAME_LENGTH: Final = 80
+"""Characters of each name."""
 
 
 class McpWatch:
@@ -93,4 +96,4 @@ class McpWatch:
 def _list(names: Iterable[str]) -> str:
     known = list(names)
     more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    return ", ".join(known[:_NAMED]) + more
+    return ", ".join(readable(one_line(name, _NAME_LENGTH)) for name in known[:_NAMED]) + more

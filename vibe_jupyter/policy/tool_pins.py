@@ -21,6 +21,10 @@ from vibe_jupyter.tools.own_file import locked, replace_text
 
 LONGEST: Final = 100_000
 """Characters kept of one definition, to show what changed; its hash is of all of it."""
+MOST: Final = 4_000
+"""Tools of one server that are pinned, also those it lists no more; further ones are not offered."""
+ALL_OF_THEM: Final = 8 * 1024 * 1024
+"""Characters kept of the definitions of one server; of further tools there is the hash alone."""
 _NAME_LENGTH: Final = 32
 """Characters of the hash that a file is named by."""
 
@@ -64,6 +68,8 @@ class ToolPins:
         if pins is None:
             return "changed"  # nobody accepted this server
         pin = pins.get(tool.name)
+        if pin is None and len(pins) >= MOST:
+            return "changed"  # it lists ever other ones
         return "new" if pin is None else "accepted" if pin.digest == tool.digest else "changed"
 
     def settle(self, server: str, tools: Sequence[RemoteTool]) -> Settled:
@@ -76,7 +82,7 @@ class ToolPins:
         if digest is None:
             return Settled()
         known = self._read(digest)
-        new = [tool for tool in tools if tool.name not in known]
+        new = [tool for tool in tools if tool.name not in known][: max(0, MOST - len(known))]
         changed = [tool.name for tool in tools if tool.name in known and known[tool.name].digest != tool.digest]
         if new:
             self._pin(server, new)
@@ -112,7 +118,7 @@ class ToolPins:
         try:
             with locked(path):
                 pins = self._read(digest)
-                pins |= {tool.name: _Pin(digest=tool.digest, definition=_definition(tool)) for tool in tools}
+                pins = _joined(pins, tools)
                 replace_text(path, f"{_Kept(server=server, tools=pins).model_dump_json(indent=2)}\n")
         except OSError as error:
             raise ConfigError(f"The tools of {server} cannot be kept in {path}: {error}.") from error
@@ -149,6 +155,18 @@ class _Kept(BaseModel):
 
 
 _BEYOND: Final = f"(it changed beyond the first {LONGEST:,} characters)"
+
+
+def _joined(pins: Mapping[str, _Pin], tools: Sequence[RemoteTool]) -> dict[str, _Pin]:
+    """The pins with those of some tools as they are now."""
+    renewed = {tool.name for tool in tools}
+    joined = {name: pin for name, pin in pins.items() if name not in renewed}
+    room = ALL_OF_THEM - sum(len(pin.definition) for pin in joined.values())
+    for tool in tools:
+        definition = _definition(tool)[: max(0, room)]
+        room -= len(definition)
+        joined[tool.name] = _Pin(digest=tool.digest, definition=definition)
+    return joined
 
 
 def _definition(tool: RemoteTool) -> str:
