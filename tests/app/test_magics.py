@@ -175,7 +175,14 @@ def test_a_command_that_only_reads_runs_unasked_and_what_was_allowed_for_the_pro
     assert session.run("%vibe permissions revoke 1").text == "Asked about again: bash: touch made.\n"
     assert session.run("%vibe permissions").text == "Nothing is allowed beforehand.\n"
     assert "revoke NUMBER" in session.run("%vibe permissions revoke 1").text
+    assert session.run("%vibe permissions revoke").text.startswith("vibe: What is to be taken back? %vibe permissions")
     assert dict(kept.patterns()) == {}
+
+
+def test_a_misspelt_model_is_told_what_there_is_and_what_needs_no_key(session: Session) -> None:
+    said = session.run("%vibe model tuor").text
+    assert "Known: " in said
+    assert "tour needs no key" in said
 
 
 def test_a_failing_server_is_said_in_the_output_and_the_kernel_goes_on(session: Session) -> None:

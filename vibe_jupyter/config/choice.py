@@ -31,7 +31,7 @@ def model_of(settings: Settings, name: str, environ: Mapping[str, str], *, keyed
         known = ", ".join(settings.model_names())
         raise ConfigError(
             f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
-            "A server elsewhere can be given as NAME@URL."
+            "A server elsewhere can be given as NAME@URL, with http:// or https://; tour needs no key."
         )
     provider = next((one for one in settings.providers if one.name == entry.provider), None)
     if provider is None:

@@ -120,8 +120,9 @@ def _chosen(words: str, numbered: Sequence[tuple[Scope, str]]) -> list[tuple[Sco
         named = [numbered[int(number) - 1] for number in numbers if 0 < int(number) <= len(numbered)]
         named = named if len(named) == len(numbers) else []
     if not named:
+        none = f"Nothing that is allowed is called {words!r}." if words else "What is to be taken back?"
         raise ConfigError(
-            f"Nothing that is allowed is called {words!r}. %vibe permissions lists it with numbers; then "
+            f"{none} %vibe permissions lists it with numbers; then "
             "%vibe permissions revoke NUMBER, or session, project, all."
         )
     return named
