@@ -7,8 +7,8 @@ PY := .venv/bin/python
 # For tools that start Node: setup may have put one into .venv.
 WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-# Test processes; the browser tests keep to one of them, before all others (tests/conftest.py).
-JOBS ?= 2
+# Test processes, one more than cores since most tests wait; the browser tests keep to two of them (tests/conftest.py).
+JOBS ?= 3
 # A test with other processes in it that fails is run once more; a rerun is named at the end, and a defect to look into.
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
-WITH_PROCESSES = frozenset({"app", "browser", "docs", "headless", "kernel", "mcp", "notebook", "outward", "ui"})
-"""Folders whose tests talk to kernels, pages or servers of other projects."""
-
+PURE = frozenset({"agent", "bridge", "config", "session"})
+"""Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
+IN_SECOND_PAGE = ("test_accessibility", "test_notebook7", "test_looks", "test_run_view", "test_site", "test_in_browser")
+"""About half of the work of all tests in the browser."""
 LONGEST_ID = 200
 """Characters of one value in the name of a test."""
 
@@ -82,8 +83,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if is_in_browser(item):
-            item.add_marker(pytest.mark.xdist_group("browser"))
-        if item.path.relative_to(REQUIREMENTS.parent).parts[0] not in WITH_PROCESSES:
+            item.add_marker(pytest.mark.xdist_group("browser 2" if item.path.stem in IN_SECOND_PAGE else "browser"))
+        if item.path.relative_to(REQUIREMENTS.parent).parts[0] in PURE:
             item.add_marker(pytest.mark.flaky(reruns=0))
     items.sort(key=lambda item: (not is_in_browser(item), item.get_closest_marker("xdist_group") is None))
 
