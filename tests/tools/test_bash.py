@@ -184,7 +184,7 @@ async def test_an_interrupt_ends_the_whole_tree(bash: Bash, context: ToolContext
     await until(lambda: all(file.exists() and file.read_text().strip() for file in files))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 2)
+        await asyncio.wait_for(running, 30)  # a hang, not a speed
     assert all(ends(int(file.read_text())) for file in files)
 
 
