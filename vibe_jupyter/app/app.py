@@ -91,6 +91,7 @@ class App:
                 self._engine,
                 self._stage,
                 self._host,
+                self.grants,
                 self.models.sees_images,
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),

@@ -49,7 +49,7 @@ class Mcp:
         self.toolset = MCPTools(
             self.servers, self.pins, Ways(self.requests.calls, around.sees_images), taken=around.taken
         )
-        self.consent = McpConsent(self.accepted, around.stage, setup.strike)
+        self.consent = McpConsent(self.accepted, around.stage, setup.strike, around.grants)
         self.plan = Plan()
         """As the settings were when they were looked at last."""
         self.attended = lambda: around.host.attended

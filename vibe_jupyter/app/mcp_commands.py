@@ -90,7 +90,7 @@ class _Commands:
         path = add_server(entry, self._setup.environ)
         added = self._planned(name)
         if added.identity is not None:
-            self._mcp.accepted.remember([added.identity], accepted=True)
+            self._mcp.consent.remember([added.identity], accepted=True)
             self._mcp.look()
         problem = f"\n{added.problem}" if added.problem else ""
         return (

@@ -9,8 +9,10 @@ from vibe_jupyter.app.mcp_plan import Planned
 from vibe_jupyter.app.stage import Stage
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.policy.accepted_servers import AcceptedServers, Identity
+from vibe_jupyter.policy.grants import Grants
 from vibe_jupyter.policy.secrets import Redactor
 from vibe_jupyter.protocol import Headline, Preview
+from vibe_jupyter.tools.mcp.names import beginning
 from vibe_jupyter.ui.keep import EVERYTHING
 from vibe_jupyter.ui.text import plural
 
@@ -20,8 +22,9 @@ _UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing 
 class McpConsent:
     """Asks, and keeps the answer. Main thread."""
 
-    def __init__(self, accepted: AcceptedServers, stage: Stage, strike: Callable[[], Redactor]) -> None:
+    def __init__(self, accepted: AcceptedServers, stage: Stage, strike: Callable[[], Redactor], grants: Grants) -> None:
         self._accepted = accepted
+        self._grants = grants
         self._strike = strike
         """Strikes out what is known to be a key: the card stays in the notebook."""
         self._stage = stage
@@ -35,8 +38,18 @@ class McpConsent:
         """
         asked = [one.identity for one in waiting if one.identity is not None]
         allowed = self._ask(_servers(asked, self._strike()))
-        self._accepted.remember(asked, accepted=allowed)
+        self.remember(asked, accepted=allowed)
         return allowed
+
+    def remember(self, asked: Sequence[Identity], *, accepted: bool) -> None:
+        """Keep the answer. What was allowed of servers of these names before was allowed of others.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        self._accepted.remember(asked, accepted=accepted)
+        for one in asked:
+            self._forget_grants(one.name)
 
     def change(self, server: str, diff: str) -> bool:
         """Ask for tools that are others than those accepted.
@@ -44,7 +57,13 @@ class McpConsent:
         Raises:
             NotebookError: the person interrupted instead.
         """
-        return self._ask(_change(server, self._strike()(diff)))
+        allowed = self._ask(_change(server, self._strike()(diff)))
+        if allowed:
+            self._forget_grants(server)
+        return allowed
+
+    def _forget_grants(self, server: str) -> None:
+        self._grants.forget_beginning(beginning(server))
 
     def _ask(self, consent: Consent) -> bool:
         check_free(self._stage.run, self._stage.left)

@@ -11,6 +11,7 @@ from vibe_jupyter.app.setup import Setup
 from vibe_jupyter.app.stage import Stage
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.own_imports import without_working_folder
+from vibe_jupyter.policy.grants import Grants
 
 if TYPE_CHECKING:
     from vibe_jupyter.agent.companion import Companion
@@ -28,6 +29,7 @@ class Around:
     engine: Engine
     stage: Stage
     host: ShellHost
+    grants: Grants
     sees_images: Callable[[], bool]
     taken: Callable[[], frozenset[str]]
     """Names of tools that always win."""

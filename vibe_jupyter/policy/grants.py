@@ -55,6 +55,10 @@ class Grants:
         """Take back what holds for the session."""
         self._session.clear()
 
+    def forget_beginning(self, words: str) -> None:
+        """Take back what holds for the session and begins so: these names mean something else now."""
+        self._session = {pattern for pattern in self._session if not pattern.startswith(words)}
+
     def listing(self) -> str:
         """What is allowed, numbered for `revoke`."""
         numbered = self._numbered()

@@ -58,6 +58,11 @@ def published(server: str, tool: str) -> str:
     return f"{clean[: LONGEST - _MARK - 1]}_{_mark(server, tool)}"
 
 
+def beginning(server: str) -> str:
+    """How the published names of a server's tools begin."""
+    return f"{PREFIX}{server}{_BETWEEN}"[: LONGEST - _MARK - 1]
+
+
 def other_names(server: str, tool: str) -> tuple[str, ...]:
     """The forms of seeds 000 and 001: ``server_tool``, as it is and with the characters of a published name."""
     plain = f"{server}_{tool}"
