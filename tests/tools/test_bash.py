@@ -188,6 +188,28 @@ async def test_an_interrupt_ends_the_whole_tree(bash: Bash, context: ToolContext
     assert all(ends(int(file.read_text())) for file in files)
 
 
+@pytest.mark.parametrize("steps", range(8))
+async def test_an_interrupt_while_it_starts_leaves_nothing_running(
+    bash: Bash, context: ToolContext, project: Path, steps: int
+) -> None:
+    command = "setsid sleep 1002 & echo $! > away; wait"
+    running = asyncio.ensure_future(bash.run(BashArgs(command=command), context))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 30)
+    here = [one for one in psutil.process_iter() if _works_in(one, project)]
+    assert here == []
+
+
+def _works_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.cwd() == str(folder)
+    except psutil.Error:
+        return False
+
+
 async def test_what_a_command_leaves_running_is_ended_and_named(
     bash: Bash, context: ToolContext, project: Path
 ) -> None:

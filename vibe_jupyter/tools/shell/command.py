@@ -58,19 +58,7 @@ async def run(command: Command, progress: Callable[[str], None]) -> Finished:
     mark = new_mark()
     began = time.monotonic()
     output = _Output(command.output_limit, progress)
-    try:
-        transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: output,
-            *command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=command.folder,
-            env={**command.environment, MARK: mark},
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise ToolError(f"The command could not be started: {error}.") from error
+    transport = await _start(command, output, mark)
     tree = ProcessTree(transport.get_pid(), mark)
     in_time = False
     left: list[str] = []
@@ -121,6 +109,33 @@ class _Output(asyncio.SubprocessProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.exited.set()
         self.closed.set()
+
+
+async def _start(command: Command, output: _Output, mark: str) -> asyncio.SubprocessTransport:
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: output,
+            *command.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=command.folder,
+            env={**command.environment, MARK: mark},
+            start_new_session=True,
+        )
+    )
+    try:
+        transport, _ = await asyncio.shield(starting)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The command could not be started: {error}.") from error
+    except asyncio.CancelledError:  # the shell may run already, and have begun others
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            begun, _ = starting.result()
+            await _end(ProcessTree(begun.get_pid(), mark))
+            begun.close()
+        raise
+    return transport
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
