@@ -145,6 +145,7 @@ class _Check:
         parts = (TextPart(text=wish),) if image is None else (TextPart(text=wish), image)
         request = Request(self._model, (_SYSTEM, UserMessage(parts=parts)), tools)
         began = time.monotonic()
+        await self._client.close()  # the server may have ended a connection that was idle; nothing is asked twice here
         try:
             async with asyncio.timeout(STEP_WAIT):
                 return await self._hear(request, began)
