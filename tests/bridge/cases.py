@@ -9,6 +9,7 @@ from vibe_jupyter.protocol.cells import source_hash
 
 Json = dict[str, Any]
 PICTURE = "iVBOR" + "A" * 5000
+SOME_ID = "the id of a message"
 LONG = "".join(f"line {number:04}\n" for number in range(200))
 
 
@@ -42,6 +43,8 @@ def driver(cases: "list[tuple[str, Json, Json]]") -> str:
 def played(text: str) -> list[Json]:
     """The answers, without what names this one front end."""
     answers: list[Json] = json.loads(text.strip().splitlines()[-1])
+    for result in (one["result"] for one in answers if one.get("result", {}).get("request")):
+        result["request"] = SOME_ID
     return [{name: one[name] for name in ("ok", "result", "error") if name in one} for one in answers]
 
 
@@ -200,7 +203,7 @@ FIRST: list[tuple[str, Json, Json]] = [
         {"cell": "fresh-01", "code_hash": source_hash("6 * 8")},
         bad("stale_cell", "The cell fresh-01 has changed.", cell="fresh-01", source="6 * 7"),
     ),
-    ("run", {"cell": "fresh-01", "code_hash": source_hash("6 * 7")}, good(started=True)),
+    ("run", {"cell": "fresh-01", "code_hash": source_hash("6 * 7")}, good(started=True, request=SOME_ID)),
     (
         "run",
         {"cell": "fresh-01", "code_hash": source_hash("6 * 7")},

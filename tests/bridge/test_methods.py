@@ -20,7 +20,7 @@ class Nobody:
     client = "client"
     path = "a.ipynb"
 
-    def send(self, cell: str, *, asked_by: str | None = None) -> None:
+    def send(self, cell: str, *, asked_by: str | None = None) -> str:
         raise AssertionError(cell)
 
     def interrupt(self) -> None:

@@ -36,6 +36,7 @@ bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: 
 bridge.install()
 in_place = InPlace(shell, pump)
 pump.on_execute = in_place.take
+pump.on_execute_at_rest = in_place.take_called_off
 access = CellAccess(
     OpenNotebook(shell, bridge=bridge, foreground=foreground, in_place=in_place, version=vibe_jupyter.__version__)
 )

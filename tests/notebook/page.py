@@ -65,6 +65,8 @@ class Page:
         """Every request that came over the bridge."""
         self.answers = True
         self.sends_requests = True
+        self.held: list[Message] = []
+        """Requests that are named as sent, and are not: `send_held` sends them."""
         self.read_only = False
         self.before: Callable[[str], None] = lambda method: None
         """Called before a request is answered."""
@@ -82,6 +84,15 @@ class Page:
 
     def press(self, cell: PageCell) -> str:
         """Shift-Enter."""
+        self.wire.client.shell_channel.send(self._begin(cell))
+        return cell.request
+
+    def send_held(self) -> None:
+        """A connection that was cut is there again."""
+        while self.held:
+            self.wire.client.shell_channel.send(self.held.pop(0))
+
+    def _begin(self, cell: PageCell) -> Message:
         content = {
             "code": cell.source,
             "silent": False,
@@ -94,8 +105,7 @@ class Page:
         cell.request, cell.running, cell.edited = message["header"]["msg_id"], True, False
         cell.reply, cell.idle = None, False
         cell.outputs = []
-        self.wire.client.shell_channel.send(message)
-        return cell.request
+        return message
 
     def run(self, source: str) -> PageCell:
         """A new cell at the end, run to its end."""
@@ -283,9 +293,12 @@ class Page:
         self._expect(cell, code_hash)
         if found.running:
             raise Refused("not_finished", "The cell is running.")
+        message = self._begin(found)
         if self.sends_requests:
-            self.press(found)
-        return {"started": True}
+            self.wire.client.shell_channel.send(message)
+        else:
+            self.held.append(message)
+        return {"started": True, "request": found.request}
 
     def _behind(self, cell_id: str | None) -> int:
         return 0 if cell_id is None else self.cells.index(self._cell(cell_id)) + 1

@@ -143,7 +143,7 @@ def test_where_no_request_comes_the_code_runs_here_and_is_not_run_again(open_pag
     )
     page.press(outer)
     page.until(lambda: "late" in outer.text, "the run without a request")
-    page.press(page.cells[0])
+    page.send_held()
     page.until(lambda: bool(outer.status) and bool(page.cells[0].status), "both cells")
     page.run("module.REQUEST_COMES_WITHIN = 5.0")
     assert " here, created " in outer.text
@@ -161,7 +161,7 @@ def test_a_request_that_comes_too_late_is_answered_while_the_run_goes_on(open_pa
     )
     page.press(outer)
     page.until(lambda: "late" in outer.text, "the run without a request")
-    page.press(page.cells[0])
+    page.send_held()
     page.until(lambda: bool(page.cells[0].status), "the answer to the request")
     assert (page.cells[0].status, outer.status) == ("aborted", "")
     page.wire.interrupt()

@@ -64,6 +64,7 @@ class NotebookSide:
         self._shell = shell
         self._foreground = foreground
         self._in_place = InPlace(shell, pump)
+        pump.on_execute_at_rest = self._in_place.take_called_off
         self.cells = self.access()
 
     def access(self) -> CellAccess:

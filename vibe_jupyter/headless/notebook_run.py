@@ -94,12 +94,14 @@ class NotebookRun:
             self._interrupt_until_over(request)
             raise
 
-    def send(self, cell: str, *, asked_by: str | None = None) -> None:
-        """Send a cell to the kernel, with what the command line allows."""
+    def send(self, cell: str, *, asked_by: str | None = None) -> str:
+        """Send a cell to the kernel, with what the command line allows; the id of the request."""
         source = self._document.cell(cell)["source"]
         self._document.begin_run(cell)
         code = source if asked_by else allowing(source, self._allowed)
-        self._open[self._kernel.execute(code, cell)] = _Request(cell, asked_by)
+        request = self._kernel.execute(code, cell)
+        self._open[request] = _Request(cell, asked_by)
+        return request
 
     def interrupt(self) -> None:
         """Interrupt the kernel."""

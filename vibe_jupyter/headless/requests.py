@@ -29,8 +29,8 @@ class Runner(Protocol):
         """Of the notebook, as JupyterLab would name it."""
         ...
 
-    def send(self, cell: str, *, asked_by: str | None = None) -> None:
-        """Send the cell to the kernel; tell the one who asked when it is done."""
+    def send(self, cell: str, *, asked_by: str | None = None) -> str:
+        """Send the cell to the kernel, and tell the one who asked when it is done; the id of the request."""
         ...
 
     def interrupt(self) -> None:
@@ -143,8 +143,7 @@ class Requests:
             raise Refusal("bad_request", f"The cell {asked.cell} holds no code.", cell=asked.cell)
         if asked.cell in self._document.running:
             raise Refusal("not_finished", f"The cell {asked.cell} is queued or running already.", cell=asked.cell)
-        self._runner.send(asked.cell, asked_by=asked_by["id"])
-        return {"started": True}
+        return {"started": True, "request": self._runner.send(asked.cell, asked_by=asked_by["id"])}
 
     def _interrupt(self, _args: object, _asked_by: object) -> Result:
         self._runner.interrupt()

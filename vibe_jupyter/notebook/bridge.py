@@ -7,7 +7,8 @@ extension ignores the questions, and the answer is then missing.
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, cast
@@ -46,12 +47,16 @@ PATIENCE: Final = 2.0
 """Seconds after which a silent page is asked whether it is still there."""
 REQUEST_WAIT: Final = 10.0
 """Seconds that one answer may take."""
+LATE_ANSWERS: Final = 64
+"""Requests whose answer is heard also after that; the oldest is forgotten first."""
 
 _NO_PAGE: Final = (
     "No page with the notebook extension answers: the notebook was closed, or is being loaded. "
     "Ask the person to open it."
 )
 
+OnAnswer = Callable[[Mapping[str, JsonValue] | None], None]
+"""Takes the result; None where the page refused, or where there is none to ask."""
 Code = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 
 
@@ -119,6 +124,8 @@ class Bridge:
         self._found: str | None = None
         """Id of the cell the run is in, where only a page could say it."""
         self._questions: dict[str, _Question] = {}
+        self._hearers: OrderedDict[str, OnAnswer] = OrderedDict()
+        """By the id of the request."""
         self._cell: Message = {}
         self._panel: Panel | None = None
         self._asked = False
@@ -180,8 +187,16 @@ class Bridge:
                 self._panel, self._asked = found, True
             return self._panel
 
-    async def request(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+    async def request(
+        self, method: Method, *, on_answer: OnAnswer | None = None, **args: JsonValue
+    ) -> dict[str, JsonValue]:
         """Ask the page of this run.
+
+        Args:
+            method: what is asked.
+            on_answer: called once with the answer, from the thread of the control channel, also when nobody waits
+                for it any more.
+            args: of the method.
 
         Raises:
             BridgeError: it refused, there is none, or it answered too late; `code` says which.
@@ -189,13 +204,22 @@ class Bridge:
         assert set(args) <= set(METHODS[method])
         panel = await self.panel()
         if panel is None:
+            if on_answer is not None:
+                on_answer(None)
             raise BridgeError(_NO_PAGE, code="closed")
         with self._question() as question:
+            if on_answer is not None:
+                self._hear_also_late(question.id, on_answer)
             self._send(question.id, method, panel.address, args)
             answer = await self._answer_of(question, panel)
         if not answer.ok:
             raise BridgeError(answer.error.message or answer.error.code, code=answer.error.code, data=answer.error.data)
         return answer.result
+
+    def _hear_also_late(self, request: str, on_answer: OnAnswer) -> None:
+        self._hearers[request] = on_answer
+        if len(self._hearers) > LATE_ANSWERS:
+            self._hearers.popitem(last=False)
 
     async def _answer_of(self, question: _Question, panel: Panel) -> _Answer:
         deadline = time.monotonic() + REQUEST_WAIT
@@ -252,6 +276,9 @@ class Bridge:
         if self.on_heard is not None:
             self.on_heard()
         content = message["content"]
+        hear = self._hearers.pop(str(content.get("id")), None)
+        if hear is not None:
+            hear(_result_of(content))
         question = self._questions.get(str(content.get("id")))
         if question is not None and not question.loop.is_closed():
             question.loop.call_soon_threadsafe(question.answers.put_nowait, content)
@@ -264,3 +291,12 @@ class Bridge:
         if message["content"].get("event") == "hello":
             self._asked = False  # the page we knew may be gone
             self._on_page()
+
+
+def _result_of(content: Message) -> Mapping[str, JsonValue] | None:
+    """The result in an answer; None where the page refused."""
+    try:
+        answer = _Answer.model_validate(content)
+    except ValidationError:
+        return {}
+    return answer.result if answer.ok else None

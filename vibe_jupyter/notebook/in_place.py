@@ -9,7 +9,6 @@ import contextlib
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.notebook.attempt import Attempt, OnAsking, unheard
@@ -17,6 +16,7 @@ from vibe_jupyter.notebook.attribute import attribute
 from vibe_jupyter.notebook.capture import OnOutput, kernel_capture
 from vibe_jupyter.notebook.counts import OuterCell
 from vibe_jupyter.notebook.execution import refuse_exit
+from vibe_jupyter.notebook.expected_requests import CalledOff, Expected
 from vibe_jupyter.notebook.listening import listening
 from vibe_jupyter.notebook.names import Names
 from vibe_jupyter.notebook.nested import run_nested
@@ -40,18 +40,6 @@ class _Shell(Shell, Protocol):
     last_execution_result: Outcome
 
 
-@dataclass(eq=False)
-class Expected:
-    """A request that the page was asked to send."""
-
-    cell: str
-    code: str
-    frames: Frames | None = None
-    """The request as it came; None until then."""
-    too_late: bool = False
-    """Whether the code ran without it, so that it must not run again."""
-
-
 class InPlace:
     """Runs cells inside the running cell. Main thread only, but for `expect`."""
 
@@ -60,6 +48,7 @@ class InPlace:
         self._kernel = cast(Kernel, getattr(shell, "kernel"))  # noqa: B009 (only a kernel's shell has it)
         self._pump = pump
         self._expected: list[Expected] = []
+        self._called_off = CalledOff()
         self._left: set[str] = set()
         """Cells whose request was left in the queue."""
         self._ran: set[str] = set()
@@ -79,8 +68,10 @@ class InPlace:
 
     def take(self, cell: QueuedCell) -> bool:
         """Whether a queued cell is an expected one; it is then ours to run and to answer."""
+        if self.take_called_off(cell):
+            return True
         for expected in self._expected:
-            if (expected.cell, expected.code, expected.frames) == (cell.cell_id, cell.code, None):
+            if expected.frames is None and expected.fits(cell):
                 expected.frames = cell.frames
                 if expected.too_late:
                     self.drop(expected)
@@ -88,6 +79,16 @@ class InPlace:
         if cell.cell_id is not None:
             self._left.add(cell.cell_id)
         return False
+
+    def take_called_off(self, cell: QueuedCell) -> bool:
+        """Whether a queued cell is one that a page was asked to send for a run that is over; it is answered as not run.
+
+        Also while no cell runs.
+        """
+        taken = self._called_off.takes(cell)
+        if taken:
+            self._answer_unrun(cell.frames)
+        return taken
 
     def waits(self, cell: str, *, shown_running: bool) -> bool:
         """Whether the person started a cell that can only run when the running one has ended.
@@ -97,12 +98,17 @@ class InPlace:
         return cell in self._left or (shown_running and cell not in self._ran)
 
     def drop(self, expected: Expected) -> None:
-        """The request is not wanted any more; if it came, it is answered as not run."""
+        """The request is not wanted any more: it is answered as not run, now or when it comes."""
         if expected not in self._expected:
             return
         self._expected.remove(expected)
         if expected.frames is not None:
-            TakenRequest(self._kernel, expected.frames).answer_unrun()
+            self._answer_unrun(expected.frames)
+        else:
+            self._called_off.add(expected)
+
+    def _answer_unrun(self, frames: Frames) -> None:
+        TakenRequest(self._kernel, frames).answer_unrun()
 
     def end(self) -> None:
         """The running cell is about to end: leave no request unanswered, no number twice."""

@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.notebook.attempt import OnAsking, unheard
-from vibe_jupyter.notebook.bridge import Bridge, BridgeError, Method
+from vibe_jupyter.notebook.bridge import Bridge, BridgeError, Method, OnAnswer
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
+from vibe_jupyter.notebook.expected_requests import Expected
 from vibe_jupyter.notebook.foreground import Foreground
 from vibe_jupyter.notebook.in_place import InPlace
 from vibe_jupyter.notebook.outputs import Output
@@ -120,7 +121,7 @@ class LiveNotebook:
     ) -> CellRun:
         expected = self._in_place.expect(cell.id, cell.source)
         try:
-            refused = await self._announce(cell)
+            refused = await self._announce(cell, expected)
             result = await self._foreground.call(
                 lambda: self._in_place.run(expected, timeout=seconds, announced=refused is None, on_asking=on_asking)
             )
@@ -137,10 +138,10 @@ class LiveNotebook:
         )
         return CellRun(here, in_place=False)
 
-    async def _announce(self, cell: Cell) -> BridgeError | None:
+    async def _announce(self, cell: Cell, expected: Expected) -> BridgeError | None:
         """Have the page send the request; the refusal, if the cell is queued or running already."""
         try:
-            await self._ask("run", cell=cell.id, code_hash=cell.hash)
+            await self._ask("run", on_answer=expected.hear, cell=cell.id, code_hash=cell.hash)
         except BridgeError as error:
             if error.code != "not_finished":
                 raise
@@ -150,15 +151,17 @@ class LiveNotebook:
     async def _read(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
         """Ask; and once more where a reload of the page lost the question."""
         try:
-            return await self._ask(method, **args)
+            return await self._ask(method, on_answer=None, **args)
         except BridgeError as error:
             if error.code != "closed":
                 raise
-        return await self._ask(method, **args)
+        return await self._ask(method, on_answer=None, **args)
 
-    async def _ask(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+    async def _ask(
+        self, method: Method, *, on_answer: OnAnswer | None = None, **args: JsonValue
+    ) -> dict[str, JsonValue]:
         try:
-            return await self._bridge.request(method, **args)
+            return await self._bridge.request(method, on_answer=on_answer, **args)
         except BridgeError as error:
             if error.code == "stale_cell":
                 raise StaleCell(str(error.data.get("cell", "")), str(error.data.get("source", ""))) from error

@@ -30,11 +30,13 @@ _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
 
 @dataclass(frozen=True, slots=True)
 class QueuedCell:
-    """An execute_request that arrived while a cell serves."""
+    """An execute_request as it arrived."""
 
     code: str
     cell_id: str | None
     """The id of the cell in its notebook; None where the front end sends none."""
+    request: str
+    """The id of the request."""
     frames: Frames = field(repr=False)
     """The request as it came: whoever takes the cell must run and answer it."""
 
@@ -64,6 +66,8 @@ class Pump:
         self._arrivals = Arrivals()
         self.on_execute: Callable[[QueuedCell], bool] | None = None
         """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
+        self.on_execute_at_rest: Callable[[QueuedCell], bool] | None = None
+        """The same for each that is seen while no cell serves."""
 
     @property
     def in_handler(self) -> bool:
@@ -135,11 +139,11 @@ class Pump:
         if not self._installed:
             return self._pass_on(frames)
         kind, code = self._peek(frames)
-        if self._serving:
-            if kind in _COMM and self._serve_comm(frames, kind):
-                return None
-            if kind == "execute_request" and code and self.on_execute and self.on_execute(code):
-                return None
+        if self._serving and kind in _COMM and self._serve_comm(frames, kind):
+            return None
+        take = self.on_execute if self._serving else self.on_execute_at_rest
+        if code is not None and take is not None and take(code):
+            return None
         passed = self._pass_on(frames)
         if passed is None or kind in _COMM:
             return passed
@@ -164,8 +168,9 @@ class Pump:
             if kind != "execute_request":
                 return kind, None
             code = str(session.unpack(content).get("code", ""))
-            self._arrivals.note(str(head["msg_id"]), code)
-            return kind, QueuedCell(code, session.unpack(metadata).get("cellId"), frames)
+            request = str(head["msg_id"])
+            self._arrivals.note(request, code)
+            return kind, QueuedCell(code, session.unpack(metadata).get("cellId"), request, frames)
         except (ValueError, KeyError, TypeError, AttributeError):
             return "", None
 

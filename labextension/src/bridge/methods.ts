@@ -58,7 +58,8 @@ export interface Methods {
     /** Read back from the notebook: the cells written to, and the ids of all cells in their order. */
     result: { cells: { id: string; source: string }[]; order: string[] };
   };
-  run: { args: { cell: string; code_hash: string }; result: { started: true } };
+  /** `request`: id of the message that was sent, so that the kernel knows it when it comes too late. */
+  run: { args: { cell: string; code_hash: string }; result: { started: true; request: string } };
   interrupt: { args: object; result: object };
   show: { args: { model_id: string; cell: string; display_id?: string | null }; result: object };
   /** The cell that holds a live view, where the server does not say which cell runs. */

@@ -22,14 +22,15 @@ export const run: Handler<"run"> = async (place, { cell, code_hash: expected }, 
   const sent = whenSent(place.kernel, cell);
   const done = execute(place, widget).then(() => {
     place.tell("run_done", { id, cell });
-    return "done" as const;
+    return null;
   });
   runs.set(widget, done);
-  if ((await Promise.race([sent.promise, done])) !== "sent") {
+  const request = await Promise.race([sent.promise, done]);
+  if (request === null) {
     sent.stop();
     throw new Failure("not_finished", `The page did not send the cell ${cell} to the kernel.`, { cell });
   }
-  return { started: true };
+  return { started: true, request };
 };
 
 /** The kernel asks for the next run of a cell as soon as it has finished one, which the page may not know yet. */
@@ -71,7 +72,10 @@ async function execute({ panel, executor }: Place, cell: CodeCell): Promise<void
       sessionContext: panel.sessionContext,
     });
   } catch {
-    return;
+    // As JupyterLab's own commands do with a cell that the kernel answered as not run.
+    if (!cell.isDisposed && cell.model.executionCount === null) {
+      cell.model.executionState = "idle";
+    }
   }
 }
 
@@ -79,27 +83,27 @@ function neverWithoutModel(): never {
   throw new Failure("closed", "The notebook is closed.");
 }
 
-/** Settles when the request for this cell goes to the kernel, or never came to it in time. */
+/** Settles with the id of the request for this cell when it goes to the kernel, with null if it does not in time. */
 function whenSent(
   kernel: Kernel.IKernelConnection,
   cell: string,
-): { promise: Promise<"sent" | "late">; stop: () => void } {
-  const { promise, resolve } = withResolver<"sent" | "late">();
+): { promise: Promise<string | null>; stop: () => void } {
+  const { promise, resolve } = withResolver<string | null>();
   const timer = setTimeout(() => {
-    settle("late");
+    settle(null);
   }, SEND_WAIT);
   const listen = (_: unknown, { direction, msg }: Kernel.IAnyMessageArgs): void => {
     if (direction === "send" && msg.header.msg_type === "execute_request" && msg.metadata.cellId === cell) {
-      settle("sent");
+      settle(msg.header.msg_id);
     }
   };
-  const settle = (how: "sent" | "late"): void => {
+  const settle = (request: string | null): void => {
     clearTimeout(timer);
     kernel.anyMessage.disconnect(listen);
-    resolve(how);
+    resolve(request);
   };
   kernel.anyMessage.connect(listen);
-  return { promise, stop: settle.bind(null, "late") };
+  return { promise, stop: settle.bind(null, null) };
 }
 
 function withResolver<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
