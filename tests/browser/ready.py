@@ -15,7 +15,8 @@ _FIND = """
     const kernel = panel?.sessionContext.session?.kernel;
 """
 _READY = f"path => {{ {_FIND} return panel?.content?.widgets?.length > 0 && kernel?.status === 'idle'; }}"
-_ASK = f"path => {{ {_FIND} void kernel?.requestKernelInfo(); }}"
+# A page without a connection cannot ask yet; it asks by itself as soon as it has one.
+_ASK = f"path => {{ {_FIND} kernel?.requestKernelInfo().catch(() => undefined); }}"
 _STATE = f"""path => {{ {_FIND} return {{
     application: Boolean(window.jupyterapp),
     panel: Boolean(panel),

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from collections.abc import Generator, Iterator
@@ -199,6 +200,32 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     assert int(book.outputs(2)[0]["data"]["text/plain"]) != pid
     expect(book.output(PROMPT)).to_contain_text("Again.")
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+SENT = """panel => {
+    const { sessionContext } = panel;
+    window.sent = [];
+    sessionContext.session.kernel.anyMessage.connect((_, { direction, msg }) => {
+        if (direction === "send") window.sent.push([sessionContext.session.kernel.status, msg.header.msg_type]);
+    });
+}"""
+"""Notes what the page sends from here on, and in which state the kernel was then."""
+
+
+def test_what_the_page_has_to_say_of_a_run_is_not_sent_to_the_kernel_after_it(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "import os\nprint(os.getpid())\nwhile True: pass", options="--yes=run_cell")
+    model.will_reply(call("run_cell", ids=[book.ids[2]]))
+    book.run(0, PROMPT)
+    expect(book.output(2)).to_contain_text(re.compile(r"\d+\n"))
+    book.call(SENT)
+    os.kill(int(book.text(2)), signal.SIGKILL)
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("restart")
+    dialog.get_by_role("button").last.click()
+    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+    expect(book.cell(2).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    sent = lab.page.evaluate("() => window.sent")
+    assert [one for one in sent if one[1].startswith("vibe_")] == []
 
 
 TOO_LARGE = 400_000

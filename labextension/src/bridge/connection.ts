@@ -22,6 +22,7 @@ export class Connection {
   readonly #app: JupyterFrontEnd;
   readonly #panel: NotebookPanel;
   readonly #executor: INotebookCellExecutor;
+  #lost = 0; // kernels of this notebook that went, one of which may have asked
 
   constructor(app: JupyterFrontEnd, panel: NotebookPanel, executor: INotebookCellExecutor) {
     this.#app = app;
@@ -65,6 +66,13 @@ export class Connection {
     parent: { msg_id?: string; session?: string },
   ): Promise<void> {
     const { id } = request;
+    const before = this.#lost;
+    // Sent later, JupyterLab would keep it for the kernel that is started in the place of the one that asked.
+    const say = (msgType: string, content: JSONObject): void => {
+      if (this.#lost === before) {
+        send(kernel, msgType, content);
+      }
+    };
     const from = { id, client: kernel.clientId, panel: this.#panel.id };
     const askedBy = { id, session: parent.session ?? "", message: parent.msg_id ?? "" };
     try {
@@ -76,20 +84,21 @@ export class Connection {
         kernel,
         client: kernel.clientId,
         tell: (event: string, more: JSONObject): void => {
-          send(kernel, EVENT, { ...from, event, ...more });
+          say(EVENT, { ...from, event, ...more });
         },
       };
       const result = await handler(place, request.args as never, askedBy);
-      send(kernel, REPLY, { ...from, ok: true, result: result as JSONObject });
+      say(REPLY, { ...from, ok: true, result: result as JSONObject });
     } catch (reason) {
       const { code, message, data } = reason instanceof Failure ? reason : unforeseen(reason);
-      send(kernel, REPLY, { ...from, ok: false, error: { code, message, data } });
+      say(REPLY, { ...from, ok: false, error: { code, message, data } });
     }
   }
 
   /** Tell the views of a kernel that is gone: what they wait for will not come. */
   #mourn(_: unknown, status: Kernel.Status): void {
     if (GONE.has(status)) {
+      this.#lost++;
       this.#panel.node.querySelectorAll(".vibe-run-host").forEach((view) => {
         view.dispatchEvent(new CustomEvent("vibe-lost"));
       });
@@ -144,7 +153,7 @@ function unforeseen(reason: unknown): Failure {
 }
 
 function send(kernel: Kernel.IKernelConnection, msgType: string, content: JSONObject): void {
-  if (kernel.isDisposed) {
+  if (kernel.isDisposed || kernel.status === "dead") {
     return;
   }
   const message = KernelMessage.createMessage<KernelMessage.IInfoRequestMsg>({
