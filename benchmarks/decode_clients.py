@@ -8,6 +8,7 @@ Imports are inside, since each is measured in a process of its own.
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from benchmarks.decode_streams import MAX_CALLS, number_of_calls, text_of
@@ -15,6 +16,8 @@ from benchmarks.decode_streams import MAX_CALLS, number_of_calls, text_of
 Object = dict[str, Any]
 Measured = tuple[float, bool]
 
+KEYS = {f"{begin}-planted-{begin}0123": f"{begin.upper()}_KEY" for begin in ("sk", "gh", "xo", "hf")}
+"""Values that the redactor knows, as an environment has them."""
 HELLO = [{"role": "user", "content": "hi"}]
 
 
@@ -81,6 +84,31 @@ async def floor(name: str, url: str) -> Measured:
 
 async def ours(name: str, url: str) -> Measured:
     """From the request to the validated message, with each delta seen."""
+    return await streamed(name, url, lambda item: None)
+
+
+async def redacted(name: str, url: str) -> Measured:
+    """The same, with the text redacted as a run does on its way to the view."""
+    from vibe_jupyter.policy.secret_stream import RedactedStream
+    from vibe_jupyter.policy.secrets import Redactor
+    from vibe_jupyter.protocol import TextDelta
+
+    stream = RedactedStream(Redactor(KEYS))
+    shown: list[str] = []
+
+    def see(item: object) -> None:
+        if isinstance(item, TextDelta):
+            shown.append(stream.feed(item.text))
+        else:
+            shown.append(stream.end())
+
+    cost, right = await streamed(name, url, see)
+    mode, _, count = name.partition("-")
+    return cost, right and "".join(shown) == ("" if mode == "tools" else text_of(mode, int(count)))
+
+
+async def streamed(name: str, url: str, see: Callable[[object], None]) -> Measured:
+    """Our client, with each delta handed on."""
     from vibe_jupyter.llm.client import LLMClient
     from vibe_jupyter.llm.limits import Limits
     from vibe_jupyter.llm.request import Model, Request, Server
@@ -97,6 +125,7 @@ async def ours(name: str, url: str) -> Measured:
     began = time.process_time()
     async for item in client.answer(Request(Model(server, name, name), hello)):
         last = item
+        see(item)
     spent = time.process_time() - began
     await client.close()
     assert isinstance(last, AssistantMessage)
@@ -153,4 +182,11 @@ async def ollama(name: str, url: str) -> Measured:
     return time.process_time() - began, fold.is_whole(name)
 
 
-CLIENTS = {"floor": floor, "ours": ours, "openai": openai, "mistralai": mistralai, "ollama": ollama}
+CLIENTS = {
+    "floor": floor,
+    "ours": ours,
+    "redacted": redacted,
+    "openai": openai,
+    "mistralai": mistralai,
+    "ollama": ollama,
+}

@@ -1,9 +1,11 @@
 """The streams that `decode.py` has read: one write an event, as servers flush."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from functools import cache
+from itertools import cycle, islice
 from typing import Any
 
 from vibe_jupyter.testing import Raw, ScriptedModel, raw
@@ -14,6 +16,16 @@ MAX_CALLS = 200
 """Calls in one answer; a real one has fewer, and more than 128 are refused unless the bound is raised."""
 PIECE = "lorem i "
 SEPARATED = "a\u2028b\u2029c\u0085d\x0be "
+PROSE = re.findall(
+    r"\s?\w{1,8}|\s?[^\w\s]+|\s+",
+    "The frame has 1,475 rows and 38 columns. I dropped 12 rows without a **date**, since `pd.to_datetime` could not "
+    "read them, and merged both tables on `customer_id`:\n\n```python\nmerged = orders.merge(customers, how='left')\n"
+    "print(merged.shape)\n```\n\n- The mean is 23.4 (median 19.0), and considering the outliers the distribution is "
+    "skewed.\n- A significant part of the revenue comes from three regions; each key column is unique.\n\nNext I will "
+    "plot the residuals by month, count the tokens of each message, and check whether the pattern holds inside every "
+    "group before anything else is changed. ",
+)
+"""Pieces such as tokens of a model, among them words that make the redactor look twice."""
 BULK = 65_536
 """Bytes a write in mode ``bulk``."""
 
@@ -42,12 +54,17 @@ def body(name: str) -> Raw:
 
 def text_of(mode: str, count: int) -> str:
     """What must have come through."""
-    return (SEPARATED if mode.endswith("u") else PIECE) * count
+    return "".join(pieces_of(mode, count))
+
+
+def pieces_of(mode: str, count: int) -> Iterable[str]:
+    """The text of each delta."""
+    return islice(cycle(PROSE if mode == "prose" else [SEPARATED if mode.endswith("u") else PIECE]), count)
 
 
 def chunks(mode: str, count: int) -> Iterable[bytes]:
     """Events of Chat Completions."""
-    deltas = tool_deltas(count) if mode == "tools" else [{"content": text_of(mode, 1)}] * count
+    deltas = tool_deltas(count) if mode == "tools" else ({"content": piece} for piece in pieces_of(mode, count))
     for delta in deltas:
         yield event({"index": 0, "delta": delta, "finish_reason": None})
     yield event({"index": 0, "delta": {}, "finish_reason": "stop"})

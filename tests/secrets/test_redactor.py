@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 import time
 
 import pytest
@@ -13,7 +12,6 @@ from pydantic import JsonValue
 from tests.secrets.harmless import values
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
-from vibe_jupyter.policy.secret_stream import RedactedStream
 from vibe_jupyter.policy.secrets import PLACEHOLDER, Redactor
 from vibe_jupyter.protocol import AssistantMessage, MessageAdded, ReasoningPart, ToolCall, ToolFinished
 from vibe_jupyter.protocol.tools import TABLE_MIME, Headline
@@ -98,53 +96,6 @@ def test_a_secret_is_found_however_files_commands_and_sentences_spell_it(spellin
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_sounds_like_a_secret_stays(text: str) -> None:
     assert Redactor()(text) == text
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_text_in_pieces_is_redacted_wherever_it_is_cut(kind: Kind) -> None:
-    one = kind.make(random.Random(1))
-    text = f"begin\n{one.name} = {one.text!r}\nmore of it\n"
-    whole = Redactor()(text)
-    for cut in range(1, len(text)):
-        stream = RedactedStream(Redactor())
-        assert plain(stream.feed(text[:cut]) + stream.feed(text[cut:]) + stream.end()) == plain(whole)
-    stream = RedactedStream(Redactor())
-    assert plain("".join(map(stream.feed, text)) + stream.end()) == plain(whole)
-
-
-def plain(text: str) -> str:
-    """Without the first letters of a secret, which a stream may have shown as the word that they could have been."""
-    return re.sub(
-        r"[^\w\s]{0,200}(?:[^\W\d_]?[^\W\d_A-Z]{0,24}|\d{1,6}(?:[.,:]\d{1,6})?)[^\w\s]{0,4}(?=\[redacted: )", "", text
-    )
-
-
-def test_a_plain_word_is_shown_at_once_and_anything_else_when_it_is_whole() -> None:
-    stream = RedactedStream(Redactor())
-    pieces = ["**Look:**", " reads tab", "le_2. A token is", " a word: 42.", " Its k3"]
-    assert [stream.feed(piece) for piece in pieces] == [
-        "**Look:**",
-        " reads tab",
-        "le_2. A token is",
-        " a word: 42.",
-        " Its ",
-    ]
-    assert stream.end() == "k3"
-
-
-def test_an_answer_is_streamed_without_a_look_through_the_variables_for_each_piece() -> None:
-    looks: list[int] = []
-
-    def found() -> dict[str, str]:
-        looks.append(1)
-        return {"Qx7Gh2kQw9Lm4Pz8": "api_key"}
-
-    redactor = Redactor(found=found)
-    redactor("The turn begins.")
-    stream = RedactedStream(redactor, look=False)
-    said = "".join(stream.feed(piece) for piece in ("It is Qx7Gh2", "kQw9Lm4Pz8 ", "and no other."))
-    assert said + stream.end() == "It is [redacted: API key, 16 characters] and no other."
-    assert len(looks) == 1
 
 
 def test_at_most_four_of_200_harmless_values_are_redacted() -> None:

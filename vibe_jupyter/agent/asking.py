@@ -46,7 +46,7 @@ class Asking:
         self._incoming = incoming
         self.latest = AssistantMessage(parts=(), stop_reason="other")
         """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
-        self._text = RedactedStream(agent.redactor, look=False)
+        self._text = RedactedStream(agent.redactor)
         self._system = SystemMessage(text=agent.instructions)
         self._server = ServerTools(desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
 

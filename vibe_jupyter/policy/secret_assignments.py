@@ -350,6 +350,8 @@ def _span(text: str, start: int, end: int, name: str, said: Strength) -> Iterato
 
 def _columns(text: str) -> Iterator[Span]:
     """Cells below a head that calls its column secret, and values in a row that is called so."""
+    if "\n" not in text and "|" not in text and "<" not in text:
+        return
     yield from _series(text)
     yield from _markup(text)
     text = text.replace("┆", "│")

@@ -7,17 +7,15 @@ What runs is never redacted, nor what a card shows: the user must read exactly w
 sent, kept, or shown for longer than a card.
 """
 
-import contextlib
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Final, TypeVar, cast
-from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from vibe_jupyter.policy.known_secrets import SHORTEST, KnownSecrets
 from vibe_jupyter.policy.secret_assignments import assigned
 from vibe_jupyter.policy.secret_names import (
     Strength,
@@ -39,21 +37,14 @@ Found = Callable[[], Mapping[str, str]]
 Allows = Callable[[str], bool]
 """Whether the settings make an exception for a name or a kind."""
 
-SHORTEST: Final = 8
-"""Characters; a shorter value is redacted only where its name stands beside it: elsewhere it would garble texts."""
 PLACEHOLDER: Final = re.compile(r"\[redacted: [^\[\]\n]{1,120}\]")
 """What stands for a secret."""
 _COLOR: Final = "\x1b["
 _COLORS: Final = re.compile(r"\x1b\[[\d;]{0,20}+m")
-_MARKS: Final = 8
-"""Marks of what was left out that are looked at in one text."""
 _LONGEST_LEARNED: Final = 500
 """Characters."""
 _LEARNED: Final = 500
 """Values remembered of those that a text named."""
-_FRAGMENT: Final = 12
-"""Characters of the beginning of a known value that are redacted although its end is missing."""
-_CUT_SIGNS: Final = ("…", "'…", '"…', "...", "\n[…", "[…")
 _LINE_OF_KEY: Final = 32
 """Characters from which a line of a key block is known by itself."""
 _LINES_OF_KEY: Final = 100
@@ -74,69 +65,13 @@ def _nothing(_name: str) -> bool:
     return False
 
 
-class _Known:
-    """Values that are secret wherever they stand."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        """Value, as it may be spelled, to what it is called."""
-        self._whole: set[str] = set()
-        self._with_blanks: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
-    def add(self, value: str, name: str) -> None:
-        """Take a value; one that is known keeps its first name."""
-        if value in self._whole or len(value) < SHORTEST:
-            return
-        self._whole.add(value)
-        for spelling in _spellings(value):
-            self._names.setdefault(spelling, name)
-            if any(map(str.isspace, spelling)):
-                self._with_blanks.append(spelling)
-
-    def cut(self, text: str, cut: int) -> int:
-        """No later than `cut`, and not inside a value that may go on after the text."""
-        for value in self._with_blanks:
-            at = text.rfind(value[:SHORTEST], max(0, cut - len(value)))
-            if 0 <= at < cut and len(text) - at < len(value) and value.startswith(text[at:]):
-                cut = at
-        return cut
-
-    def names(self) -> Mapping[str, str]:
-        """Every spelling, and what it is called."""
-        return self._names
-
-    def spans(self, text: str) -> Iterator[Span]:
-        """Where they stand, whole or cut off."""
-        for value, name in self._names.items():
-            at = text.find(value[:SHORTEST])
-            while at >= 0:
-                length = _agreement(text, at, value)
-                if length == len(value) or _is_fragment(text, at, value, length):
-                    yield Span(at, at + length, name, name)
-                at = text.find(value[:SHORTEST], at + max(1, length))
-        if "…" in text:
-            yield from self._ends(text)
-
-    def _ends(self, text: str) -> Iterator[Span]:
-        """The ends of values whose beginning was left out in the middle of a text."""
-        for mark in islice(re.finditer(r"left out …\]\n", text), _MARKS):
-            begin = text[mark.end() : mark.end() + SHORTEST]
-            for value, name in self._names.items():
-                at = value.find(begin)
-                if at > 0 and len(begin) == SHORTEST and text.startswith(value[at:], mark.end()):
-                    yield Span(mark.end(), mark.end() + len(value) - at, name, name)
-
-
 class Memory:
     """What redactors of one kernel hand on to the next."""
 
     def __init__(self) -> None:
         self.caught: Counter[str] = Counter()
         """How often something was redacted, by what it was called."""
-        self.learned = _Known()
+        self.learned = KnownSecrets()
         """Values that a text named."""
 
 
@@ -162,7 +97,7 @@ class Redactor:
         self.memory = memory or Memory()
         self._found = found
         self._allows = allows
-        self._known = _Known()
+        self._known = KnownSecrets()
         self._learned = self.memory.learned
         for value, name in (known or {}).items():
             self._known.add(value, name)
@@ -207,12 +142,24 @@ class Redactor:
             look: whether to look for new secrets in the user's variables before; that takes milliseconds.
         """
         if look:
-            self._look()
+            self.look()
         return self._redacted(text)
 
+    def look(self) -> None:
+        """Look for new secrets in the user's variables; takes milliseconds."""
+        for value, name in self._found().items():
+            if value not in self._known.names() and not self._allows(name):
+                self._known.add(value, kind_of(name))
+
+    def may_know(self, text: str) -> bool:
+        """Whether a known value stands in a text, or begins in it and may go on after it."""
+        return self._known.may_stand_in(text) or self._learned.may_stand_in(text)
+
     def before_known(self, text: str, cut: int) -> int:
-        """The place up to which a text can be cut without parting a known value that has blanks in it."""
-        return min(self._known.cut(text, cut), self._learned.cut(text, cut))
+        """The last place up to `cut` at which a text can be cut without parting a known value."""
+        while (place := min(self._known.before(text, cut), self._learned.before(text, cut))) < cut:
+            cut = place
+        return cut
 
     def event(self, event: E) -> E:
         """The same for an event that may be a mere delta, which is redacted where it is streamed."""
@@ -220,15 +167,10 @@ class Redactor:
 
     def value(self, value: V) -> V:
         """The same for every text of a message or an event; the very value where there is nothing to redact."""
-        self._look()
+        self.look()
         whole = value.model_dump()
         mapped = self._mapped(whole)
         return value if mapped == whole else type(value).model_validate(mapped)
-
-    def _look(self) -> None:
-        for value, name in self._found().items():
-            if value not in self._known.names() and not self._allows(name):
-                self._known.add(value, kind_of(name))
 
     def _redacted(self, text: str) -> str:
         if len(text) < 4:
@@ -365,24 +307,6 @@ def _is_distinct(value: str) -> bool:
     return looks_random(value) or (kinds >= 2 and " " not in value and any(map(str.isdigit, value)))
 
 
-def _agreement(text: str, at: int, value: str) -> int:
-    """How many characters of the value stand at that place."""
-    if text.startswith(value, at):
-        return len(value)
-    low, high = 0, min(len(value), len(text) - at)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if text.startswith(value[:middle], at) else (low, middle - 1)
-    return low
-
-
-def _is_fragment(text: str, at: int, value: str, length: int) -> bool:
-    if length < SHORTEST or not looks_random(value):
-        return False
-    end = at + length
-    return length >= _FRAGMENT or end == len(text) or text.startswith(_CUT_SIGNS, end)
-
-
 def _outside(spans: Iterable[Span], taken: list[tuple[int, int]], text: str) -> Iterator[Span]:
     """The spans, but for what stands in the place of a secret already."""
     for span in spans:
@@ -413,11 +337,3 @@ def _united(spans: Iterable[Span]) -> Iterator[Span]:
         current, longest = span, span.end - span.start
     if current is not None:
         yield current
-
-
-def _spellings(value: str) -> set[str]:
-    """As it is, and as Python, JSON and an address write it."""
-    spelled = {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    with contextlib.suppress(UnicodeEncodeError):  # half a surrogate pair
-        spelled.add(quote(value, safe=""))
-    return spelled
