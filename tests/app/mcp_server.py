@@ -62,6 +62,8 @@ def main(folder: Path) -> None:
     if (folder / "die").exists():
         sys.exit("no licence found")
     print("ready to shout", file=sys.stderr, flush=True)
+    if (folder / "stderr").exists():
+        print((folder / "stderr").read_text(encoding="utf-8"), file=sys.stderr, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:

@@ -197,6 +197,20 @@ def test_servers_of_a_folder_need_trust_in_it_and_are_then_asked_for_by_themselv
     until_gone(pid)
 
 
+def test_the_log_of_a_server_is_shown_without_keys_that_nobody_gave_it(servers: Servers) -> None:
+    folder = servers.declare("leaky")
+    token, word = "ghp_Qx7Gh2kQw9Lm4Pz8Rb5Tn8vYc3Wd6Fj1Aa0B", "Rb5Tn8vYc3Wd6Fj1"
+    said = f"token {token}\nfrom https://joe:{word}@example.org/\npassword={word[::-1]}"
+    (folder / "stderr").write_text(said, encoding="utf-8")
+    servers.accept("leaky")
+    servers.prompt()
+    log = servers.session.run("%vibe mcp log leaky").text
+    assert "ready to shout" in log
+    for kind in ("GitHub token", "URL password", "password"):
+        assert f"[redacted: {kind}, " in log
+    assert [secret for secret in (token, word, word[::-1]) if secret in log] == []
+
+
 def test_the_card_of_a_folders_server_says_which_tools_of_its_name_run_unasked(servers: Servers) -> None:
     session = servers.session
     servers.declare("mine")

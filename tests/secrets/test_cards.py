@@ -103,15 +103,18 @@ def test_exceptions_are_yours_alone_and_the_rules_are_listed(fresh: Session) -> 
     own = fresh.folder / ".vibe"
     own.mkdir()
     try:
-        (own / "config.toml").write_text('[privacy]\nallow = ["*"]\n', encoding="utf-8")
-        (fresh.folder / "vibe" / "trusted_folders.toml").write_text(
-            f'trusted = ["{fresh.folder}"]\nuntrusted = []\n', encoding="utf-8"
-        )
+        theirs = '[privacy]\nallow = ["*"]\n[tools.bash]\npermission = "always"\n'
+        (own / "config.toml").write_text(theirs, encoding="utf-8")
+        request = fresh.wire.send("%vibe trust")
+        view = fresh.view(request)
+        view.command(type="approve", approval_id=view.card())
+        assert not fresh.wire.cell(request).error
         config.write_text(f'{mine}\n[privacy]\nallow = ["demo_password"]\n', encoding="utf-8")
         fresh.model.will_reply(say("Hello."))
         fresh.run(f"%vibe connect with password={SECRET} or demo_password=Qx7Gh2kQw9Lm4Pz8")
         assert f"password={STANDS} or demo_password=Qx7Gh2kQw9Lm4Pz8" in fresh.model.requests[0].last_user_text
         listed = fresh.run("%vibe config").text
+        assert 'tools.bash.permission = "always"' in listed  # it is trusted, and counts
         assert "exceptions: demo_password\n" in listed
         for rule in ("by name: values", "by shape: addresses", "by value: the secrets"):
             assert rule in listed
@@ -119,6 +122,7 @@ def test_exceptions_are_yours_alone_and_the_rules_are_listed(fresh: Session) -> 
         assert SECRET not in listed
     finally:
         config.write_text(mine, encoding="utf-8")
+        fresh.run("%vibe trust forget")
         (own / "config.toml").unlink()
         own.rmdir()
 
