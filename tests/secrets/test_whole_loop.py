@@ -199,6 +199,25 @@ def test_output_that_comes_in_pieces_is_shown_without_them(fresh: Field) -> None
     assert fresh.leaks("pieces") == []
 
 
+def test_words_that_code_has_just_bound_among_thousands_of_variables_are_not_shown_in_pieces(fresh: Field) -> None:
+    code = (
+        "words = 'river', 'table', 'candle', 'window'\n"
+        "for n in range(50): print(n, flush=True)\n"
+        "passphrase = ' '.join(words[::-1])\n"
+        "for part in re.findall('.{1,3}', passphrase): print(part, end='', flush=True)\n"
+        "print(' end', flush=True)\n"
+        "time.sleep(1)"
+    )
+    fresh.session.run("import re\nglobals().update({f'value_{n}': [f'text {n}'] for n in range(4000)})")
+    fresh.ask("%vibe --yes=run_code do", call("run_code", code=code), say("Done."))
+    fresh.session.run("for n in range(4000): del globals()[f'value_{n}']")
+    shown = "\n".join(json.dumps(one["content"], ensure_ascii=False) for one in fresh.session.wire.seen)
+    sent = "\n".join(json.dumps(one.body, ensure_ascii=False) for one in fresh.session.model.requests)
+    assert "[redacted: password, 25 characters] end" in sent
+    for text in (shown, sent):
+        assert [words for words in ("window candle", "candle table", "table river") if words in text] == []
+
+
 def test_the_last_error_is_told_without_them(fresh: Field) -> None:
     code = (
         "def connect(settings):\n"

@@ -17,7 +17,7 @@ from vibe_jupyter.protocol import ToolProgress
 
 LOOK_SHARE: Final = 0.05
 """Of the time that goes by while a call prints, at most, in which its variables are looked through."""
-WAITING_LIMIT: Final = 65_536
+WAITING_LIMIT: Final = 262_144
 """Characters that wait for a look; with more of them it is done at once."""
 
 

@@ -41,7 +41,7 @@ class SecretValues:
 
     def __init__(
         self,
-        namespace: Callable[[], Mapping[str, object]],
+        namespace: Callable[[], dict[str, object]],
         *,
         names_secret: Callable[[str], bool],
         holds_secret: Callable[[str, str], bool],
@@ -57,8 +57,9 @@ class SecretValues:
         return self._kept.copy()
 
     def look(self) -> None:
-        """Remember what is there now."""
-        places = [*self._namespace().items(), *_locals_of_last_error()]
+        """Remember what is there now: names that call their value secret first, and the newest of the others."""
+        bound = [pair for pair in reversed(self._namespace().items()) if type(pair[0]) is str]
+        places = sorted([*bound, *_locals_of_last_error()], key=lambda pair: not self._names_secret(pair[0]))
         for value, name in list(_Search(self._names_secret, self._holds_secret).through(places)):
             if len(self._kept) < KEPT:
                 self._kept.setdefault(value, name)
