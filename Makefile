@@ -67,7 +67,7 @@ test: setup kernels llama model-vendors mcp-servers shared-servers check
 
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.
 sweeps: setup
-	PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
+	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
 
 test-matrix: setup
 	$(PY) tests/kernel/matrix.py --all --pythons --lab
