@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
-from vibe_jupyter.testing import ScriptedModel, call, say
+from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 pytestmark = pytest.mark.xdist_group("front-ends")
 WAIT = 60.0
@@ -23,11 +23,15 @@ WAIT = 60.0
 MOST_METADATA = 4_000
 """Characters."""
 CELLS = ("%load_ext vibe_jupyter", "%%vibe\nadd one and one", "'the next cell'")
+FAILED = "RunFailed: the cells queued behind this one do not run (--keep-going lets them)"
+AFTER = "from pathlib import Path; Path('went-on').touch()"
 RUNNERS = {
     "nbconvert": ["-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", "run.ipynb"],
     "jupyter execute": ["-m", "jupyter", "execute", "--inplace", "run.ipynb"],
     "papermill": ["-m", "papermill", "--no-progress-bar", "run.ipynb", "run.ipynb"],
 }
+
+SOME_MATRIX = ["nbconvert", *(pytest.param(one, marks=pytest.mark.matrix) for one in RUNNERS if one != "nbconvert")]
 
 
 @pytest.fixture
@@ -44,15 +48,25 @@ def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
     return {**os.environ, "VIBE_HOME": str(home), "IPYTHONDIR": str(tmp_path / "ipython"), "TERM": "dumb"}
 
 
-def execute(runner: str, folder: Path, environment: dict[str, str]) -> list[list[dict[str, object]]]:
-    """Run a notebook without a person; the outputs of its cells."""
+def run_notebook(
+    runner: str, folder: Path, environment: dict[str, str], cells: tuple[str, ...]
+) -> "subprocess.CompletedProcess[str]":
+    """Run a notebook of these cells without a person."""
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=spec)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells], metadata=spec)
     nbformat.write(notebook, folder / "run.ipynb")
     command = [sys.executable, "-W", "ignore", *RUNNERS[runner]]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=WAIT, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=WAIT, check=False
+    )
+
+
+def execute(
+    runner: str, folder: Path, environment: dict[str, str], cells: tuple[str, ...] = CELLS
+) -> list[list[dict[str, object]]]:
+    """Run a notebook without a person, to its end; the outputs of its cells."""
+    done = run_notebook(runner, folder, environment, cells)
+    assert done.returncode == 0, done.stderr
     executed = nbformat.read(folder / "run.ipynb", as_version=4)
     assert len(str(executed.metadata)) < MOST_METADATA, "the script of the view is kept in the notebook"
     return [cell.outputs for cell in executed.cells]
@@ -82,6 +96,31 @@ def test_a_tool_allowed_in_the_settings_runs_without_a_person(
     model.will_reply(call("run_code", code="1 + 1"), say("Two."))
     execute("jupyter execute", tmp_path, environment)
     assert "2" in model.requests[1].tool_results[0]
+
+
+@pytest.mark.parametrize("runner", SOME_MATRIX)
+def test_a_failed_run_stops_the_notebook_with_a_short_error(
+    runner: str, tmp_path: Path, environment: dict[str, str], model: ScriptedModel
+) -> None:
+    model.will_reply(status(400, "no such thing"))
+    done = run_notebook(runner, tmp_path, environment, (*CELLS[:2], AFTER))
+    assert done.returncode == 1
+    assert FAILED in done.stderr
+    assert "vibe_jupyter" not in done.stderr, "frames of ours"
+    assert not (tmp_path / "went-on").exists()
+    kept = str([cell.get("outputs") for cell in nbformat.read(tmp_path / "run.ipynb", as_version=4).cells])
+    # The others write nothing where a cell fails.
+    assert ("no such thing" in kept, FAILED in kept) == (runner == "papermill", runner == "papermill")
+
+
+@pytest.mark.parametrize("runner", SOME_MATRIX)
+def test_with_keep_going_a_failed_run_does_not_stop_the_notebook(
+    runner: str, tmp_path: Path, environment: dict[str, str], model: ScriptedModel
+) -> None:
+    model.will_reply(status(400, "no such thing"))
+    outputs = execute(runner, tmp_path, environment, (CELLS[0], "%%vibe --keep-going\nadd one and one", AFTER))
+    assert "no such thing" in str(outputs[1])
+    assert (tmp_path / "went-on").exists()
 
 
 class Terminal:
