@@ -20,6 +20,7 @@ REASONS: Final = {
     r"no extended attributes here": "there are none to keep",
     r"only Linux exchanges two names at once": "the race needs it; every other system opens files in the same way",
     r"looks into /proc": "only Linux has it",
+    r"only Linux holds a process at its end": "what it waits for is the same code everywhere",
     r"limits of a process .*": "only Linux has them",
     r"llama-server.*": "its package does not run on this processor; every dialect is tested on scripted servers too",
 }

@@ -229,6 +229,38 @@ async def test_all_that_a_server_started_ends_with_it(new_servers: NewServers, t
     assert marked(str(tmp_path)) == []
 
 
+HOLDS = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+SEIZE, TRACE_EXIT = 0x4206, 0x40
+print(libc.ptrace(SEIZE, int(sys.argv[1]), 0, TRACE_EXIT), flush=True)
+os.waitpid(int(sys.argv[1]), 0)
+time.sleep(2.5)
+"""
+"""Holds a process at its end, as a large one on a busy machine is held by what it has to give back."""
+HELD = f"""
+import ctypes, os, runpy, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1))  # whoever wants to may trace it
+command = [sys.executable, "-c", {HOLDS!r}, str(os.getpid())]
+holds = subprocess.Popen(command, stdout=subprocess.PIPE, env={{}}, start_new_session=True)
+assert holds.stdout.readline() == b"0\\n"
+sys.argv[1:] = ["fine"]
+runpy.run_path({str(BROKEN)!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process at its end")
+async def test_a_killed_program_that_takes_its_time_to_die_is_waited_for(new_servers: NewServers) -> None:
+    servers = await new_servers(declared("held", Program((sys.executable, "-c", HELD))))
+    assert await servers.start(["held"]) == []
+
+    await servers.close()
+
+    assert children() == []
+
+
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path

@@ -19,6 +19,8 @@ from vibe_jupyter.tools.shell.process_tree import MARK, ProcessTree, new_mark
 
 LEAVE_GRACE: Final = 0.5
 """Seconds a program is given to end by itself once its input is closed."""
+DEATH_GRACE: Final = 5.0
+"""Seconds a killed program may take to be gone: a large one on a busy machine takes more than a moment."""
 
 
 class ProgramTransport:
@@ -79,6 +81,8 @@ class ProgramTransport:
             self._returncode = process.get_returncode()
             try:
                 await asyncio.to_thread(tree.end)
+                with contextlib.suppress(TimeoutError):  # nobody would wait for it any more
+                    await asyncio.wait_for(self.pipes.exited.wait(), DEATH_GRACE)
             finally:
                 tree.close()
                 process.close()
