@@ -89,18 +89,18 @@ async def ours(name: str, url: str) -> Measured:
 
 async def redacted(name: str, url: str) -> Measured:
     """The same, with the text redacted as a run does on its way to the view."""
-    from vibe_jupyter.policy.secret_stream import RedactedStream
+    from vibe_jupyter.agent.answer_text import AnswerText
     from vibe_jupyter.policy.secrets import Redactor
     from vibe_jupyter.protocol import TextDelta
 
-    stream = RedactedStream(Redactor(KEYS))
     shown: list[str] = []
+    answer = AnswerText(Redactor(KEYS), shown.append)
 
     def see(item: object) -> None:
         if isinstance(item, TextDelta):
-            shown.append(stream.feed(item.text))
+            answer.add(item.text)
         else:
-            shown.append(stream.end())
+            answer.end()
 
     cost, right = await streamed(name, url, see)
     mode, _, count = name.partition("-")

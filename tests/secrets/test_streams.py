@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
+from vibe_jupyter.agent.answer_text import AnswerText
 from vibe_jupyter.agent.progress import LOOK_SHARE, ProgressStreams
 from vibe_jupyter.policy.secret_shapes import shaped
 from vibe_jupyter.policy.secret_stream import RedactedStream, may_hold_secret
@@ -242,3 +243,22 @@ def printed(redactor: Redactor, pieces: Iterable[str]) -> tuple[str, float]:
 
     seconds = asyncio.run(run())
     return "".join(shown).removesuffix(" end\n"), seconds
+
+
+def test_pieces_of_an_answer_are_shown_in_the_turn_they_came_in_and_judged_together() -> None:
+    shown: list[str] = []
+
+    async def run() -> None:
+        text = AnswerText(Redactor({"my dog ate it all": "A_KEY"}), shown.append)
+        for piece in ("It is", " my", " dog"):
+            text.add(piece)
+        await asyncio.sleep(0)
+        assert shown == ["It is "]
+        text.add(" ate it all")
+        text.add(", he said")
+        await asyncio.sleep(0)
+        text.end()
+
+    asyncio.run(run())
+    assert "".join(shown) == "It is [redacted: A_KEY, 17 characters], he said"
+    assert len(shown) <= 3

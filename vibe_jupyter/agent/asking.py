@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.answer_text import AnswerText
 from vibe_jupyter.agent.desk import Desk
 from vibe_jupyter.agent.incoming import Incoming
 from vibe_jupyter.agent.run import Run
@@ -13,7 +14,6 @@ from vibe_jupyter.agent.server_tools import ServerTools
 from vibe_jupyter.errors import ModelError, ModelErrorKind
 from vibe_jupyter.llm.agentic import CountsSoFar, Piece, ServerApproval, ServerCall, ServerFile, ServerSession
 from vibe_jupyter.llm.request import Request, RetryScheduled
-from vibe_jupyter.policy.secret_stream import RedactedStream
 from vibe_jupyter.protocol import (
     AssistantMessage,
     MessageAdded,
@@ -46,7 +46,7 @@ class Asking:
         self._incoming = incoming
         self.latest = AssistantMessage(parts=(), stop_reason="other")
         """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
-        self._text = RedactedStream(agent.redactor)
+        self._text = AnswerText(agent.redactor, lambda text: run.emit(TextDelta(text)))
         self._system = SystemMessage(text=agent.instructions)
         self._server = ServerTools(desk, FileShelf(agent.client, agent.model, conversation.journal.path.parent))
 
@@ -70,24 +70,19 @@ class Asking:
                 continue
             self._incoming.complete(message.usage)
             self.latest = message
-            self._end_text()
+            self._text.end()
             await self._desk.emit(MessageAdded(message=message))
             return
 
     async def keep_partial(self, *, in_history: bool) -> None:
         """Keep the text of an answer that did not come to its end, marked."""
         text = self._incoming.broken_off()
-        self._end_text()
+        self._text.end()
         if text.strip():
             message = AssistantMessage(
                 parts=(TextPart(text=text),), stop_reason="interrupted", model=self._agent.model.name
             )
             await self._desk.emit(MessageAdded(message=message, in_history=in_history))
-
-    def _end_text(self) -> None:
-        """Show what was held back of the answer, which is over."""
-        if text := self._text.end():
-            self._run.emit(TextDelta(text))
 
     async def _stream_answer(self) -> AssistantMessage:
         request = Request(
@@ -111,12 +106,11 @@ class Asking:
 
     async def _take(self, item: Piece | RetryScheduled) -> None:
         if not isinstance(item, TextDelta | CountsSoFar):
-            self._end_text()
+            self._text.end()
         match item:
             case TextDelta():
                 self._incoming.add_text(item.text)
-                if text := self._text.feed(item.text):
-                    self._run.emit(TextDelta(text))
+                self._text.add(item.text)
             case ReasoningDelta() | ToolCallDelta():
                 self._run.emit(item)
             case CountsSoFar():
