@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.notebook.page import Page
 
 OpenPage = Callable[..., Page]
@@ -38,7 +36,6 @@ def stop_when_asked(page: Page, then: Callable[[], object] = lambda: None) -> No
     assert outer.text == "interrupted\n"
 
 
-@pytest.mark.requirement("notebook.run_cell.counts")
 def test_a_cell_that_the_page_starts_after_the_run_was_stopped_does_not_run(open_page: OpenPage) -> None:
     page = opened(open_page)
     stop_when_asked(page)
