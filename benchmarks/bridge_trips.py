@@ -11,9 +11,9 @@ from IPython import get_ipython
 
 import vibe_jupyter
 from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.notebook.bridge import Bridge
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.in_place import InPlace
 from vibe_jupyter.notebook.live import LiveNotebook
 from vibe_jupyter.protocol import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource
 from vibe_jupyter.protocol.cells import ExpectedCell, source_hash
@@ -29,16 +29,16 @@ def measure(kind: str, trips: int, pause: float) -> None:
     """Print milliseconds of each trip, as JSON."""
     shell: Any = get_ipython()
     pump = shell.magics_manager.registry["VibeMagics"].pump
-    foreground = Foreground(pump)
+    main_thread = MainThread(pump)
     bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: None)
     bridge.on_heard = pump.idle_said.set
     bridge.install()
     bridge.begin()
     engine = Engine()
     try:
-        notebook = LiveNotebook(bridge, foreground, InPlace(shell, pump))
+        notebook = LiveNotebook(bridge, main_thread, NestedCells(shell, pump))
         done = engine.submit(_trips(bridge, notebook, kind, trips, pause))
-        foreground.serve(done, interrupt=lambda: _cancel(done))
+        main_thread.serve(done, interrupt=lambda: _cancel(done))
         print(json.dumps(done.result()))
     finally:
         engine.close()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
 
 ROOT: Final = Path(__file__).parents[1]
 CORPUS: Final = ROOT / "tests" / "corpora" / "bash_permission.jsonl"
@@ -66,12 +66,12 @@ def main() -> int:
 
 def _first() -> Row:
     started = time.perf_counter()
-    importlib.import_module("vibe_jupyter.policy.shell.judge")
+    importlib.import_module("vibe_jupyter.permissions.shell.judge")
     return Row("D3", "importing the policy of the shell", (time.perf_counter() - started) * 1_000, 150, "ms")
 
 
 def _decisions() -> Sequence[Row]:
-    policy: Any = importlib.import_module("vibe_jupyter.policy.shell.judge")
+    policy: Any = importlib.import_module("vibe_jupyter.permissions.shell.judge")
     shell = policy.Shell(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
     commands = [json.loads(line)["command"] for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as folder:

@@ -89,8 +89,8 @@ async def ours(name: str, url: str) -> Measured:
 
 async def redacted(name: str, url: str) -> Measured:
     """The same, with the text redacted as a run does on its way to the view."""
-    from vibe_jupyter.agent.answer_text import AnswerText
-    from vibe_jupyter.policy.secrets import Redactor
+    from vibe_jupyter.agent.model_call import AnswerText
+    from vibe_jupyter.permissions.redaction import Redactor
     from vibe_jupyter.protocol import TextDelta
 
     shown: list[str] = []
@@ -110,20 +110,19 @@ async def redacted(name: str, url: str) -> Measured:
 async def streamed(name: str, url: str, see: Callable[[object], None]) -> Measured:
     """Our client, with each delta handed on."""
     from vibe_jupyter.llm.client import LLMClient
-    from vibe_jupyter.llm.limits import Limits
-    from vibe_jupyter.llm.request import Model, Request, Server
+    from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
     from vibe_jupyter.protocol import AssistantMessage, TextPart, UserMessage
 
-    client = LLMClient(user_agent="vibe-jupyter/benchmark", limits=Limits(calls=MAX_CALLS))
+    client = LLMClient(user_agent="vibe-jupyter/benchmark", limits=AnswerLimits(calls=MAX_CALLS))
     server = Server("bench", url, dialect="ollama" if name.startswith("line") else "openai")
     hello = (UserMessage(parts=(TextPart(text="hi"),)),)
     # The first call in a process builds its schema, once.
     warm = f"{name.partition('-')[0]}-200"
-    async for _ in client.answer(Request(Model(server, warm, "warm"), hello)):
+    async for _ in client.answer(ModelRequestTerms(Model(server, warm, "warm"), hello)):
         pass
     last: object = None
     began = time.process_time()
-    async for item in client.answer(Request(Model(server, name, name), hello)):
+    async for item in client.answer(ModelRequestTerms(Model(server, name, name), hello)):
         last = item
         see(item)
     spent = time.process_time() - began

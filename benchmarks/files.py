@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceArgs
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.grep import GrepArgs, GrepTool
+from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileTool
+from vibe_jupyter.tools.search_replace import SearchReplaceArgs, SearchReplaceTool
 
 FOLDERS: Final = 400
 FILES: Final = 50
@@ -92,7 +92,7 @@ def _plant(root: Path) -> None:
 
 
 def _search_rows(root: Path) -> list[Row]:
-    tool = Grep(Workspace(root))
+    tool = GrepTool(Workspace(root))
     rows: list[Row] = []
     for name, pattern in PATTERNS.items():
         command = ["rg", "--no-config", "--line-number", "-e", pattern, "--", str(root)]
@@ -120,7 +120,7 @@ def _memory_row(root: Path) -> Row:
         file.write(b"a line of text\n" * 10_000)
         file.truncate(HUGE)
     (root / "small.txt").write_text("x", encoding="utf-8")
-    tool = ReadFile(Workspace(root))
+    tool = ReadFileTool(Workspace(root))
     asyncio.run(tool.run(ReadFileArgs(path="small.txt"), CONTEXT))
     before = _peak()
     asyncio.run(tool.run(ReadFileArgs(path="huge.txt", offset=5_000), CONTEXT))
@@ -135,7 +135,7 @@ def _peak() -> float:
 def _edit_row(root: Path) -> Row:
     text = "".join(f"line {number} of a file\n" for number in range(45_000))
     (root / "edited.txt").write_text(text, encoding="utf-8")
-    tool = SearchReplace(FileAccess(Workspace(root)))
+    tool = SearchReplaceTool(FileAccess(Workspace(root)))
     turns = iter(range(10 * REPEATS))
 
     def edit() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
 import polars as pl
 
-from vibe_jupyter.notebook.variables import describe, fingerprint, summary_line
+from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint
 
 SMALL_ROWS: Final = 10_000
 LARGE_ROWS: Final = 1_000_000
@@ -68,9 +68,9 @@ def _frame_rows(library: str, rows: int) -> list[Row]:
     small, wide = _frame(library, SMALL_ROWS, COLUMNS), _frame(library, SMALL_ROWS, WIDE_COLUMNS)
     large = _frame(library, rows, COLUMNS)
     small_ms, wide_ms, large_ms, repr_ms, line_ms, large_line_ms = _milliseconds(
-        lambda: describe(small),
-        lambda: describe(wide),
-        lambda: describe(large),
+        lambda: describe_value(small),
+        lambda: describe_value(wide),
+        lambda: describe_value(large),
         lambda: repr(small),
         lambda: summary_line("frame", small),
         lambda: summary_line("frame", large),
@@ -96,7 +96,7 @@ def _namespace_rows() -> list[Row]:
 
     def before_a_prompt() -> None:
         for name, value in namespace.items():
-            fingerprint(value)
+            value_fingerprint(value)
             summary_line(name, value)
 
     (value,) = _milliseconds(before_a_prompt)

@@ -17,9 +17,8 @@ from statistics import median
 
 from mcp import Client, StdioServerParameters
 
-from vibe_jupyter.tools.mcp.connection import Connection
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 
 SERVER = Path(__file__).resolve().parent.parent / "tests" / "mcp" / "sample_server.py"
 AIM = 1.5
@@ -87,7 +86,7 @@ async def _both(ours: Ask, theirs: Ask, text: str, calls: int) -> tuple[list[lis
 
 
 async def _over_pipes(stack: AsyncExitStack) -> tuple[Ask, Ask]:
-    ours = await _connection(stack, Program((sys.executable, str(SERVER))))
+    ours = await _connection(stack, ServerProgram((sys.executable, str(SERVER))))
     client = await stack.enter_async_context(
         Client(StdioServerParameters(command=sys.executable, args=[str(SERVER)], env=dict(os.environ)))
     )
@@ -102,22 +101,22 @@ async def _over_http(stack: AsyncExitStack) -> tuple[Ask, Ask]:
     stack.callback(process.kill)
     assert process.stdout is not None
     url = f"http://127.0.0.1:{int(await process.stdout.readline())}/mcp"
-    ours = await _connection(stack, Address(url))
+    ours = await _connection(stack, ServerAddress(url))
     client = await stack.enter_async_context(Client(url))
     return _through(ours), _bare(client)
 
 
-async def _connection(stack: AsyncExitStack, at: Program | Address) -> Connection:
-    servers = Servers(Path(tempfile.gettempdir()), os.environ)
+async def _connection(stack: AsyncExitStack, at: ServerProgram | ServerAddress) -> ServerConnection:
+    servers = ServerPool(Path(tempfile.gettempdir()), os.environ)
     stack.push_async_callback(servers.close)
-    servers.declare([Server("sample", at, startup_timeout=START)])
+    servers.declare([ToolServer("sample", at, startup_timeout=START)])
     found = servers.get("sample")
     assert found is not None
     await found.start()
     return found
 
 
-def _through(connection: Connection) -> Ask:
+def _through(connection: ServerConnection) -> Ask:
     return lambda text: connection.request(lambda client: client.call_tool("echo", {"text": text}), timeout=60)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.outward.test_guard import Echo, listening
-from vibe_jupyter.outward.notice_board import Note, put_up
+from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook
 
 GOAL: Final = 0.3  # seconds of CPU
 STARTS: Final = 20
@@ -55,7 +55,9 @@ def runtime_folder(served: bool) -> Generator[str]:
     with tempfile.TemporaryDirectory() as folder, listening(Echo()) as server:
         if served:
             os.environ["JUPYTER_RUNTIME_DIR"] = folder
-            put_up(Note(kernel="k", notebook="", pid=os.getpid(), url=server.url, token=server.token, version="1"))
+            register_notebook(
+                NotebookNote(kernel="k", notebook="", pid=os.getpid(), url=server.url, token=server.token, version="1")
+            )
         yield folder
 
 

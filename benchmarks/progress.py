@@ -10,10 +10,11 @@ import statistics
 import sys
 import time
 
-from vibe_jupyter.agent.progress import ProgressStreams
-from vibe_jupyter.notebook.secret_values import SecretValues
-from vibe_jupyter.policy.secrets import Redactor, holds_secret, is_secret_name
+from vibe_jupyter.agent.call_context import ProgressStreams
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import ToolProgress
+from vibe_jupyter.variables.secret_values import SecretValues
 
 PIECES = 20_000
 ROUNDS = 5

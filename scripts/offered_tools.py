@@ -7,14 +7,14 @@ Run it when a tool of the notebook changes its description or arguments; a test 
 
 import json
 
-from vibe_jupyter.app.outside_tools import outside_specs
-from vibe_jupyter.outward.relay import TOOLS
-from vibe_jupyter.outward.server import as_tool
+from vibe_jupyter.app.serving import exposed_specs
+from vibe_jupyter.mcp_server.server import as_tool
+from vibe_jupyter.mcp_server.stdio_proxy import TOOLS
 
 
 def offered() -> str:
     """The file's text."""
-    tools = [as_tool(spec).model_dump(mode="json", by_alias=True, exclude_none=True) for spec in outside_specs()]
+    tools = [as_tool(spec).model_dump(mode="json", by_alias=True, exclude_none=True) for spec in exposed_specs()]
     return json.dumps(tools, indent=1, ensure_ascii=False) + "\n"
 
 

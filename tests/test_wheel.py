@@ -103,7 +103,7 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "vibe_jupyter")
 import vibe_jupyter
 from vibe_jupyter.app import App
-from vibe_jupyter.ui import run_view
+from vibe_jupyter.ui import page as run_view
 print(json.dumps({
     "file": vibe_jupyter.__file__,
     "magic": "vibe" in shell.magics_manager.magics["cell"],

@@ -5,29 +5,30 @@ Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupy
 
 from typing import TYPE_CHECKING, Any
 
+from vibe_jupyter.version import __version__
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from vibe_jupyter.app.run_view import Reply
     from vibe_jupyter.magics import ask
-    from vibe_jupyter.reply import Reply
     from vibe_jupyter.tools.custom import tool
 
 __all__ = ["Reply", "__version__", "ask", "load_ipython_extension", "tool", "unload_ipython_extension"]
-__version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
     """Register `%vibe` and `%%vibe`; makes no request and starts nothing."""
     from vibe_jupyter import magics
 
-    magics.load(shell)
+    magics.load_magics(shell)
 
 
 def unload_ipython_extension(shell: "InteractiveShell") -> None:
     """Take the magics away and end what they started."""
     from vibe_jupyter import magics
 
-    magics.unload(shell)
+    magics.unload_magics(shell)
 
 
 def __getattr__(name: str) -> Any:
@@ -37,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
         return ask
     if name == "Reply":
-        from vibe_jupyter.reply import Reply
+        from vibe_jupyter.app.run_view import Reply
 
         return Reply
     if name == "tool":

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from vibe_jupyter.completion import COMMANDS, MORE, Completion, unregister
+from vibe_jupyter.commands.completion import COMMANDS, MORE, Completion, unregister_completion
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
-from vibe_jupyter.notebook.sigint import Presses
+from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.options import HELP, OPTION_NAMES, Options
-from vibe_jupyter.own_imports import without_collections, without_working_folder
+from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
-    from vibe_jupyter.notebook.pump import Pump
-    from vibe_jupyter.reply import Reply
+    from vibe_jupyter.app.run_view import Reply
+    from vibe_jupyter.kernel.pump import Pump
 
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
 _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
@@ -98,12 +98,12 @@ class VibeMagics(Magics):
             return
         keep_going = False
         try:
-            options, rest = parse(line)
+            options, rest = parse_line(line)
             keep_going = options.keep_going
             prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
             if rest == "fix":
                 with without_working_folder():
-                    from vibe_jupyter.notebook.last_error import fix_prompt
+                    from vibe_jupyter.context.kernel_changes import fix_prompt
 
                 prompt = fix_prompt(self._ipython, (cell or "").strip())
             if not prompt.strip():
@@ -147,12 +147,12 @@ class VibeMagics(Magics):
         """Do a sub-command; False when the words are a prompt."""
         try:
             with self._presses.raising():
-                return self._command(line)
+                return self._run_command(line)
         except VibeError as error:
             print(f"vibe: {error}", file=sys.stderr)
             return True
 
-    def _command(self, line: str) -> bool:
+    def _run_command(self, line: str) -> bool:
         line = _YES.sub("", line)  # `vibe-jupyter run --yes` puts it before every line
         match words := line.split():
             case [] | ["help" | "--help" | "-h"]:
@@ -169,16 +169,16 @@ class VibeMagics(Magics):
                 print(self.app.grants.listing())
             case ["permissions", "revoke", *named]:
                 print(self.app.grants.revoke(" ".join(named)))
-            case ["config" | "mcp" | "trust" | "model" | "setup", *_] if self._settings(line):
+            case ["config" | "mcp" | "trust" | "model" | "setup", *_] if self._run_settings_command(line):
                 pass
             case _:
                 _refuse_misspelt(words)
                 return False
         return True
 
-    def _settings(self, line: str) -> bool:
+    def _run_settings_command(self, line: str) -> bool:
         app = self.app
-        from vibe_jupyter.app.commands import settings_command
+        from vibe_jupyter.commands.registry import settings_command
 
         said = settings_command(line, app, say=print)
         if said:
@@ -194,7 +194,7 @@ def _refuse_misspelt(words: list[str]) -> None:
     """
     command = words[0]
     if (len(words) == 2 and command in COMMANDS and command != "fix") or words[:2] == ["model", "check"]:
-        known = ", ".join([f"%vibe {command}", *(f"%vibe {command} {word}" for word in _after(command))])
+        known = ", ".join([f"%vibe {command}", *(f"%vibe {command} {word}" for word in _words_after(command))])
         raise ConfigError(f"There is no %vibe {' '.join(words)}. There is: {known}. If it is a wish, {_WISH}")
     nearest = difflib.get_close_matches(words[0].lower(), COMMANDS, 1, _MISSPELT) if len(words) == 1 else []
     if nearest and nearest[0] != words[0]:
@@ -202,12 +202,12 @@ def _refuse_misspelt(words: list[str]) -> None:
         raise ConfigError(f"There is no command {words[0]!r}. {advice}")
 
 
-def _after(command: str) -> tuple[str, ...]:
+def _words_after(command: str) -> tuple[str, ...]:
     """What may follow a command."""
     return ("NAME", "check [NAME]") if command == "model" else MORE.get(command, ())
 
 
-def parse(line: str) -> tuple[Options, str]:
+def parse_line(line: str) -> tuple[Options, str]:
     """Split the magic's line into options and the words after them.
 
     Raises:
@@ -247,9 +247,9 @@ def question_marks(lines: list[str]) -> list[str]:
     return [_QUESTION.sub(lambda m: f"{m[1]}get_ipython().run_line_magic('vibe', {m[2]!r})", line) for line in lines]
 
 
-def load(shell: InteractiveShell) -> None:
+def load_magics(shell: InteractiveShell) -> None:
     """Register the magics and install the pump; a second load leaves one of each."""
-    unload(shell)
+    unload_magics(shell)
     magics = VibeMagics(shell, _installed_pump(shell))
     shell.register_magics(magics)
     Completion(
@@ -262,15 +262,15 @@ def load(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.append(question_marks)
 
 
-def unload(shell: InteractiveShell) -> None:
-    """Take away what `load` put there."""
-    loaded = _registry(shell).pop(VibeMagics.__name__, None)
+def unload_magics(shell: InteractiveShell) -> None:
+    """Take away what `load_magics` put there."""
+    loaded = _magics_registry(shell).pop(VibeMagics.__name__, None)
     if isinstance(loaded, VibeMagics):
         loaded.close()
         magics = cast("dict[str, dict[str, object]]", shell.magics_manager.magics)  # pyright: ignore[reportUnknownMemberType]
         for kind in ("line", "cell"):
             magics[kind].pop("vibe", None)
-    unregister(shell)
+    unregister_completion(shell)
     cleanup = shell.input_transformers_cleanup
     cleanup[:] = [one for one in cleanup if getattr(one, "__name__", "") != question_marks.__name__]
 
@@ -304,14 +304,14 @@ def ask(
     shell = get_ipython()
     if shell is None:
         raise NotebookError("vibe_jupyter.ask works in an IPython session. Start ipython or a notebook, and ask there.")
-    if VibeMagics.__name__ not in _registry(shell):
-        load(shell)
-    magics = cast("VibeMagics", _registry(shell)[VibeMagics.__name__])
+    if VibeMagics.__name__ not in _magics_registry(shell):
+        load_magics(shell)
+    magics = cast("VibeMagics", _magics_registry(shell)[VibeMagics.__name__])
     allowed = frozenset({yes} if isinstance(yes, str) else yes)
     return magics.ask(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed))
 
 
-def _registry(shell: InteractiveShell) -> dict[str, object]:
+def _magics_registry(shell: InteractiveShell) -> dict[str, object]:
     """The magics objects of a shell by class name."""
     return cast("dict[str, object]", shell.magics_manager.registry)  # pyright: ignore[reportUnknownMemberType]
 
@@ -321,7 +321,7 @@ def _installed_pump(shell: InteractiveShell) -> "Pump | None":
     if not hasattr(shell, "kernel"):
         return None
     with without_working_folder():
-        from vibe_jupyter.notebook.pump import Pump
+        from vibe_jupyter.kernel.pump import Pump
 
     try:
         pump = Pump(shell)

@@ -36,7 +36,7 @@ _NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Data:
+class FrameData:
     """What `inspect_variable` said of the frame."""
 
     frame: str
@@ -56,9 +56,9 @@ class Data:
         return numbers[:MAX_MEASUREMENTS]
 
 
-def guide(request: ModelRequest) -> Reply:
+def next_reply(request: ModelRequest) -> Reply:
     """The next step of the tour, from the results of the steps before it."""
-    results = _results(request)
+    results = _tool_results(request)
     if not results:
         if "read_notebook" not in request.tools:
             return answer(text=f"{HELLO}\n\nFirst I look at what is loaded.", calls=[call("list_variables")])
@@ -66,24 +66,24 @@ def guide(request: ModelRequest) -> Reply:
         return answer(text=f"{HELLO}\n\nFirst I look at the notebook and at what is loaded.", calls=looks)
     if "inspect_variable" not in results:
         return _choose_frame(results.get("list_variables", ""))
-    data = _data(results["inspect_variable"])
+    data = _frame_data(results["inspect_variable"])
     if data.groups is None or not data.measurements:
         return say(
             "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
             "`%vibe model` lists them."
         )
-    if "edit_cell" not in results and (mend := _mend(results.get("read_notebook", ""), data)) is not None:
+    if "edit_cell" not in results and (mend := _fix_cell(results.get("read_notebook", ""), data)) is not None:
         return mend
     if "run_code" not in results:
-        return _compute(data)
+        return _compute_step(data)
     shares = [(match["name"], float(match["share"])) for match in _SHARE.finditer(results["run_code"])]
     can_plot = "insert_cell" in request.tools and NO_PLOTS not in results["run_code"]
     if shares and can_plot and "insert_cell" not in results:
-        return _plot(data, shares[0][0])
-    return _conclude(results, shares)
+        return _plot_step(data, shares[0][0])
+    return _conclude_tour(results, shares)
 
 
-def _results(request: ModelRequest) -> dict[str, str]:
+def _tool_results(request: ModelRequest) -> dict[str, str]:
     """The newest result of each tool since the last prompt, by the tool's name."""
     results: dict[str, str] = {}
     for message in request.messages:
@@ -106,15 +106,15 @@ def _choose_frame(result: str) -> Reply:
     return answer(text=text, calls=[call("inspect_variable", name=largest["name"])])
 
 
-def _data(result: str) -> Data:
+def _frame_data(result: str) -> FrameData:
     frame = _FRAME.search(result)
     table = result.partition("\ncolumn | type | ")[2].partition("\nfirst ")[0]
     rows = [row for row in (line.split(" | ", 3) for line in table.splitlines()[1:]) if len(row) == 4]
     columns = tuple((name, kind, 0 if "…" in values else values.count(", ") + 1) for name, kind, _, values in rows)
-    return Data(frame["name"] if frame else "", columns)
+    return FrameData(frame["name"] if frame else "", columns)
 
 
-def _mend(notebook: str, data: Data) -> Reply | None:
+def _fix_cell(notebook: str, data: FrameData) -> Reply | None:
     """Correct a name in a failed cell that is nearly, but not quite, one of the columns; None when there is none."""
     names = [name for name, _, _ in data.columns]
     for cell in _FAILED_CELL.finditer(notebook):
@@ -128,7 +128,7 @@ def _mend(notebook: str, data: Data) -> Reply | None:
     return None
 
 
-def _compute(data: Data) -> Reply:
+def _compute_step(data: FrameData) -> Reply:
     text = (
         f"I compare how much of each measurement's spread lies between the groups of `{data.groups}`. "
         "That runs code in your kernel, so it waits for your yes."
@@ -137,36 +137,36 @@ def _compute(data: Data) -> Reply:
 import pandas as pd
 
 share = {{}}
-for name in {_literal(data.measurements)}:
-    known = {data.frame}[[{_literal(data.groups)}, name]].dropna()
+for name in {_python_literal(data.measurements)}:
+    known = {data.frame}[[{_python_literal(data.groups)}, name]].dropna()
     spread = known[name] - known[name].mean()
-    between = known.groupby({_literal(data.groups)})[name].transform("mean") - known[name].mean()
+    between = known.groupby({_python_literal(data.groups)})[name].transform("mean") - known[name].mean()
     share[name] = 100 * (between**2).sum() / (spread**2).sum()
 print(pd.Series(share).sort_values(ascending=False).round(1).to_string())
 try:
     import matplotlib
 except ImportError:
-    print({_literal(NO_PLOTS)})"""
+    print({_python_literal(NO_PLOTS)})"""
     return answer(text=text, calls=[call("run_code", code=code, reason=f"compare the groups of {data.groups}")])
 
 
-def _plot(data: Data, best: str) -> Reply:
+def _plot_step(data: FrameData, best: str) -> Reply:
     source = f"""\
 import matplotlib.pyplot as plt
 
-{data.frame}.boxplot(column={_literal(best)}, by={_literal(data.groups)}, grid=False)
+{data.frame}.boxplot(column={_python_literal(best)}, by={_python_literal(data.groups)}, grid=False)
 plt.suptitle("")
 plt.show()"""
     text = f"`{best}` it is. The plot goes into a cell of its own, so that it stays in the notebook."
     return answer(text=text, calls=[call("insert_cell", source=source, run=True)])
 
 
-def _literal(value: str | list[str] | None) -> str:
+def _python_literal(value: str | list[str] | None) -> str:
     """As Python writes it, in double quotes; escapes of JSON would spell some characters as two."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _conclude(results: Mapping[str, str], shares: Sequence[tuple[str, float]]) -> Reply:
+def _conclude_tour(results: Mapping[str, str], shares: Sequence[tuple[str, float]]) -> Reply:
     if not shares:
         return say(_without_figures(results["run_code"]))
     (best, share), *rest = shares

@@ -9,28 +9,19 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.agent.limits import TurnLimit
+from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model, Server
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.protocol import (
-    ApprovalRequested,
-    Command,
-    Event,
-    Headline,
-    Level,
-    Preview,
-    Resource,
-    ToolResult,
-)
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.protocol import ApprovalRequested, Command, Event, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel
-from vibe_jupyter.tools.base import StaticToolset, ToolContext
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 
 WAIT = 30.0
 """Seconds any run of these tests may take."""
@@ -114,7 +105,7 @@ class Bench:
         terms: RunTerms | None = None,
     ) -> list[Event]:
         """Drive one run to its end; `decide` answers every card."""
-        self.run = run = start(self.agent(), self.conversation, prompt, terms=terms or RunTerms())
+        self.run = run = start_run(self.agent(), self.conversation, prompt, terms=terms or RunTerms())
         events: list[Event] = []
         async with asyncio.timeout(WAIT):
             async for event in run:

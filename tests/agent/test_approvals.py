@@ -8,9 +8,8 @@ import pytest
 
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
 from vibe_jupyter.errors import NothingDone
-from vibe_jupyter.policy.grants import Grants
-from vibe_jupyter.policy.kept_grants import KeptGrants
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
@@ -23,7 +22,7 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.testing import answer, call, say
-from vibe_jupyter.tools.base import StaticToolset, ToolContext
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 from vibe_jupyter.ui.step import plain_line
 
 
@@ -158,7 +157,7 @@ async def test_a_grant_given_with_an_edited_call_covers_neither_version_of_it(
     """The card offered the model's command; the user ran another, once."""
     shell = Commands("shell", "ask")
     bench.tools = StaticToolset([shell])
-    bench.permissions.grants = Grants(KeptGrants(bench.folder / "home", bench.folder))
+    bench.permissions.grants = Grants(GrantStore(bench.folder / "home", bench.folder))
     texts = ("make", "make", "make clean")
     bench.model.will_reply(*(call("shell", text=text) for text in texts), say("done"))
 
@@ -172,7 +171,7 @@ async def test_a_grant_given_with_an_edited_call_covers_neither_version_of_it(
     assert shell.ran == ["make clean", "make", "make clean"]
     assert sum(isinstance(event, ApprovalRequested) for event in events) == len(texts)
     assert bench.permissions.granted() == ()
-    assert KeptGrants(bench.folder / "home", bench.folder).patterns() == {}
+    assert GrantStore(bench.folder / "home", bench.folder).patterns() == {}
 
 
 @pytest.mark.parametrize("kind", ["code", "cell", "mcp", "tool"])
@@ -184,7 +183,7 @@ async def test_what_runs_code_is_never_offered_for_the_project_nor_kept_for_it(
             return [Resource(kind=kind, value=args.text, access="execute")]
 
     bench.tools = StaticToolset([Runs("runs", "ask")])
-    kept = KeptGrants(bench.folder / "home", bench.folder)
+    kept = GrantStore(bench.folder / "home", bench.folder)
     bench.permissions.grants = Grants(kept)
     bench.permissions.levels = {"run_cell": "always"}
     bench.model.will_reply(call("runs", text="a"), say("done"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import WAIT, Bench, one
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     AssistantMessage,
@@ -27,8 +27,8 @@ from vibe_jupyter.protocol import (
     ToolStarted,
     TurnStarted,
 )
-from vibe_jupyter.session.history import check, fold
-from vibe_jupyter.session.reading import read
+from vibe_jupyter.session.conversation import check_history, fold_history
+from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, hold, say, status
 
 CALLS = answer(text="Working.", calls=[call("risky", text="wait"), call("risky", text="b")])
@@ -55,14 +55,14 @@ async def test_an_interrupt_at_any_moment_leaves_a_valid_history_and_a_working_a
     finished = one(events, RunFinished)
     assert finished.reason == "interrupted"
     assert events[-1] is finished
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
     ended = [event.call_id for event in events if isinstance(event, ToolFinished)]
     assert len(ended) == len(set(ended))
     # The first reply may still be unread, when the interrupt came before the request.
     bench.model.will_reply(say("Here again."))
     again = await bench.ask("again", decide=lambda request: Reject(approval_id=request.approval_id))
     assert one(again, RunFinished).reason == "stop"
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 async def test_an_interrupt_ends_a_wait_that_is_counted_down(bench: Bench) -> None:
@@ -90,7 +90,7 @@ async def test_text_that_streamed_before_the_interrupt_is_kept_and_marked(bench:
 
 async def test_closing_the_event_stream_early_ends_the_tool_before_it_returns(bench: Bench) -> None:
     bench.model.will_reply(call("quiet", text="wait"))
-    run = start(bench.agent(), bench.conversation, "go", terms=RunTerms())
+    run = start_run(bench.agent(), bench.conversation, "go", terms=RunTerms())
     stream = run.__aiter__()
     async with asyncio.timeout(WAIT):
         async for event in stream:
@@ -98,10 +98,10 @@ async def test_closing_the_event_stream_early_ends_the_tool_before_it_returns(be
                 await bench.quiet.waiting.wait()
                 break
         await stream.aclose()
-    written = len(read(bench.journal.path).events)
-    check(bench.conversation.history)
+    written = len(read_journal(bench.journal.path).events)
+    check_history(bench.conversation.history)
     await asyncio.sleep(0)
-    assert len(read(bench.journal.path).events) == written
+    assert len(read_journal(bench.journal.path).events) == written
     assert len(asyncio.all_tasks()) == 1
 
 
@@ -111,7 +111,7 @@ async def test_the_journal_folds_to_the_history_in_memory(bench: Bench) -> None:
     await bench.ask("go", on_event=at_first(ApprovalRequested, bench))
     bench.model.will_reply(say("more"))
     await bench.ask("again")
-    assert fold(read(bench.journal.path).events) == bench.conversation.history
+    assert fold_history(read_journal(bench.journal.path).events) == bench.conversation.history
 
 
 async def test_an_interrupt_while_the_journal_writes_leaves_memory_and_disk_alike(
@@ -139,8 +139,8 @@ async def test_an_interrupt_while_the_journal_writes_leaves_memory_and_disk_alik
     bench.model.will_reply(CALLS)
     events, _ = await asyncio.gather(bench.ask("go"), press())
     assert one(events, RunFinished).reason == "interrupted"
-    check(bench.conversation.history)
-    assert fold(read(bench.journal.path).events) == bench.conversation.history
+    check_history(bench.conversation.history)
+    assert fold_history(read_journal(bench.journal.path).events) == bench.conversation.history
     bench.model.will_reply(say("Here again."))
     assert one(await bench.ask("again"), RunFinished).reason == "stop"
 
@@ -164,7 +164,7 @@ async def test_a_full_disk_stops_the_run_before_the_effect_and_says_so(
     assert finished.reason == "error"
     assert "record" in finished.error
     assert bench.quiet.ran == []
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
     full.clear()
     bench.model.will_reply(say("Space is back."))
     assert one(await bench.ask("again"), RunFinished).reason == "stop"

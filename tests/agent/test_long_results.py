@@ -1,16 +1,16 @@
 """A result too long for the model: its ends go to it, the whole can be paged."""
 
 from tests.agent.conftest import Bench
+from vibe_jupyter.files.truncation import RESULT_LIMIT
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.testing import call, say
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.read_file import ReadFile
-from vibe_jupyter.tools.truncate import RESULT_LIMIT
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset
+from vibe_jupyter.tools.read_file import ReadFileTool
 
 
 async def test_the_model_is_given_both_ends_and_a_name_to_page_the_rest(bench: Bench) -> None:
     folder = bench.journal.path.parent
-    reader = ReadFile(Workspace(folder), session_folder=lambda: folder)
+    reader = ReadFileTool(Workspace(folder), session_folder=lambda: folder)
     bench.tools = StaticToolset([bench.quiet, reader])
     text = "".join(f"line {number}\n" for number in range(3_000))
     bench.model.will_reply(call("quiet", text=text), say("long"))

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from tests.agent.conftest import Bench, one
-from vibe_jupyter.agent.denials import MAX_UNATTENDED
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.agent.limits import MAX_UNATTENDED
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     AssistantMessage,
@@ -25,7 +25,7 @@ from vibe_jupyter.protocol import (
     Usage,
     UserMessage,
 )
-from vibe_jupyter.session.history import check
+from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Call, Raw, Tokens, answer, call, raw, say, status
 
 
@@ -61,7 +61,7 @@ async def test_all_calls_of_an_answer_run_and_their_results_are_in_the_next_requ
     assert [result["tool_call_id"] for result in results] == [one_call["id"] for one_call in sent]
     assert one(events, RunFinished).turns == 2
     assert [event for event in events if isinstance(event, ApprovalRequested)] == []
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 @pytest.mark.requirement("agent.loop.sequential-calls", "project.use.exploratory")
@@ -145,7 +145,7 @@ async def test_broken_arguments_are_answered_and_the_call_never_runs(bench: Benc
     assert bench.quiet.ran == []
     (result,) = bench.model.requests[1].tool_results
     assert "quiet" in result
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 @pytest.mark.requirement("middleware.turn.limit", "agent.loop.iterations-clamp", "magics.option.max-turns")
@@ -157,7 +157,7 @@ async def test_the_turn_limit_ends_the_run_before_one_request_too_many(bench: Be
     assert one(events, RunFinished).reason == "turn_limit"
     assert len(bench.model.requests) == requests
     assert "--max-turns" in one(events, Notice).text
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 @pytest.mark.requirement("agent.usage.counting")
@@ -238,7 +238,7 @@ async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> No
     assert one(events, RunFinished).reason == "refused"
     assert len(bench.model.requests) == 3
     assert all(m.is_error for m in bench.conversation.history if isinstance(m, ToolMessage))
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 async def test_where_nobody_can_say_yes_varied_calls_that_are_denied_end_the_run(bench: Bench) -> None:
@@ -246,7 +246,7 @@ async def test_where_nobody_can_say_yes_varied_calls_that_are_denied_end_the_run
     events = await bench.ask("go", terms=RunTerms(attended=False))
     assert one(events, RunFinished).reason == "refused"
     assert len(bench.model.requests) == MAX_UNATTENDED
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 async def test_a_call_that_runs_between_denials_lets_the_run_go_on(bench: Bench) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.agent.conftest import WAIT, Bench, one
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.middleware.price_limit import PriceLimit
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.agent.limits import PriceLimit
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import AssistantMessage, Event, Notice, RunFinished, TextDelta
-from vibe_jupyter.session.history import check
+from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Tokens, answer, call, raw, say
 
 PRICE = 1.0
@@ -34,7 +34,7 @@ async def ask(bench: Bench, dollars: float) -> list[Event]:
     priced = replace(plain.model, input_price=PRICE, output_price=PRICE)
     agent = replace(plain, model=priced, middleware=[PriceLimit(dollars)])
     async with asyncio.timeout(WAIT):
-        return [event async for event in start(agent, bench.conversation, "go", terms=RunTerms())]
+        return [event async for event in start_run(agent, bench.conversation, "go", terms=RunTerms())]
 
 
 def text_of(events: list[Event]) -> str:
@@ -47,7 +47,7 @@ async def test_before_each_request_the_cost_is_looked_at(bench: Bench) -> None:
     finished = one(await ask(bench, 1.0), RunFinished)
     assert (finished.reason, finished.turns, len(bench.model.requests)) == ("price_limit", 3, 3)
     assert finished.cost == pytest.approx(1.2)
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 async def test_an_answer_that_grows_too_dear_is_ended_and_what_it_said_is_kept(bench: Bench) -> None:

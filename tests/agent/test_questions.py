@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.agent.conftest import Bench, one
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     Answer,
     Answered,
@@ -16,17 +16,17 @@ from vibe_jupyter.protocol import (
     RunFinished,
     ToolFinished,
 )
-from vibe_jupyter.session.history import check
+from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import call, say
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.ask_user_question import AskUserQuestion
+from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
+from vibe_jupyter.tools.contract import StaticToolset
 
 ASKING = call("ask_user_question", questions=[{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}])
 
 
 @pytest.fixture
 def asking(bench: Bench) -> Bench:
-    bench.tools = StaticToolset([AskUserQuestion()])
+    bench.tools = StaticToolset([AskUserQuestionTool()])
     return bench
 
 
@@ -67,4 +67,4 @@ async def test_an_interrupt_ends_the_waiting_and_leaves_a_valid_history(asking: 
     events = await asking.ask("go", on_event=interrupt)
     assert one(events, QuestionAnswered).by == "interrupt"
     assert one(events, RunFinished).reason == "interrupted"
-    check(asking.conversation.history)
+    check_history(asking.conversation.history)

@@ -4,8 +4,8 @@ import json
 import random
 from typing import Any
 
-from vibe_jupyter.agent.server_steps import asked, told
-from vibe_jupyter.llm.agentic import MAX_DEPTH, ServerApproval, ServerCall, ServerFile, read_answer, read_event
+from vibe_jupyter.agent.hosted_approval import call_text, pending_call_text
+from vibe_jupyter.llm.hosted_events import MAX_DEPTH, HostedCall, HostedCallRequest, HostedFile, read_answer, read_event
 from vibe_jupyter.protocol import FileProduced, Headline, Preview
 
 EVENTS = ("agentic_tool_call_progress", "agentic_tool_approval_required", "file_produced")
@@ -88,20 +88,20 @@ def test_values_of_any_shape_become_steps_that_can_be_kept() -> None:
         for event in [*read_event(rng.choice(EVENTS), about), *read_answer(about)]:
             seen.add(type(event).__name__)
             match event:
-                case ServerCall():
-                    first = told(event, "host")
-                    again = told(event, "host", first)
+                case HostedCall():
+                    first = call_text(event, "host")
+                    again = call_text(event, "host", first)
                     written(first.headline, first.preview, again.preview)
                     json.dumps([again.display, again.summary], ensure_ascii=False).encode("utf-8")
-                case ServerApproval():
-                    card = asked(event, "host")
+                case HostedCallRequest():
+                    card = pending_call_text(event, "host")
                     written(card.headline, card.preview)
-                case ServerFile():
+                case HostedFile():
                     size = event.size
                     written(FileProduced(file_id=event.id, name=event.name, media_type="", size=size, host="host"))
                 case _:
                     pass
-    assert seen == {"ServerCall", "ServerApproval", "ServerFile", "ServerSession"}
+    assert seen == {"HostedCall", "HostedCallRequest", "HostedFile", "HostedSession"}
 
 
 def test_what_is_nested_deeper_than_anyone_reads_is_cut() -> None:
@@ -109,8 +109,8 @@ def test_what_is_nested_deeper_than_anyone_reads_is_cut() -> None:
     for _ in range(MAX_DEPTH * 10):
         deep = [deep]
     (event,) = read_event(EVENTS[1], {"approval_id": "a", "arguments": deep})
-    assert isinstance(event, ServerApproval)
-    preview = asked(event, "host").preview
+    assert isinstance(event, HostedCallRequest)
+    preview = pending_call_text(event, "host").preview
     assert preview is not None
     assert "…" in preview.text
     assert "the end" not in preview.text

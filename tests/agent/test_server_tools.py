@@ -27,9 +27,9 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.server_files import safe_name
+from vibe_jupyter.agent.hosted_tools import safe_name
 from vibe_jupyter.llm.request import Model, Server
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     PICTURES_MIME,
     ApprovalRequested,
@@ -45,8 +45,8 @@ from vibe_jupyter.protocol import (
     ToolFinished,
     ToolStarted,
 )
-from vibe_jupyter.session.history import check, fold
-from vibe_jupyter.session.reading import read
+from vibe_jupyter.session.conversation import check_history, fold_history
+from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.ui.transcript import Transcript
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -401,8 +401,8 @@ async def test_an_answer_cut_off_after_the_server_acted_is_not_asked_for_again(t
 async def test_the_history_knows_nothing_of_the_servers_calls(tmp_path: Path, model: Any) -> None:
     with serving(APPROVED) as server:
         bench, events = await drive(tmp_path, model, server, decide=yes())
-    check(bench.conversation.history)
-    assert fold(read(bench.journal.path).events) == bench.conversation.history
+    check_history(bench.conversation.history)
+    assert fold_history(read_journal(bench.journal.path).events) == bench.conversation.history
     message = next(
         event.message for event in events if isinstance(event, MessageAdded) and event.message.role != "user"
     )

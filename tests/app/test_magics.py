@@ -7,7 +7,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
-from vibe_jupyter.policy.kept_grants import KeptGrants
+from vibe_jupyter.permissions.grants import GrantStore
 from vibe_jupyter.testing import answer, call, hold, say, status
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -156,7 +156,7 @@ def test_where_nobody_can_click_what_would_ask_is_denied_and_both_are_told(sessi
 def test_a_command_that_only_reads_runs_unasked_and_what_was_allowed_for_the_project_can_be_taken_back(
     session: Session,
 ) -> None:
-    kept = KeptGrants(session.folder / "vibe", session.folder.resolve())
+    kept = GrantStore(session.folder / "vibe", session.folder.resolve())
     kept.add(["bash: touch made"])
     session.model.will_reply(
         answer(

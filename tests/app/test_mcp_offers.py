@@ -12,9 +12,8 @@ import pytest
 from tests.app.conftest import Session, View, running_session
 from tests.app.test_completion import Tab
 from tests.kernel.matrix import INSTALLED
-from vibe_jupyter.app.mcp_offers import TAB_WAIT
+from vibe_jupyter.mcp.resources import LIST_TIMEOUT, TAB_WAIT
 from vibe_jupyter.testing import call, say
-from vibe_jupyter.tools.mcp.offerings import LIST_TIMEOUT
 
 pytestmark = pytest.mark.xdist_group("app")
 

@@ -10,11 +10,11 @@ import pandas
 import pytest
 
 from tests.app.conftest import Session
-from vibe_jupyter.notebook.mention_syntax import written
-from vibe_jupyter.notebook.mentions import MENTION_LIMIT, MENTIONS, Mentions
-from vibe_jupyter.notebook.variables import summary_line
+from vibe_jupyter.context.mention_syntax import written_mentions
+from vibe_jupyter.context.mentions import MENTION_LIMIT, MENTIONS, Mentions
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.testing import say
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.variables.describe import summary_line
 
 pytestmark = pytest.mark.xdist_group("app")
 
@@ -149,7 +149,7 @@ def test_what_a_file_holds_does_not_end_the_section(project: Path) -> None:
     ],
 )
 def test_a_mention_begins_a_word_and_stands_outside_of_code(prompt: str, names: str) -> None:
-    assert [one.text for one in written(prompt)] == names.split()
+    assert [one.text for one in written_mentions(prompt)] == names.split()
 
 
 def test_a_long_prompt_full_of_signs_is_read_in_no_time(project: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from tests.app.conftest import Session
 from vibe_jupyter import config
-from vibe_jupyter.app.models import Models
-from vibe_jupyter.config.models import DEFAULT_MODELS, ModelEntry
-from vibe_jupyter.config.providers import ProviderEntry
+from vibe_jupyter.app.models import ModelChoice
+from vibe_jupyter.config.providers import DEFAULT_MODELS, ModelEntry, ProviderEntry
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.llm.catalogue import KNOWN, completed
+from vibe_jupyter.llm.connections import KNOWN, complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.protocol import Usage
 from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, say
@@ -29,7 +28,7 @@ def model(host: str = "api.openai.com", name: str = "gpt-4o", **more: float) -> 
 
 def settings_of(text: str, home: Path) -> config.Settings:
     (home / "config.toml").write_text(text, encoding="utf-8")
-    return config.load({"VIBE_HOME": str(home)})
+    return config.load_settings({"VIBE_HOME": str(home)})
 
 
 @pytest.fixture(autouse=True)
@@ -51,18 +50,18 @@ def change(session: Session, models: str = "", top: str = "") -> None:
 
 
 def test_a_model_on_its_makers_server_has_its_price_window_and_eyes() -> None:
-    known = completed(model(), sees_images=None)
+    known = complete_model(model(), sees_images=None)
     assert (known.input_price, known.output_price, known.cached_input_price) == (2.5, 10.0, 1.25)
     assert (known.context_window, known.sees_images) == (128_000, True)
 
 
 def test_the_same_name_elsewhere_is_not_known() -> None:
-    elsewhere = completed(model(host="10.0.0.7:8000"), sees_images=None)
+    elsewhere = complete_model(model(host="10.0.0.7:8000"), sees_images=None)
     assert (elsewhere.input_price, elsewhere.context_window, elsewhere.sees_images) == (None, None, False)
 
 
 def test_what_the_person_set_counts_instead() -> None:
-    own = completed(model(input_price=1.0, output_price=2.0, context_window=9), sees_images=False)
+    own = complete_model(model(input_price=1.0, output_price=2.0, context_window=9), sees_images=False)
     assert (own.input_price, own.output_price, own.cached_input_price) == (1.0, 2.0, None)
     assert (own.context_window, own.sees_images) == (9, False)
 
@@ -78,24 +77,24 @@ def test_the_catalogue_is_plausible(host: str, name: str) -> None:
 def test_the_default_model_is_as_it_was_promised(tmp_path: Path) -> None:
     default = DEFAULT_MODELS[0]
     assert (default.name, default.alias, default.temperature) == ("mistral-vibe-cli-latest", "devstral-2", 0.2)
-    found = config.model_of(settings_of("", tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
+    found = config.choose_model(settings_of("", tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
     assert (found.name, found.temperature, found.input_price, found.output_price) == (default.name, 0.2, 0.4, 2.0)
 
 
 @pytest.mark.requirement("mistral.endpoint.default")
 def test_mistral_is_there_without_any_settings_but_its_key(tmp_path: Path) -> None:
     settings = settings_of("", tmp_path)
-    server = config.model_of(settings, "devstral-2", {"MISTRAL_API_KEY": "its-key"}).server
+    server = config.choose_model(settings, "devstral-2", {"MISTRAL_API_KEY": "its-key"}).server
     assert (server.name, server.api_base, server.dialect) == ("mistral", "https://api.mistral.ai/v1", "mistral")
     assert server.api_key == "its-key"
     with pytest.raises(ConfigError, match="MISTRAL_API_KEY"):
-        config.model_of(settings, "devstral-2", {"API_KEY": "another"})
+        config.choose_model(settings, "devstral-2", {"API_KEY": "another"})
 
 
 def test_the_prices_of_the_default_model_can_be_set_by_the_person(tmp_path: Path) -> None:
     entry = '[[models]]\nname = "mistral-vibe-cli-latest"\nprovider = "mistral"\nalias = "devstral-2"\n'
     settings = settings_of(f"{entry}input_price = 1.5\noutput_price = 7.5\ncached_input_price = 0.15", tmp_path)
-    own = config.model_of(settings, "devstral-2", {"MISTRAL_API_KEY": "k"})
+    own = config.choose_model(settings, "devstral-2", {"MISTRAL_API_KEY": "k"})
     assert (own.input_price, own.output_price, own.cached_input_price) == (1.5, 7.5, 0.15)
     assert math.isclose(own.cost(Usage(prompt_tokens=1_000_000, cached_tokens=500_000)) or 0, 0.825)
 
@@ -131,7 +130,7 @@ def test_every_field_of_a_model_reaches_what_is_asked(tmp_path: Path) -> None:
         reasoning_field="thoughts",
         keep_alive="30m",
     )
-    assert config.model_of(settings_of(text, tmp_path), "mine", {}) == Model(
+    assert config.choose_model(settings_of(text, tmp_path), "mine", {}) == Model(
         server=server,
         name="m",
         alias="mine",
@@ -152,7 +151,7 @@ def test_the_active_model_is_found_by_alias_or_name_and_a_repeated_alias_is_told
     for active in ("mine", "m1"):
         text = f'active_model = "{active}"\n{entry.format("m1", "mine")}'
         (tmp_path / "config.toml").write_text(text, encoding="utf-8")
-        assert Models({"VIBE_HOME": str(tmp_path)}).current().name == "m1"
+        assert ModelChoice({"VIBE_HOME": str(tmp_path)}).current().name == "m1"
     with pytest.raises(ConfigError, match="'mine' a second time"):
         settings_of(entry.format("m1", "mine") + entry.format("m2", "mine"), tmp_path)
 
@@ -169,8 +168,8 @@ def test_the_page_names_models_that_call_tools_well_and_its_example_loads(tmp_pa
         assert words in section
     example, prices = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert tomllib.loads(example)["active_model"] == "qwen3"
-    assert config.model_of(settings_of(example, tmp_path), "qwen3", {}).server.dialect == "ollama"
-    mistral = config.model_of(settings_of(prices, tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
+    assert config.choose_model(settings_of(example, tmp_path), "qwen3", {}).server.dialect == "ollama"
+    mistral = config.choose_model(settings_of(prices, tmp_path), "devstral-2", {"MISTRAL_API_KEY": "k"})
     assert (mistral.input_price, mistral.output_price) == (1.5, 7.5)
 
 
@@ -238,7 +237,7 @@ def test_another_server_goes_on_with_a_conversation_that_has_calls_in_it(session
 
 
 def test_without_a_model_the_list_shows_what_there_could_be_and_how_to_get_there(tmp_path: Path) -> None:
-    text = Models({"VIBE_HOME": str(tmp_path)}).listing()
+    text = ModelChoice({"VIBE_HOME": str(tmp_path)}).listing()
     for name in ("devstral-2", "local", "tour"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE), text
     assert "No model is configured." in text
@@ -253,4 +252,4 @@ def test_where_a_key_was_found_is_known(tmp_path: Path, place: str) -> None:
         "variable": "the environment variable MISTRAL_API_KEY",
         "file": f"MISTRAL_API_KEY in {tmp_path / '.env'}",
     }
-    assert Models(environ).current().server.key_from == words[place]
+    assert ModelChoice(environ).current().server.key_from == words[place]

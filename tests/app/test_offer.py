@@ -52,7 +52,7 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
     names = {function["name"] for function in offered(session)}
     code = (
         "from vibe_jupyter import magics\n"
-        "app = magics._registry(get_ipython())['VibeMagics'].app\n"
+        "app = magics._magics_registry(get_ipython())['VibeMagics'].app\n"
         "tools = app._tools\n"
         "print({spec.name: tools.find(spec.name).level for spec in tools.specs()})"
     )

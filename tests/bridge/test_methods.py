@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bridge import cases
-from vibe_jupyter.headless.document import Document
-from vibe_jupyter.headless.requests import Requests
+from vibe_jupyter.headless.document import BridgeMethods, HeadlessDocument
 from vibe_jupyter.notebook.bridge import METHODS
 
 TYPES = Path(__file__).parents[2] / "labextension" / "src" / "bridge" / "methods.ts"
@@ -40,7 +39,7 @@ def test_both_halves_have_the_same_methods_with_the_same_arguments() -> None:
 
 
 def test_the_headless_front_end_knows_every_method() -> None:
-    requests = Requests(Document(dict(cases.notebook())), Nobody())
+    requests = BridgeMethods(HeadlessDocument(dict(cases.notebook())), Nobody())
     for method in METHODS:
         args: dict[str, Any] = {"cell": "title-01", "edits": []}
         answer = requests.answer({"id": "1", "method": method, "to": None, "args": args}, {"session": "client"})

@@ -9,14 +9,13 @@ from playwright.sync_api import Locator
 from tests.browser.lab import Lab
 from tests.ui.runs import transcript
 from vibe_jupyter.protocol import ApprovalRequested, Event
-from vibe_jupyter.ui.outbox import Outbox
-from vibe_jupyter.ui.parts import ViewPart
+from vibe_jupyter.ui.page import PatchOutbox, ViewPart
 from vibe_jupyter.ui.transcript import Transcript
 
 VIEW = """
 import json
 from IPython.display import display
-from vibe_jupyter.ui import run_view
+from vibe_jupyter.ui import page as run_view
 heard = []
 view = run_view.make()
 view.on_msg(lambda _view, content, _buffers: heard.append(content))
@@ -105,7 +104,7 @@ class Stage:
 def messages(events: Iterable[Event], *, each: int) -> list[dict[str, object]]:
     """A run as the kernel tells it: the changes of so many events in one message, and a card at once."""
     told: list[dict[str, object]] = []
-    folded, outbox = Transcript(lambda: 0.0), Outbox()
+    folded, outbox = Transcript(lambda: 0.0), PatchOutbox()
     for number, event in enumerate(events, 1):
         outbox.add(folded.apply(event))
         if number % each == 0 or isinstance(event, ApprovalRequested):

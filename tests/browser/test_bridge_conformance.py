@@ -12,9 +12,9 @@ import pytest
 from tests.bridge import cases
 from tests.browser.lab import Lab
 from vibe_jupyter.headless import NotebookRun
-from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
-from vibe_jupyter.headless.kernel import Channel, KernelProcess, Message
+from vibe_jupyter.headless.notebook_run import Channel, KernelProcess, Message
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT = 30.0
@@ -44,7 +44,7 @@ def headless(folder: Path, process: type[KernelProcess]) -> tuple[str, str]:
     """What the two asking cells printed."""
     path = folder / "cases.ipynb"
     nbformat.write(cases.notebook(), path)
-    document = Document(NotebookFile(path).notebook)
+    document = HeadlessDocument(NotebookFile(path).notebook)
     kernel = process("python3", path)
     try:
         run = NotebookRun(document, kernel, path=path.name, say=str)

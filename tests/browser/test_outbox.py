@@ -3,18 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_jupyter.ui.outbox import FEW, Outbox
-from vibe_jupyter.ui.parts import Patch
+from vibe_jupyter.ui.page import FEW, PatchOutbox, ViewPatch
 
 IDS = st.sampled_from(["t1", "s1", "s2", "c1"])
 TEXT = st.text("ab", max_size=3)
-PUTS = st.builds(lambda id, html: Patch(id=id, kind="step", html=html), IDS, TEXT)
-PUTS_BEFORE = st.builds(lambda id, html, before: Patch(id=id, kind="step", html=html, before=before), IDS, TEXT, IDS)
-APPENDS = st.builds(lambda id, text: Patch(id=id, append=text), IDS, TEXT)
-REMOVALS = st.builds(lambda id: Patch(id=id, remove=True), IDS)
+PUTS = st.builds(lambda id, html: ViewPatch(id=id, kind="step", html=html), IDS, TEXT)
+PUTS_BEFORE = st.builds(
+    lambda id, html, before: ViewPatch(id=id, kind="step", html=html, before=before), IDS, TEXT, IDS
+)
+APPENDS = st.builds(lambda id, text: ViewPatch(id=id, append=text), IDS, TEXT)
+REMOVALS = st.builds(lambda id: ViewPatch(id=id, remove=True), IDS)
 
 
-def shown(patches: list[Patch]) -> list[tuple[str, str, str]]:
+def shown(patches: list[ViewPatch]) -> list[tuple[str, str, str]]:
     """What the page shows after these: id, html and added text of each part, in order."""
     parts: dict[str, tuple[str, str]] = {}
     order: list[str] = []
@@ -38,8 +39,8 @@ def shown(patches: list[Patch]) -> list[tuple[str, str, str]]:
 
 
 @given(st.lists(st.one_of(PUTS, PUTS_BEFORE, APPENDS, REMOVALS), max_size=30), st.integers(0, 30))
-def test_merging_changes_nothing_of_what_is_shown(patches: list[Patch], cut: int) -> None:
-    outbox = Outbox()
+def test_merging_changes_nothing_of_what_is_shown(patches: list[ViewPatch], cut: int) -> None:
+    outbox = PatchOutbox()
     outbox.add(patches[:cut])
     sent = outbox.take()
     outbox.add(patches[cut:])
@@ -49,14 +50,14 @@ def test_merging_changes_nothing_of_what_is_shown(patches: list[Patch], cut: int
 
 
 def test_text_added_to_one_tail_is_one_patch_and_a_part_put_twice_is_put_once() -> None:
-    outbox = Outbox()
+    outbox = PatchOutbox()
     outbox.add([{"id": "foot", "kind": "foot", "html": "1"}, {"id": "t1", "append": "Gen"}])
     outbox.add([{"id": "foot", "kind": "foot", "html": "2"}, {"id": "t1", "append": "too"}])
     assert outbox.take() == [{"id": "foot", "kind": "foot", "html": "2"}, {"id": "t1", "append": "Gentoo"}]
 
 
 def test_a_few_words_may_wait_longer_than_a_step() -> None:
-    outbox = Outbox()
+    outbox = PatchOutbox()
     outbox.add([{"id": "t1", "kind": "tail", "html": ""}, {"id": "t1", "append": "a few words"}])
     assert outbox.is_little
     outbox.add([{"id": "s1", "kind": "step", "html": ""}])

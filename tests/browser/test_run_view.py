@@ -10,7 +10,7 @@ from tests.browser.arming import armed, press
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
 from tests.browser.sample import PARTS, TABLE, foot, step
-from vibe_jupyter.ui import remark
+from vibe_jupyter.ui import status_line
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 KERNEL = f"""
 import json
 from IPython.display import display
-from vibe_jupyter.ui import run_view
+from vibe_jupyter.ui import page as run_view
 heard = []
 parts = json.loads({json.dumps(PARTS)!r})
 view = run_view.make()
@@ -257,12 +257,12 @@ def test_the_saved_state_of_the_widget_holds_nothing_of_the_run(lab: Lab, view: 
 
 
 def test_a_wait_is_counted_down_and_announced_once(lab: Lab, view: Locator) -> None:
-    notice = remark.notice_html("info", "Trying again at 14:03:22.", 40.0)
+    notice = status_line.notice_html("info", "Trying again at 14:03:22.", 40.0)
     view.page.evaluate(HEARD)
     say(lab, {"id": "w1", "kind": "notice", "html": notice})
     left = view.locator("[data-part=w1] .vibe-countdown")
     expect(left).to_have_text(re.compile(r"3[0-8] s left"))
-    say(lab, {"id": "w1", "kind": "notice", "html": remark.notice_html("info", "Trying again at 14:03:22.", 1.0)})
+    say(lab, {"id": "w1", "kind": "notice", "html": status_line.notice_html("info", "Trying again at 14:03:22.", 1.0)})
     expect(left).to_have_text("")
     assert view.page.evaluate("() => window.spoken") == ["Trying again at 14:03:22. 40 s left"]
     assert not left.evaluate("node => node.closest('[aria-live], [role=status], [role=alert], [role=log]')")

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter import config
-from vibe_jupyter.config.node import Node
-from vibe_jupyter.config.reading import Reading
-from vibe_jupyter.config.toml_file import parse_toml
+from vibe_jupyter.config.loading import SettingsReading
+from vibe_jupyter.config.toml_file import SettingNode, parse_toml
 
 
 @dataclass
@@ -25,12 +24,14 @@ class Home:
     def user(self, text: str) -> None:
         self.file.write_text(text, encoding="utf-8")
 
-    def read(self, *, project: str = "", trusted: bool = True, profile: str = "", **flags: str | int) -> Reading:
+    def read(
+        self, *, project: str = "", trusted: bool = True, profile: str = "", **flags: str | int
+    ) -> SettingsReading:
         """All layers, the project's and the profile's given as text."""
         path = self.folder.parent / "project" / ".vibe" / "config.toml"
         file = config.ProjectFile(path, project, trusted) if project else None
-        layer: Node | None = parse_toml(profile, self.folder / "agents" / "x.toml", "agent") if profile else None
-        return config.read(self.environ, project=file, profile=layer, flags=dict(flags))
+        layer: SettingNode | None = parse_toml(profile, self.folder / "agents" / "x.toml", "agent") if profile else None
+        return config.read_settings(self.environ, project=file, profile=layer, flags=dict(flags))
 
 
 @pytest.fixture

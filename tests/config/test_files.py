@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config.conftest import Home
-from vibe_jupyter.config.node import Node
-from vibe_jupyter.config.toml_file import parse_toml
+from vibe_jupyter.config.toml_file import SettingNode, parse_toml
 from vibe_jupyter.errors import ConfigError
 
 SEED_EXAMPLE = """\
@@ -175,7 +174,9 @@ def test_every_key_knows_its_line(sections: list[tuple[str, list[tuple[str, str]
     assert dict(lines_of(tree, sections)) == expected
 
 
-def lines_of(tree: Node, sections: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[tuple[int, str], int | None]]:
+def lines_of(
+    tree: SettingNode, sections: list[tuple[str, list[tuple[str, str]]]]
+) -> list[tuple[tuple[int, str], int | None]]:
     """The line of each key, by the number of its section."""
     seen: dict[str, int] = {}
     out: list[tuple[tuple[int, str], int | None]] = []

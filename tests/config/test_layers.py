@@ -4,11 +4,11 @@ import pytest
 
 from tests.config.conftest import Home
 from vibe_jupyter import config
-from vibe_jupyter.config.node import Node
+from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.errors import ConfigError
 
 
-def turns_from(home: Home, node: Node) -> tuple[object, str]:
+def turns_from(home: Home, node: SettingNode) -> tuple[object, str]:
     found = node.table["max_turns"]
     return found.value, str(found.origin)
 
@@ -79,7 +79,7 @@ def test_scalars_replace_tables_merge_lists_join_and_named_entries_unite(home: H
 def test_an_entry_takes_the_place_of_the_whole_one_below_so_no_key_meets_another_address(home: Home) -> None:
     home.environ["MISTRAL_API_KEY"] = "the-persons-own-key"
     home.user('[[providers]]\nname = "mistral"\napi_base = "https://other.example.org/v1"\n')
-    model = config.model_of(home.read().settings, "devstral-2", home.environ)
+    model = config.choose_model(home.read().settings, "devstral-2", home.environ)
     assert model.server.host == "other.example.org"
     assert model.server.api_key is None
 
@@ -92,9 +92,9 @@ def test_a_model_is_chosen_by_alias_or_name_and_an_alias_first(home: Home) -> No
         '[[models]]\nname = "c"\nprovider = "llamacpp"\nalias = "b"\n'
     )
     settings = home.read().settings
-    assert config.model_of(settings, settings.active_model, home.environ).name == "c"
-    assert config.model_of(settings, "first", home.environ).name == "b"
-    assert config.model_of(settings, "c", home.environ).alias == "b"
+    assert config.choose_model(settings, settings.active_model, home.environ).name == "c"
+    assert config.choose_model(settings, "first", home.environ).name == "b"
+    assert config.choose_model(settings, "c", home.environ).alias == "b"
     home.user(
         '[[models]]\nname = "a"\nprovider = "llamacpp"\nalias = "same"\n'
         '[[models]]\nname = "b"\nprovider = "llamacpp"\nalias = "same"\n'
@@ -130,12 +130,12 @@ def test_keys_may_stand_in_the_persons_env_file_and_the_environment_wins(home: H
         "# keys\nexport MISTRAL_API_KEY='from the file'\nVIBE_MAX_TURNS=9\nVIBE_HOME=/elsewhere\nOTHER=$HOME\n",
         encoding="utf-8",
     )
-    assert config.effective(home.environ)["OTHER"] == "$HOME"
-    assert config.effective(home.environ)["VIBE_HOME"] == str(home.folder)
+    assert config.effective_environment(home.environ)["OTHER"] == "$HOME"
+    assert config.effective_environment(home.environ)["VIBE_HOME"] == str(home.folder)
     settings = home.read().settings
     assert settings.max_turns == 9
-    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from the file"
+    assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from the file"
     home.environ["MISTRAL_API_KEY"] = "from outside"
-    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from outside"
+    assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from outside"
     home.environ["MISTRAL_API_KEY"] = ""
-    assert config.model_of(settings, "devstral-2", home.environ).server.api_key == "from the file"
+    assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from the file"

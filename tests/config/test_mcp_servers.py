@@ -8,23 +8,24 @@ import pytest
 
 from tests.config.conftest import Home
 from vibe_jupyter import config
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
+from vibe_jupyter.mcp.declared import mcp_servers
 
 
-def servers(home: Home, text: str) -> tuple[Server, ...]:
+def servers(home: Home, text: str) -> tuple[ToolServer, ...]:
     home.user(text)
-    found = config.mcp_servers(home.read())
+    found = mcp_servers(home.read())
     assert found.problems == ()
     return tuple(one.written for one in found.servers)
 
 
-def beside(home: Home, content: object, *, trusted: bool = True, user: str = "") -> config.Reading:
+def beside(home: Home, content: object, *, trusted: bool = True, user: str = "") -> config.SettingsReading:
     """The settings with a project's `.mcp.json`."""
     home.user(user)
     text = content if isinstance(content, str) else json.dumps({"mcpServers": content})
     path = home.folder.parent / "project" / ".mcp.json"
-    return config.read(home.environ, servers=config.ProjectFile(path, text, trusted))
+    return config.read_settings(home.environ, servers=config.ProjectFile(path, text, trusted))
 
 
 def program(argv: tuple[str, ...], **more: Any) -> str:
@@ -43,9 +44,9 @@ def test_every_key_of_a_program_and_of_an_address_is_taken(home: Home) -> None:
         'headers = {X = "y"}\n',
     )
     assert found == (
-        Server(
+        ToolServer(
             "files",
-            Program(("npx", "-y", "the server", "--root", "."), {"A": "b"}, "/srv"),
+            ServerProgram(("npx", "-y", "the server", "--root", "."), {"A": "b"}, "/srv"),
             prompt="For files.",
             startup_timeout=3,
             tool_timeout=4.5,
@@ -54,15 +55,15 @@ def test_every_key_of_a_program_and_of_an_address_is_taken(home: Home) -> None:
             sampling=True,
             origin=f"{home.file}, line 1",
         ),
-        Server("far", Address("https://a.example/mcp", {"X": "y"}), origin=f"{home.file}, line 14"),
+        ToolServer("far", ServerAddress("https://a.example/mcp", {"X": "y"}), origin=f"{home.file}, line 14"),
     )
 
 
 def test_what_is_not_said_has_the_defaults_of_the_manual_and_the_transport_follows_from_the_keys(home: Home) -> None:
     one, two = servers(home, 'mcp_servers = [{command = "a"}, {url = "http://127.0.0.1:8000"}]\n')
     assert (one.startup_timeout, one.tool_timeout, one.sampling, one.disabled) == (10, 60, False, False)
-    assert one.at == Program(("a",))
-    assert two.at == Address("http://127.0.0.1:8000")
+    assert one.at == ServerProgram(("a",))
+    assert two.at == ServerAddress("http://127.0.0.1:8000")
 
 
 @pytest.mark.requirement("mcp.transport.unknown")
@@ -74,7 +75,7 @@ def test_an_unknown_transport_is_reported_and_does_not_stop_the_other_servers(ho
     )
     reading = home.read()
     assert reading.warnings == ()
-    found = config.mcp_servers(reading)
+    found = mcp_servers(reading)
     assert [one.name for one in found.servers] == ["c"]
     assert found.problems == (
         f"{home.file}, line 1: the MCP server a is left out: it has the transport 'pigeon'; there is stdio, http and "
@@ -112,14 +113,14 @@ def test_a_server_without_a_name_gets_a_stable_one_of_its_host_or_its_command(ho
 
 def test_the_same_server_without_a_name_in_two_files_is_one(home: Home) -> None:
     home.user(program(("a", "b")))
-    found = config.mcp_servers(home.read(project=program(("a", "b"))))
+    found = mcp_servers(home.read(project=program(("a", "b"))))
     assert len(found.servers) == 1
     assert found.problems == ()
 
 
 def test_names_are_cleaned_and_two_that_become_one_are_told(home: Home) -> None:
     home.user(f"{program(('a',), name='my.server')}{program(('b',), name='my server')}{program(('c',), name='服务')}")
-    found = config.mcp_servers(home.read())
+    found = mcp_servers(home.read())
     first, second = (one.name for one in found.servers)
     assert first == "my_server"
     assert second.startswith("server_")
@@ -151,13 +152,13 @@ def test_variables_are_filled_in_when_a_server_is_to_start_and_no_earlier(home: 
         '[[mcp_servers]]\nname = "a"\ncommand = "run"\nargs = ["${FOLDER:-/tmp}/x", "$PLAIN", "${NOT A NAME}"]\n'
         'env = {TOKEN = "${SECRET_TOKEN}", MODE = "x"}\ncwd = "${FOLDER:-/srv}"\n'
     )
-    (one,) = config.mcp_servers(home.read()).servers
+    (one,) = mcp_servers(home.read()).servers
     assert "value-of-the-token" not in repr(one)
     assert one.variables == ("FOLDER", "SECRET_TOKEN")
     with pytest.raises(ConfigError, match=r"line 1: the MCP server a: the variable SECRET_TOKEN is not set"):
         one.filled({})
     filled = one.filled({"SECRET_TOKEN": "value-of-the-token", "FOLDER": ""})
-    assert filled.at == Program(
+    assert filled.at == ServerProgram(
         ("run", "/tmp/x", "$PLAIN", "${NOT A NAME}"), {"TOKEN": "value-of-the-token", "MODE": "x"}, "/srv"
     )
     assert "value-of-the-token" not in repr(filled)
@@ -169,18 +170,18 @@ def test_a_key_is_put_into_its_header_and_is_known_as_a_secret(home: Home) -> No
     home.user('[[mcp_servers]]\nname = "f"\nurl = "https://a.example"\napi_key_env = "F_KEY"\n')
     reading = home.read()
     assert "F_KEY" in config.key_variables(reading.settings)
-    (one,) = config.mcp_servers(reading).servers
+    (one,) = mcp_servers(reading).servers
     with pytest.raises(ConfigError, match="wants a key, and the variable F_KEY is not set"):
         one.filled(home.environ)
     known = {**home.environ, "F_KEY": "the-key-itself"}
-    assert one.filled(known).at == Address("https://a.example", {"Authorization": "Bearer the-key-itself"})
+    assert one.filled(known).at == ServerAddress("https://a.example", {"Authorization": "Bearer the-key-itself"})
     assert set(one.secrets(known).values()) == {"Bearer the-key-itself", "the-key-itself"}
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "file:///etc/passwd", "a.example", "http://"])
 def test_an_address_that_is_none_is_told(home: Home, url: str) -> None:
     home.user(f'[[mcp_servers]]\nname = "f"\nurl = "{url}"\n')
-    (one,) = config.mcp_servers(home.read()).servers
+    (one,) = mcp_servers(home.read()).servers
     with pytest.raises(ConfigError, match="wants a url with http or https"):
         one.filled({})
 
@@ -202,7 +203,7 @@ def test_a_file_as_other_programs_write_it_is_read(home: Home) -> None:
         },
     )
     assert reading.warnings == ()
-    found = config.mcp_servers(reading)
+    found = mcp_servers(reading)
     assert found.problems == ()
     assert [(one.name, one.of_project, one.written.disabled) for one in found.servers] == [
         ("local", True, False),
@@ -212,8 +213,8 @@ def test_a_file_as_other_programs_write_it_is_read(home: Home) -> None:
         ("off", True, True),
     ]
     local, far = (one.filled({}).at for one in found.servers[:2])
-    assert local == Program(("/opt/my programs/run", "--a b"), {"K": "none"})
-    assert far == Address("https://a.example/mcp", {"X": "1"})
+    assert local == ServerProgram(("/opt/my programs/run", "--a b"), {"K": "none"})
+    assert far == ServerAddress("https://a.example/mcp", {"X": "1"})
     assert found.servers[0].written.origin == str(home.folder.parent / "project" / ".mcp.json")
 
 
@@ -223,11 +224,11 @@ def test_the_words_of_other_programs_are_understood_or_told(home: Home) -> None:
         "slow": {"command": "run", "startup_timeout_sec": 60, "tool_timeout_sec": 120},
         "asks": {"command": "run", "env": {"K": "${input:key}"}},
     }
-    found = config.mcp_servers(beside(home, json.dumps({"servers": entries}))).servers
+    found = mcp_servers(beside(home, json.dumps({"servers": entries}))).servers
     cursor, slow, asks = found
     assert cursor.variables == ("MY_KEY",)
     project = home.folder.parent / "project"
-    assert cursor.filled({"MY_KEY": "k"}).at == Program(("run", f"{project}/x"), {"K": "k"})
+    assert cursor.filled({"MY_KEY": "k"}).at == ServerProgram(("run", f"{project}/x"), {"K": "k"})
     assert (slow.written.startup_timeout, slow.written.tool_timeout) == (60, 120)
     with pytest.raises(ConfigError, match=r"server asks: \$\{input:key\} is known to another program alone"):
         asks.filled({})
@@ -249,16 +250,16 @@ def test_what_is_wrong_in_it_is_told_and_stops_nothing(home: Home, content: obje
     (warning,) = reading.warnings
     assert words in warning
     assert reading.settings.max_turns == 3
-    assert [one.name for one in config.mcp_servers(reading).servers] == (["b"] if isinstance(content, dict) else [])
+    assert [one.name for one in mcp_servers(reading).servers] == (["b"] if isinstance(content, dict) else [])
 
 
 def test_nothing_of_it_counts_until_the_folder_is_trusted(home: Home) -> None:
     reading = beside(home, {"a": {"command": "evil"}}, trusted=False)
-    assert config.mcp_servers(reading).servers == ()
+    assert mcp_servers(reading).servers == ()
     (warning,) = reading.warnings
     assert ".mcp.json is not trusted; its servers are not used. %vibe trust shows them and asks." in warning
     file = config.ProjectFile(Path("/p/.mcp.json"), '{"mcpServers": {"a\\nb": {"command": "x"}}}', trusted=False)
-    assert config.demanded_servers(file) == [
+    assert config.list_demanded_servers(file) == [
         ".mcp.json: 'mcp_servers.a\\nb.name' = 'a\\nb'",
         ".mcp.json: 'mcp_servers.a\\nb.command' = ['x']",
     ]
@@ -268,21 +269,21 @@ def test_a_projects_own_settings_win_over_it_and_it_over_the_persons(home: Home)
     home.user(f"{program(('mine',), name='a')}{program(('mine',), name='b')}{program(('mine',), name='c')}")
     path = home.folder.parent / "project"
     text = json.dumps({"mcpServers": {"b": {"command": "json"}, "c": {"command": "json"}}})
-    reading = config.read(
+    reading = config.read_settings(
         home.environ,
         project=config.ProjectFile(path / ".vibe" / "config.toml", program(("toml",), name="c"), trusted=True),
         servers=config.ProjectFile(path / ".mcp.json", text, trusted=True),
     )
-    found = {one.name: one.written.at for one in config.mcp_servers(reading).servers}
-    assert found == {"a": Program(("mine",)), "b": Program(("json",)), "c": Program(("toml",))}
+    found = {one.name: one.written.at for one in mcp_servers(reading).servers}
+    assert found == {"a": ServerProgram(("mine",)), "b": ServerProgram(("json",)), "c": ServerProgram(("toml",))}
 
 
 def test_folders_begin_where_their_file_belongs(home: Home) -> None:
     home.user(program(("a",), name="a", cwd="below"))
     reading = home.read(project=program(("b",), name="b", cwd="below"))
     project = home.folder.parent / "project"
-    found = {one.name: one.written.at for one in config.mcp_servers(reading).servers}
+    found = {one.name: one.written.at for one in mcp_servers(reading).servers}
     assert found == {
-        "a": Program(("a",), cwd=str(home.folder / "below")),
-        "b": Program(("b",), cwd=str(project / "below")),
+        "a": ServerProgram(("a",), cwd=str(home.folder / "below")),
+        "b": ServerProgram(("b",), cwd=str(project / "below")),
     }

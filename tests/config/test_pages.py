@@ -8,10 +8,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
-from vibe_jupyter.config.project_context import ProjectContext
-from vibe_jupyter.config.session_logging import SessionLogging
-from vibe_jupyter.config.settings import RENAMED, Settings
-from vibe_jupyter.config.tools import TOOL_OPTIONS
+from vibe_jupyter.config.settings import RENAMED, TOOL_OPTIONS, ProjectContext, SessionLogging, Settings
 from vibe_jupyter.testing import call, say
 
 DOCS = Path(__file__).parents[2] / "docs"

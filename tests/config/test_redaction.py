@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_jupyter.policy.secrets import Redactor, is_secret_name
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import MessageAdded, TextPart, ToolFinished, ToolMessage
 from vibe_jupyter.protocol.tools import Headline
 

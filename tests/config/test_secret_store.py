@@ -8,9 +8,8 @@ import keyring.errors
 import keyrings.alt.file
 import pytest
 
-from vibe_jupyter.config.keys import SERVICE
-from vibe_jupyter.config.secret_store import KeyringStore
-from vibe_jupyter.tools.mcp.secret_store import WHILE_IT_RUNS
+from vibe_jupyter.config.model_choice import SERVICE
+from vibe_jupyter.mcp.token_store import WHILE_IT_RUNS, KeyringStore
 
 
 class Ring(keyrings.alt.file.PlaintextKeyring):

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy import survey as surveying
-from vibe_jupyter.policy.survey import survey
-from vibe_jupyter.policy.trust import TrustedFolders
+from vibe_jupyter.permissions import folder_trust as surveying
+from vibe_jupyter.permissions.folder_trust import TrustedFolders, scan_folder
 
 
 @pytest.fixture
@@ -25,33 +24,33 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_everything_that_would_be_loaded_is_looked_at_and_nothing_else(project: Path) -> None:
-    assert survey(project).files == {".vibe/config.toml": b"max_turns = 3\n", ".vibe/tools/deep/one.py": b"1\n"}
-    assert set(survey(project, ["more.py"]).files) == {".vibe/config.toml", ".vibe/tools/deep/one.py", "more.py"}
-    assert survey(project.parent) == surveying.Brought()
+    assert scan_folder(project).files == {".vibe/config.toml": b"max_turns = 3\n", ".vibe/tools/deep/one.py": b"1\n"}
+    assert set(scan_folder(project, ["more.py"]).files) == {".vibe/config.toml", ".vibe/tools/deep/one.py", "more.py"}
+    assert scan_folder(project.parent) == surveying.FolderContents()
 
 
 def test_a_list_of_servers_beside_the_folder_is_looked_at_unless_it_is_a_link(project: Path, tmp_path: Path) -> None:
     path = project / ".mcp.json"
     path.write_text("{}", encoding="utf-8")
-    assert survey(project).files[".mcp.json"] == b"{}"
+    assert scan_folder(project).files[".mcp.json"] == b"{}"
     path.rename(tmp_path / "real.json")
     path.symlink_to(tmp_path / "real.json")
-    found = survey(project)
+    found = scan_folder(project)
     assert ".mcp.json" not in found.files
     assert found.problems == (f"{path} is a link; not loaded",)
 
 
 def test_any_change_of_a_name_or_a_content_changes_the_digest(project: Path) -> None:
-    digests = {survey(project).digest}
+    digests = {scan_folder(project).digest}
     tool = project / ".vibe" / "tools" / "deep" / "one.py"
     tool.write_text("2\n", encoding="utf-8")
-    digests.add(survey(project).digest)
+    digests.add(scan_folder(project).digest)
     tool.rename(tool.with_name("two.py"))
-    digests.add(survey(project).digest)
+    digests.add(scan_folder(project).digest)
     (project / ".vibe" / "tools" / "three.py").touch()
-    digests.add(survey(project).digest)
+    digests.add(scan_folder(project).digest)
     (project / ".vibe" / "config.toml").unlink()
-    digests.add(survey(project).digest)
+    digests.add(scan_folder(project).digest)
     assert len(digests) == 5
 
 
@@ -63,21 +62,21 @@ def test_links_pipes_and_paths_outside_are_passed_over_with_a_word(project: Path
     os.mkfifo(tools / "pipe.py")
     (tools / "folder").symlink_to(tmp_path)
     (project / "linked").symlink_to(tmp_path)
-    brought = survey(project, ["../outside.py", str(outside), "linked/outside.py", ".", "gone"])
+    brought = scan_folder(project, ["../outside.py", str(outside), "linked/outside.py", ".", "gone"])
     assert set(brought.files) == {".vibe/config.toml", ".vibe/tools/deep/one.py"}
     told = "\n".join(brought.problems)
     for words in ("link.py cannot be read", "pipe.py is no regular file", "../outside.py is not a path inside"):
         assert words in told
     (project / ".vibe").rename(project / "real")
     (project / ".vibe").symlink_to("real")
-    assert survey(project).files == {}
-    assert survey(project).problems == (f"{project}/.vibe is a link; nothing is loaded through it",)
+    assert scan_folder(project).files == {}
+    assert scan_folder(project).problems == (f"{project}/.vibe is a link; nothing is loaded through it",)
 
 
 def test_a_folder_too_large_to_look_through_brings_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "MOST_BYTES", 10)
-    assert survey(project).files == {}
-    assert "holds too much to look through" in survey(project).problems[0]
+    assert scan_folder(project).files == {}
+    assert "holds too much to look through" in scan_folder(project).problems[0]
 
 
 def test_a_decision_holds_for_the_content_it_was_made_on(tmp_path: Path) -> None:
@@ -118,7 +117,7 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
 ADD = """
 import sys
 from pathlib import Path
-from vibe_jupyter.policy.trust import TrustedFolders
+from vibe_jupyter.permissions.folder_trust import TrustedFolders
 for number in range(25):
     TrustedFolders(Path(sys.argv[1])).remember(Path(f"/{sys.argv[2]}/{number}"), "d", trusted=True)
 """

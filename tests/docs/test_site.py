@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vibe_jupyter.completion import COMMANDS
-from vibe_jupyter.magics import HELP
-from vibe_jupyter.options import OPTION_NAMES
+from vibe_jupyter.commands.completion import COMMANDS
+from vibe_jupyter.options import HELP, OPTION_NAMES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -10,7 +10,7 @@ import pytest
 
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.headless.file import NotebookFile
-from vibe_jupyter.headless.notebook_run import allowing
+from vibe_jupyter.headless.notebook_run import allow_tools
 
 
 @pytest.fixture
@@ -101,5 +101,5 @@ def test_a_folder_is_no_place_to_write(path: Path) -> None:
     ],
 )
 def test_what_the_command_line_allows_is_sent_with_a_prompt_only(source: str, sent: str) -> None:
-    assert allowing(source, "run_code,edit_cell") == sent
-    assert allowing(source, "") == source
+    assert allow_tools(source, "run_code,edit_cell") == sent
+    assert allow_tools(source, "") == source

@@ -1,4 +1,4 @@
-"""Lives in the kernel under test: an engine thread, a foreground, and cells that serve. Stands in for the app."""
+"""Lives in the kernel under test: an engine thread, a main_thread, and cells that serve. Stands in for the app."""
 
 import asyncio
 import threading
@@ -10,16 +10,16 @@ from typing import Any
 from comm import create_comm
 from IPython import get_ipython
 
-from vibe_jupyter.notebook.execution import CodeRunner
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.pump import Pump
+from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult
 
 WAIT = 25.0  # seconds
 shell = get_ipython()
 pump = Pump(shell)
 pump.install()
-foreground = Foreground(pump)
+main_thread = MainThread(pump)
 runner = CodeRunner(shell, pump)
 engine = asyncio.new_event_loop()
 threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
@@ -54,7 +54,7 @@ def tell(text: str) -> None:
 
 
 async def once_served(work: Awaitable[Any]) -> Any:
-    await foreground.call(lambda: None)
+    await main_thread.call(lambda: None)
     tell("serving\n")
     return await work
 
@@ -68,7 +68,7 @@ def begin(work: Awaitable[Any]) -> Future[Any]:
 def serve(work: Awaitable[Any]) -> Any:
     """Serve as a `%%vibe` cell does, and give what the work gave, or ``interrupted``."""
     future = begin(work)
-    if foreground.serve(future, interrupt=future.cancel):
+    if main_thread.serve(future, interrupt=future.cancel):
         return "interrupted"
     return future.result(0)
 
@@ -84,7 +84,7 @@ async def clicked(number: int = 1) -> str:
 
 async def run(code: str, *, keep: bool = False, timeout: float | None = WAIT) -> ExecutionResult:
     """Run code as the agent does."""
-    return await foreground.call(lambda: runner.run(code, keep=keep, timeout=timeout, on_output=heard.append))
+    return await main_thread.call(lambda: runner.run(code, keep=keep, timeout=timeout, on_output=heard.append))
 
 
 heard: list[str] = []

@@ -14,13 +14,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 # The package itself needs IPython; the driver and what it stands on need nothing.
-for name, folder in {"vibe_jupyter": "vibe_jupyter", "vibe_jupyter.notebook": "vibe_jupyter/notebook"}.items():
+for name, folder in {"vibe_jupyter": "vibe_jupyter", "vibe_jupyter.kernel": "vibe_jupyter/kernel"}.items():
     package = types.ModuleType(name)
     package.__path__ = [str(ROOT / folder)]
     sys.modules[name] = package
 
-from vibe_jupyter.notebook import nested  # noqa: E402
-from vibe_jupyter.notebook.nested import run_nested  # noqa: E402
+from vibe_jupyter.errors import NotebookError  # noqa: E402  # noqa: E402
+from vibe_jupyter.kernel import nested_await  # noqa: E402  # noqa: E402
+from vibe_jupyter.kernel.nested_await import run_nested  # noqa: E402  # noqa: E402
 
 
 async def answer(seconds: float = 0.01) -> str:
@@ -139,7 +140,7 @@ def stubborn() -> None:
         interrupt_later(0.2)
         assert isinstance(raised(lambda: run_nested(swallowing())), KeyboardInterrupt)
         took = time.monotonic() - began
-        assert nested.DRAIN <= took < nested.DRAIN + 10, took
+        assert nested_await.DRAIN <= took < nested_await.DRAIN + 10, took
         release.append(True)
         await asyncio.sleep(0.1)
 
@@ -161,12 +162,12 @@ def error() -> None:
 def with_nest_asyncio() -> None:
     async def outer() -> None:
         enter = asyncio.tasks._enter_task
-        probe = nested.can_be_turned
-        nested.can_be_turned = lambda loop: False
+        probe = nested_await.can_be_turned
+        nested_await.can_be_turned = lambda loop: False
         try:
             assert run_nested(answer()) == "answer"
         finally:
-            nested.can_be_turned = probe
+            nested_await.can_be_turned = probe
         assert asyncio.tasks._enter_task is enter
 
     asyncio.run(outer())
@@ -176,8 +177,8 @@ def foreign() -> None:
     class Loop:
         """Neither asyncio's nor like it."""
 
-    error = raised(lambda: nested._with_nest_asyncio(Loop(), answer()))
-    assert isinstance(error, nested.NotebookError)
+    error = raised(lambda: nested_await._with_nest_asyncio(Loop(), answer()))
+    assert isinstance(error, NotebookError)
     assert "Run the code in a cell of its own" in str(error)
 
 
@@ -186,7 +187,7 @@ def with_uvloop() -> None:
 
     async def outer() -> None:
         error = raised(lambda: run_nested(answer()))
-        assert isinstance(error, nested.NotebookError)
+        assert isinstance(error, NotebookError)
         assert "uvloop" in str(error)
 
     uvloop.run(outer())

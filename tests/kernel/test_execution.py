@@ -245,7 +245,7 @@ def test_output_is_heard_as_it_comes(kernel: Wire) -> None:
 
 
 def test_a_flood_of_output_is_bounded_and_keeps_both_ends(kernel: Wire) -> None:
-    kernel.run("from vibe_jupyter.notebook.outputs import MAX_COLLECTED_OUTPUT as LIMIT")
+    kernel.run("from vibe_jupyter.kernel.outputs import MAX_COLLECTED_OUTPUT as LIMIT")
     cell = kernel.run(
         'r = serve_code(\'print("first")\\nfor i in range(40): print("x" * 1_000_000)\\nprint("last")\')\n'
         "text = r.outputs[0]['text']\n"

@@ -82,7 +82,7 @@ def test_a_run_that_does_not_end_is_left_after_the_grace(kernel: Wire) -> None:
     )
     cell = kernel.send(
         "calls = []\nfuture = begin(stubborn())\n"
-        "print(foreground.serve(future, interrupt=lambda: calls.append('interrupt')), future.done(), calls)"
+        "print(main_thread.serve(future, interrupt=lambda: calls.append('interrupt')), future.done(), calls)"
     )
     kernel.until_printed(cell, "serving")
     began = time.monotonic()
@@ -95,7 +95,7 @@ def test_a_run_that_does_not_end_is_left_after_the_grace(kernel: Wire) -> None:
 def test_a_second_interrupt_leaves_the_run_at_once(kernel: Wire) -> None:
     cell = kernel.send(
         "future = begin(asyncio.sleep(60))\n"
-        "print(foreground.serve(future, interrupt=lambda: print('asked to stop', flush=True)), future.cancel())"
+        "print(main_thread.serve(future, interrupt=lambda: print('asked to stop', flush=True)), future.cancel())"
     )
     kernel.until_printed(cell, "serving")
     kernel.interrupt()
@@ -110,14 +110,14 @@ def test_work_that_waits_when_the_person_interrupts_is_not_begun(kernel: Wire) -
     kernel.run(
         "ran = []\n"
         "async def two():\n"
-        "    slow = asyncio.ensure_future(foreground.call(lambda: (tell('slow\\n'), time.sleep(60))))\n"
-        "    late = asyncio.ensure_future(foreground.call(lambda: ran.append('late')))\n"
+        "    slow = asyncio.ensure_future(main_thread.call(lambda: (tell('slow\\n'), time.sleep(60))))\n"
+        "    late = asyncio.ensure_future(main_thread.call(lambda: ran.append('late')))\n"
         "    results = await asyncio.gather(slow, late, return_exceptions=True)\n"
         "    return [type(result).__name__ for result in results]\n"
         "import time"
     )
     cell = kernel.send(
-        "future = begin(two())\nprint(foreground.serve(future, interrupt=lambda: None), future.result(0), ran)"
+        "future = begin(two())\nprint(main_thread.serve(future, interrupt=lambda: None), future.result(0), ran)"
     )
     kernel.until_printed(cell, "slow")
     kernel.interrupt()
@@ -125,7 +125,7 @@ def test_work_that_waits_when_the_person_interrupts_is_not_begun(kernel: Wire) -
 
 
 def test_work_that_comes_when_no_cell_serves_is_refused(kernel: Wire) -> None:
-    kernel.run("future = asyncio.run_coroutine_threadsafe(foreground.call(lambda: 1), engine)")
+    kernel.run("future = asyncio.run_coroutine_threadsafe(main_thread.call(lambda: 1), engine)")
     refusal = kernel.run("print(repr(future.exception(5)))").text
     assert refusal == "NotebookError('The cell that would do this is over. Start a new run.')\n"
 
@@ -134,8 +134,8 @@ def test_work_that_comes_when_no_cell_serves_is_refused(kernel: Wire) -> None:
 def test_an_exception_that_would_upset_the_engine_comes_back_as_an_error_for_people(kernel: Wire, error: str) -> None:
     kernel.run(f"def bad():\n    raise {error}")
     cell = kernel.send(
-        "future = asyncio.run_coroutine_threadsafe(foreground.call(bad), engine)\n"
-        "foreground.serve(future, interrupt=lambda: None)\nprint(type(future.exception(0)).__name__)"
+        "future = asyncio.run_coroutine_threadsafe(main_thread.call(bad), engine)\n"
+        "main_thread.serve(future, interrupt=lambda: None)\nprint(type(future.exception(0)).__name__)"
     )
     assert kernel.cell(cell).text == "NotebookError\n"
     assert kernel.run("print(serve(asyncio.sleep(0, 'the engine lives')))").text.endswith("the engine lives\n")

@@ -2,17 +2,17 @@
 
 import pytest
 
-from vibe_jupyter.notebook.outputs import Outputs
+from vibe_jupyter.kernel.outputs import CollectedOutputs
 
 LIMIT = 10_000  # characters
 
 
-def text_of(outputs: Outputs) -> str:
+def text_of(outputs: CollectedOutputs) -> str:
     return "".join(str(output.get("text")) for output in outputs.collected())
 
 
 def test_adjacent_streams_are_one_output() -> None:
-    outputs = Outputs(LIMIT)
+    outputs = CollectedOutputs(LIMIT)
     for name, text in (("stdout", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")):
         outputs.stream(name, text)
     assert outputs.collected() == (
@@ -24,7 +24,7 @@ def test_adjacent_streams_are_one_output() -> None:
 
 @pytest.mark.parametrize("size", [1, 37, 1_000, 4_999, 50_000])
 def test_beginning_and_end_are_kept_whatever_the_pieces(size: int) -> None:
-    outputs = Outputs(LIMIT)
+    outputs = CollectedOutputs(LIMIT)
     whole = "".join(f"{number:06d} " for number in range(20_000))
     for start in range(0, len(whole), size):
         outputs.stream("stdout", whole[start : start + size])
@@ -41,7 +41,7 @@ def test_beginning_and_end_are_kept_whatever_the_pieces(size: int) -> None:
 
 
 def test_an_output_that_is_too_large_alone_is_left_out_and_said() -> None:
-    outputs = Outputs(LIMIT)
+    outputs = CollectedOutputs(LIMIT)
     outputs.rich({"output_type": "display_data", "data": {"image/png": "x" * 20_000}, "metadata": {}})
     outputs.stream("stdout", "after")
     assert "left out …]" in text_of(outputs)
@@ -49,7 +49,7 @@ def test_an_output_that_is_too_large_alone_is_left_out_and_said() -> None:
 
 
 def test_a_display_that_grows_by_updates_is_bounded_too() -> None:
-    outputs = Outputs(LIMIT)
+    outputs = CollectedOutputs(LIMIT)
     outputs.stream("stdout", "x" * 6_000)
     outputs.rich({"output_type": "display_data", "data": {"text/plain": "small"}, "metadata": {}}, "id")
     assert outputs.update("id", {"text/plain": "y" * 20_000}, {})
@@ -57,11 +57,11 @@ def test_a_display_that_grows_by_updates_is_bounded_too() -> None:
 
 
 def test_an_update_of_what_was_never_displayed_is_told() -> None:
-    assert not Outputs(LIMIT).update("id", {}, {})
+    assert not CollectedOutputs(LIMIT).update("id", {}, {})
 
 
 def test_a_wait_to_clear_waits_for_the_next_output() -> None:
-    outputs = Outputs(LIMIT)
+    outputs = CollectedOutputs(LIMIT)
     outputs.stream("stdout", "old")
     outputs.clear(wait=True)
     assert text_of(outputs) == "old"

@@ -169,10 +169,10 @@ def test_loading_and_serving_in_one_cell_loses_no_queued_cell(fresh_kernel: Wire
 
 
 def test_a_second_installation_takes_the_place_of_the_first(fresh_kernel: Wire) -> None:
-    fresh_kernel.run("before = get_ipython().kernel\nfrom vibe_jupyter.notebook import pump as module")
+    fresh_kernel.run("before = get_ipython().kernel\nfrom vibe_jupyter.kernel import pump as module")
     fresh_kernel.run(
-        "from vibe_jupyter.notebook.shell_stream import find\n"
-        "stream = find(get_ipython())[1]\nbare = stream._recv_callback\n"
+        "from vibe_jupyter.kernel.pump import find_shell_stream\n"
+        "stream = find_shell_stream(get_ipython())[1]\nbare = stream._recv_callback\n"
         "first = module.Pump(get_ipython()); first.install(); first.install()"
     )
     fresh_kernel.run("import importlib; importlib.reload(module)")
@@ -200,7 +200,7 @@ def test_a_persons_own_nest_asyncio_does_no_harm(fresh_kernel: Wire) -> None:
 
 def test_a_shell_without_a_kernel_is_told_apart_at_once() -> None:
     from vibe_jupyter.errors import NotebookError
-    from vibe_jupyter.notebook.pump import Pump
+    from vibe_jupyter.kernel.pump import Pump
 
     with pytest.raises(NotebookError, match="no Jupyter kernel"):
         Pump(object())
@@ -210,7 +210,7 @@ def test_a_kernel_that_lacks_something_is_named_with_what_it_lacks() -> None:
     from types import SimpleNamespace
 
     from vibe_jupyter.errors import NotebookError
-    from vibe_jupyter.notebook.pump import Pump
+    from vibe_jupyter.kernel.pump import Pump
 
     with pytest.raises(NotebookError, match=r"has no session.feed_identities, .*shell_stream"):
         Pump(SimpleNamespace(kernel=SimpleNamespace()))

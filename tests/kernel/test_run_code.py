@@ -11,11 +11,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from tests.kernel.test_execution import FIGURE, PIXEL
 from tests.kernel.wire import Wire
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.execution import CodeRunner
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.tools.run_code import RunCode, RunCodeArguments
+from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext, spec_of
+from vibe_jupyter.tools.contract import ToolContext, tool_spec
 
 
 class Terminal:
@@ -23,7 +23,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self.shell = InteractiveShell.instance()
-        self.foreground = Foreground(None)
+        self.main_thread = MainThread(None)
         self.engine = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.engine.run_forever, daemon=True)
         self.thread.start()
@@ -31,11 +31,11 @@ class Terminal:
         self.cancelled = False
 
     def run(self, code: str, *, sees_images: bool = False, **more: object) -> ToolResult:
-        tool = RunCode(self.foreground, CodeRunner(self.shell, None), sees_images=lambda: sees_images)
+        tool = RunCodeTool(self.main_thread, CodeRunner(self.shell, None), sees_images=lambda: sees_images)
         context = ToolContext(call_id="1", progress=self.progress.append, cancelled=lambda: self.cancelled)
-        arguments = RunCodeArguments.model_validate({"code": code, **more})
+        arguments = RunCodeArgs.model_validate({"code": code, **more})
         future = asyncio.run_coroutine_threadsafe(tool.run(arguments, context), self.engine)
-        self.foreground.serve(future, interrupt=future.cancel)
+        self.main_thread.serve(future, interrupt=future.cancel)
         return future.result(5)
 
     def close(self) -> None:
@@ -61,8 +61,8 @@ def model_text(result: ToolResult) -> str:
 
 
 def test_the_card_reads_run_code_and_shows_the_whole_code() -> None:
-    tool = RunCode(Foreground(None), CodeRunner(object(), None))
-    arguments = RunCodeArguments(code="1 + 1", reason="fit a line per species")
+    tool = RunCodeTool(MainThread(None), CodeRunner(object(), None))
+    arguments = RunCodeArgs(code="1 + 1", reason="fit a line per species")
     assert tool.level == "ask"
     assert tool.headline(arguments) == Headline(
         verb="Ran code", doing="Running code", asking="Run code", target="", note="fit a line per species"
@@ -73,10 +73,10 @@ def test_the_card_reads_run_code_and_shows_the_whole_code() -> None:
 
 @pytest.mark.requirement("notebook.run_code.scratch")
 def test_the_schema_has_the_four_arguments() -> None:
-    schema = spec_of(RunCode(Foreground(None), CodeRunner(object(), None))).parameters
+    schema = tool_spec(RunCodeTool(MainThread(None), CodeRunner(object(), None))).parameters
     assert schema["required"] == ["code"]
     assert list(schema["properties"]) == ["code", "keep", "timeout", "reason"]
-    assert RunCodeArguments(code="1") == RunCodeArguments(code="1", keep=False, timeout=30, reason="")
+    assert RunCodeArgs(code="1") == RunCodeArgs(code="1", keep=False, timeout=30, reason="")
 
 
 def test_a_result_says_how_it_ended_what_came_and_which_names_it_bound(terminal: Terminal) -> None:
@@ -140,10 +140,10 @@ def test_code_of_a_cancelled_run_does_not_begin(terminal: Terminal) -> None:
 
 
 async def test_code_with_no_cell_to_run_in_is_an_error_the_model_reads() -> None:
-    tool = RunCode(Foreground(None), CodeRunner(object(), None))
+    tool = RunCodeTool(MainThread(None), CodeRunner(object(), None))
     context = ToolContext(call_id="1", progress=lambda _: None, cancelled=lambda: False)
     with pytest.raises(ToolError, match="The cell that would do this is over"):
-        await tool.run(RunCodeArguments(code="1"), context)
+        await tool.run(RunCodeArgs(code="1"), context)
 
 
 def test_the_shell_is_left_as_it_was(terminal: Terminal) -> None:
@@ -165,11 +165,11 @@ def test_top_level_await_runs_without_a_kernel_too(terminal: Terminal) -> None:
 
 def test_the_tool_runs_in_a_kernel(kernel: Wire) -> None:
     kernel.run(
-        "from vibe_jupyter.notebook.tools.run_code import RunCode, RunCodeArguments\n"
-        "from vibe_jupyter.tools.base import ToolContext\n"
-        "tool = RunCode(foreground, runner)\n"
+        "from vibe_jupyter.notebook.tools.run_cells import RunCodeTool, RunCodeArgs\n"
+        "from vibe_jupyter.tools.contract import ToolContext\n"
+        "tool = RunCodeTool(main_thread, runner)\n"
         "context = ToolContext(call_id='1', progress=lambda text: None, cancelled=lambda: False)"
     )
-    cell = kernel.run("print(serve(tool.run(RunCodeArguments(code='6 * 7'), context)).parts[0].text)")
+    cell = kernel.run("print(serve(tool.run(RunCodeArgs(code='6 * 7'), context)).parts[0].text)")
     assert cell.text.splitlines()[0] == "serving"
     assert cell.text.splitlines()[2] == "42"

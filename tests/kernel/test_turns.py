@@ -5,17 +5,17 @@ import pytest
 from tests.kernel.wire import Wire
 
 OFFER = """
-from vibe_jupyter.notebook import turns as turns_module
-from vibe_jupyter.notebook.turns import KernelBusy, Turns
+from vibe_jupyter.kernel import main_thread as turns_module
+from vibe_jupyter.kernel.main_thread import KernelBusy, MainThreadTurns
 
-turns = Turns(shell.kernel, foreground)
+turns = MainThreadTurns(shell.kernel, main_thread)
 turns.install()
 offered = shell.kernel.get_parent("shell")["header"]["msg_id"]
 came = []
 
 async def in_turn(function):
     async with turns.turn():
-        return await foreground.call(function)
+        return await main_thread.call(function)
 
 def ask(function):
     future = asyncio.run_coroutine_threadsafe(in_turn(function), engine)
@@ -107,7 +107,7 @@ def test_clicks_are_served_during_a_turn(kernel: Wire, offered: str, comm_id: st
     kernel.run(
         "async def click_in_turn():\n"
         "    async with turns.turn():\n"
-        "        await foreground.call(lambda: print('lent', flush=True))\n"
+        "        await main_thread.call(lambda: print('lent', flush=True))\n"
         "        came.append(await clicked())\n"
         "click = asyncio.run_coroutine_threadsafe(click_in_turn(), engine)"
     )

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.llm.model_vendors import Vendors
-from vibe_jupyter.llm.body import BodyEncoder
-from vibe_jupyter.llm.dialect import Terms
+from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.request import Request
+from vibe_jupyter.llm.request import HeadTerms, ModelRequestTerms
 
 NAMES = {type(dialect): name for name, dialect in DIALECTS.items()}
 
@@ -27,7 +26,7 @@ def requests_hold_to_the_vendors_types(vendors: Vendors, monkeypatch: pytest.Mon
     encode = BodyEncoder.encode
     encoded: dict[tuple[str, bytes], None] = {}
 
-    def noted(self: BodyEncoder, wanted: Request, terms: Terms | None = None) -> bytes:
+    def noted(self: BodyEncoder, wanted: ModelRequestTerms, terms: HeadTerms | None = None) -> bytes:
         body = encode(self, wanted, terms)
         encoded[next(NAMES[kind] for kind in type(self._dialect).mro() if kind in NAMES), body] = None
         return body

@@ -14,7 +14,7 @@ from functools import cache
 
 from tests.llm.agentic_server import approval, produced, progress
 from tests.llm.support import corpus, cut, read, reads
-from vibe_jupyter.llm.failures import Broken
+from vibe_jupyter.llm.failures import BrokenAnswer
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -86,11 +86,11 @@ def fuzz(dialect: str, streams: int, rng: random.Random) -> Counter[str]:
         try:
             _, result, partial = read(pieces, kind, dialect=dialect)
             partial.encode("utf-8")
-            if not isinstance(result, Broken):
+            if not isinstance(result, BrokenAnswer):
                 result.model_dump_json().encode("utf-8")
         except Exception as error:
             raise AssertionError(f"{dialect}: {type(error).__name__}: {error}, of {pieces!r}") from error
-        ends[result.kind if isinstance(result, Broken) else "answer"] += 1
+        ends[result.kind if isinstance(result, BrokenAnswer) else "answer"] += 1
     return ends
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from vibe_jupyter.errors import ModelError
-from vibe_jupyter.llm import strict_json
-from vibe_jupyter.llm.client import Item, LLMClient
+from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.client import Item, LLMClient, RetryPolicy
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.failures import Broken
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.reader import reader_for
-from vibe_jupyter.llm.request import Model, Request, RetryScheduled, Server
-from vibe_jupyter.llm.retry import RetryPolicy
+from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.growing_answer import reader_for
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, RetryScheduled, Server
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Delta,
@@ -56,7 +54,7 @@ class Waits:
 def client(
     *,
     waits: Callable[[float], Awaitable[None]] | None = None,
-    limits: Limits | None = None,
+    limits: AnswerLimits | None = None,
     affinity: str = "session-1",
 ) -> LLMClient:
     """A client that waits for nothing."""
@@ -83,20 +81,20 @@ def request(
     choice: str = "auto",
     server: Mapping[str, Any] | None = None,
     **model: Any,
-) -> Request:
+) -> ModelRequestTerms:
     """A request to an address; without messages, a person says hello. `server` are more fields of the server."""
     asked = Server("test", url, key, **(server or {}))
     said = messages or (SystemMessage(text="You help."), user("hello"))
     name = model.pop("name", "scripted")
-    return Request(Model(asked, name, "alias", **model), said, tuple(tools), stream, choice)
+    return ModelRequestTerms(Model(asked, name, "alias", **model), said, tuple(tools), stream, choice)
 
 
-async def ask(asker: LLMClient, wish: Request) -> list[Item]:
+async def ask(asker: LLMClient, wish: ModelRequestTerms) -> list[Item]:
     """All items of an answer."""
     return [item async for item in asker.answer(wish)]
 
 
-async def message_of(asker: LLMClient, wish: Request) -> AssistantMessage:
+async def message_of(asker: LLMClient, wish: ModelRequestTerms) -> AssistantMessage:
     """The message of an answer, which is its last item and the only one."""
     items = await ask(asker, wish)
     messages = [item for item in items if isinstance(item, AssistantMessage)]
@@ -104,7 +102,7 @@ async def message_of(asker: LLMClient, wish: Request) -> AssistantMessage:
     return messages[0]
 
 
-async def failure_of(asker: LLMClient, wish: Request) -> tuple[ModelError, list[Item]]:
+async def failure_of(asker: LLMClient, wish: ModelRequestTerms) -> tuple[ModelError, list[Item]]:
     """How an answer failed, and what came before."""
     items: list[Item] = []
     try:
@@ -148,12 +146,12 @@ def cut(data: bytes, rng: random.Random) -> list[bytes]:
 def read(
     chunks: Iterable[bytes],
     content_type: str = "text/event-stream",
-    limits: Limits | None = None,
+    limits: AnswerLimits | None = None,
     *,
     dialect: str = "openai",
-) -> tuple[list[Delta], AssistantMessage | Broken, str]:
+) -> tuple[list[Delta], AssistantMessage | BrokenAnswer, str]:
     """What the bytes of a body give: deltas, the message or what is wrong, and the text so far."""
-    bounds = limits or Limits()
+    bounds = limits or AnswerLimits()
     decoder = DIALECTS[dialect].decoder(MODEL, bounds)
     deltas: list[Delta] = []
     try:
@@ -164,11 +162,11 @@ def read(
             deltas.extend(reader.feed(chunk))
         deltas.extend(reader.end())
         return deltas, reader.message(), decoder.text
-    except Broken as failure:
+    except BrokenAnswer as failure:
         return deltas, failure, decoder.text
 
 
-def outcome(result: AssistantMessage | Broken | ModelError, partial: str) -> dict[str, Any]:
+def outcome(result: AssistantMessage | BrokenAnswer | ModelError, partial: str) -> dict[str, Any]:
     """A result in the words of the corpus."""
     if isinstance(result, AssistantMessage):
         reasoning = "".join(part.text for part in result.parts if isinstance(part, ReasoningPart))
@@ -227,7 +225,7 @@ def _text(content: str | dict[str, Any]) -> str:
 
 def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
     try:
-        return {"id": call_id, "name": name, "arguments": strict_json.parse_object(arguments)}
+        return {"id": call_id, "name": name, "arguments": json_text.parse_json_object(arguments)}
     except ValueError:
         return {"id": call_id, "name": name, "arguments_error": True}
 

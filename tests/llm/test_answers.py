@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.llm.support import ask, client, message_of, read, refusal_of, request, shown
-from vibe_jupyter.llm.failures import Broken
+from vibe_jupyter.llm.failures import BrokenAnswer
 from vibe_jupyter.protocol import AssistantMessage, ReasoningPart, TextPart, ToolCall, Usage
 from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, raw
 
@@ -23,10 +23,10 @@ def said(*chunks: bytes) -> AssistantMessage:
     return result
 
 
-def wrong(*chunks: bytes, content_type: str = "text/event-stream") -> Broken:
+def wrong(*chunks: bytes, content_type: str = "text/event-stream") -> BrokenAnswer:
     """What is wrong with a stream."""
     _, result, _ = read(chunks, content_type)
-    assert isinstance(result, Broken), result
+    assert isinstance(result, BrokenAnswer), result
     return result
 
 
@@ -192,7 +192,7 @@ async def test_an_error_in_a_stream_is_readable_and_keeps_the_text(event):
 
 def test_what_came_in_the_broken_event_itself_is_shown_and_kept():
     deltas, result, partial = read([chunk({"content": "Hi"}, "error")])
-    assert isinstance(result, Broken)
+    assert isinstance(result, BrokenAnswer)
     assert (result.kind, shown(deltas)[0], partial) == ("provider", "Hi", "Hi")
 
 

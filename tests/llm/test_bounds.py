@@ -9,7 +9,7 @@ import pytest
 
 from tests.llm.support import Waits, client, failure_of, request, retries, shown
 from tests.llm.test_client import HELLO, STOP, answering, free_port, head, serving
-from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.request import AnswerLimits
 from vibe_jupyter.testing import ScriptedModel, raw, status
 
 LINES = "application/x-ndjson"
@@ -19,7 +19,7 @@ MEMORY = 200
 
 
 def test_the_bounds_are_those_that_were_promised():
-    bounds = Limits()
+    bounds = AnswerLimits()
     assert (bounds.event, bounds.message, bounds.calls) == (16 * 2**20, 32 * 2**20, 128)
     assert (bounds.connect, bounds.gap, bounds.answer) == (10.0, 120.0, 600.0)
 
@@ -32,7 +32,7 @@ async def test_a_head_that_comes_byte_by_byte_is_given_up_in_time():
             await writer.drain()
             await asyncio.sleep(0.02)
 
-    asker = client(limits=Limits(answer=0.3))
+    asker = client(limits=AnswerLimits(answer=0.3))
     async with serving(drip) as url:
         error, items = await asyncio.wait_for(failure_of(asker, request(url)), 10)
         await asker.close()
@@ -41,7 +41,7 @@ async def test_a_head_that_comes_byte_by_byte_is_given_up_in_time():
 
 @pytest.mark.parametrize("kind", ["text/event-stream", LINES])
 async def test_one_byte_at_a_time_without_an_event_is_given_up(kind):
-    asker = client(limits=Limits(answer=0.3))
+    asker = client(limits=AnswerLimits(answer=0.3))
     server = OLLAMA if kind == LINES else {}
     with ScriptedModel([raw([b"{"] * 500, content_type=kind, delay_between=0.02)]) as model:
         error, _ = await asyncio.wait_for(failure_of(asker, request(model.url, server=server)), 10)
@@ -50,7 +50,7 @@ async def test_one_byte_at_a_time_without_an_event_is_given_up(kind):
 
 
 async def test_a_stream_of_lines_that_stalls_is_ended_and_its_text_kept():
-    asker = client(limits=Limits(gap=0.2))
+    asker = client(limits=AnswerLimits(gap=0.2))
     async with answering(head(LINES), b'{"message":{"content":"Hello"}}\n', end=False) as url:
         error, items = await asyncio.wait_for(failure_of(asker, request(url, server=OLLAMA)), 10)
         await asker.close()
@@ -58,7 +58,7 @@ async def test_a_stream_of_lines_that_stalls_is_ended_and_its_text_kept():
 
 
 async def test_blank_lines_alone_do_not_keep_an_answer_alive():
-    asker = client(limits=Limits(answer=0.3))
+    asker = client(limits=AnswerLimits(answer=0.3))
     with ScriptedModel([raw([b"\n"] * 500, content_type=LINES, delay_between=0.02)]) as model:
         error, _ = await asyncio.wait_for(failure_of(asker, request(model.url, server=OLLAMA)), 10)
         await asker.close()
@@ -74,7 +74,7 @@ async def test_an_answer_that_grows_without_end_or_calls_without_end_is_ended(di
         kind = "text/event-stream"
         piece = b'data: {"choices":[{"delta":{"content":"aaaaaaaaaa"}}]}\n\n'
         called = b'data: {"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}\n\n'
-    asker = client(limits=Limits(message=1000, calls=10))
+    asker = client(limits=AnswerLimits(message=1000, calls=10))
     calls = [called % number if b"%d" in called else called for number in range(50)]
     with ScriptedModel([raw([piece] * 500, content_type=kind), raw(calls, content_type=kind)]) as model:
         for _ in range(2):

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.llm.support import read
-from vibe_jupyter.llm.failures import Broken
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.strict_json import parse_object
+from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.json_text import parse_json_object
+from vibe_jupyter.llm.request import AnswerLimits
 from vibe_jupyter.protocol import AssistantMessage, ToolCall, ToolCallDelta
 
 
@@ -125,7 +125,7 @@ def test_blank_arguments_are_an_empty_object(arguments):
 
 def test_arguments_that_came_as_an_object_are_taken_as_they_are():
     call = streamed(fragment("f", {"x": "é", "y": [1]}, index=0, id="a")).calls[0]
-    assert parse_object(call.arguments) == {"x": "é", "y": [1]}
+    assert parse_json_object(call.arguments) == {"x": "é", "y": [1]}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_arguments_that_are_no_object_stay_as_they_are_with_a_reason(text, reaso
     call = streamed(fragment("f", text, index=0, id="a")).calls[0]
     assert call.arguments == text
     with pytest.raises(ValueError, match=reason):
-        parse_object(call.arguments)
+        parse_json_object(call.arguments)
 
 
 def test_a_fragment_that_says_nothing_is_no_call():
@@ -163,12 +163,12 @@ def test_deltas_of_a_call_name_its_place_and_join_to_its_arguments():
 def test_more_calls_than_the_bound_end_the_answer():
     chunk = {"choices": [{"delta": {"tool_calls": [fragment("f", "{}", index=i) for i in range(129)]}}]}
     _, result, _ = read([f"data: {json.dumps(chunk)}\n\n".encode()])
-    assert isinstance(result, Broken)
+    assert isinstance(result, BrokenAnswer)
     assert (result.kind, "128" in result.detail) == ("limit", True)
 
 
 def test_more_text_than_the_bound_ends_the_answer():
     chunk = b'data: {"choices":[{"delta":{"content":"aaaaaaaaaa"}}]}\n\n'
-    _, result, partial = read([chunk] * 20, limits=Limits(message=100))
-    assert isinstance(result, Broken)
+    _, result, partial = read([chunk] * 20, limits=AnswerLimits(message=100))
+    assert isinstance(result, BrokenAnswer)
     assert (result.kind, partial) == ("limit", "a" * 100)

@@ -15,8 +15,7 @@ import pytest
 
 from tests.llm.support import Waits, ask, client, failure_of, message_of, request, retries, shown
 from vibe_jupyter.errors import ModelError
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.request import Model, Request, Server
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
 from vibe_jupyter.protocol import TextDelta, TextPart, UserMessage
 from vibe_jupyter.testing import ScriptedModel, hold, raw, say, status
 
@@ -222,14 +221,14 @@ async def test_a_complete_answer_survives_a_connection_that_breaks_after_it():
 
 
 async def test_a_complete_answer_does_not_wait_for_a_server_that_forgets_to_end():
-    asker = client(limits=Limits(tail=0.1, gap=60))
+    asker = client(limits=AnswerLimits(tail=0.1, gap=60))
     async with answering(head(), HELLO + STOP, end=False) as url:
         assert (await asyncio.wait_for(message_of(asker, request(url)), 10)).text == "Hello"
         await asker.close()
 
 
 async def test_a_complete_answer_does_not_wait_for_keep_alive_signs_to_end():
-    asker = client(limits=Limits(tail=0.2))
+    asker = client(limits=AnswerLimits(tail=0.2))
     with ScriptedModel([raw([HELLO, STOP, *[b": ping\n\n"] * 10_000], delay_between=0.02)]) as model:
         assert (await asyncio.wait_for(message_of(asker, request(model.url)), 10)).text == "Hello"
         await asker.close()
@@ -249,7 +248,7 @@ async def test_closing_the_client_in_the_middle_of_an_answer_ends_it_with_a_mode
 
 
 async def test_a_stream_that_stalls_is_ended_and_its_text_kept():
-    asker = client(limits=Limits(gap=0.2))
+    asker = client(limits=AnswerLimits(gap=0.2))
     async with answering(head(), HELLO, end=False) as url:
         error, items = await asyncio.wait_for(failure_of(asker, request(url)), 10)
         await asker.close()
@@ -257,7 +256,7 @@ async def test_a_stream_that_stalls_is_ended_and_its_text_kept():
 
 
 async def test_a_server_that_never_answers_is_given_up_without_a_retry():
-    asker = client(limits=Limits(answer=0.2))
+    asker = client(limits=AnswerLimits(answer=0.2))
     async with answering(end=False) as url:
         error, items = await asyncio.wait_for(failure_of(asker, request(url)), 10)
         await asker.close()
@@ -265,7 +264,7 @@ async def test_a_server_that_never_answers_is_given_up_without_a_retry():
 
 
 async def test_keep_alive_comments_alone_do_not_keep_an_answer_alive():
-    asker = client(limits=Limits(answer=0.3))
+    asker = client(limits=AnswerLimits(answer=0.3))
     with ScriptedModel([raw([b": ping\n\n"] * 200, delay_between=0.02)]) as model:
         error, _ = await asyncio.wait_for(failure_of(asker, request(model.url)), 10)
         await asker.close()
@@ -275,7 +274,7 @@ async def test_keep_alive_comments_alone_do_not_keep_an_answer_alive():
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_endless_event_or_body_is_ended(stream):
-    asker = client(limits=Limits(event=1000, message=1000))
+    asker = client(limits=AnswerLimits(event=1000, message=1000))
     kind = "text/event-stream" if stream else "application/json"
     with ScriptedModel([raw([b"a" * 100] * 100, content_type=kind)]) as model:
         error, _ = await failure_of(asker, request(model.url, stream=stream))
@@ -474,7 +473,9 @@ async def test_an_address_given_without_a_provider_is_called_by_its_host():
     with ScriptedModel([status(401)]) as model:
         server = Server(name="", api_base=model.url)
         hello = (UserMessage(parts=(TextPart(text="hello"),)),)
-        error, _ = await failure_of(asker, Request(model=Model(server=server, name="m", alias="m"), messages=hello))
+        error, _ = await failure_of(
+            asker, ModelRequestTerms(model=Model(server=server, name="m", alias="m"), messages=hello)
+        )
         assert str(error).startswith(server.host)
         assert "[[providers]] with api_key_env_var" in str(error)
         await asker.close()

@@ -8,10 +8,10 @@ import pytest
 from tests.llm.stream_fuzz import fuzz, mutated
 from tests.llm.support import agrees, ask, client, corpus, cut, failure_of, outcome, read, reads, request, shown
 from vibe_jupyter.errors import ModelError
-from vibe_jupyter.llm.failures import Broken
+from vibe_jupyter.llm.failures import BrokenAnswer
 from vibe_jupyter.protocol import AssistantMessage
 from vibe_jupyter.testing import ScriptedModel
-from vibe_jupyter.testing.replies import Raw
+from vibe_jupyter.testing.wire import Raw
 
 CASES = [pytest.param(case, id=case["id"]) for case in corpus()]
 MAX_RECUT = 200_000
@@ -112,7 +112,7 @@ async def test_values_of_any_shape_are_read_without_a_crash():
             read([text.encode()], "application/json"),
         ):
             partial.encode("utf-8")
-            assert isinstance(result, Broken) or result.model_dump_json().encode("utf-8")
+            assert isinstance(result, BrokenAnswer) or result.model_dump_json().encode("utf-8")
 
 
 async def test_nothing_of_a_cut_stream_is_a_message_whatever_byte_it_is_cut_at():
@@ -122,7 +122,7 @@ async def test_nothing_of_a_cut_stream_is_a_message_whatever_byte_it_is_cut_at()
     complete = len(body)
     for end in range(complete):
         deltas, result, partial = read([body[:end]])
-        assert isinstance(result, Broken)
+        assert isinstance(result, BrokenAnswer)
         assert result.kind == "truncated"
         assert shown(deltas)[0] == partial
     assert isinstance(read([body])[1], AssistantMessage)

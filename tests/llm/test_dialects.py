@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests.llm.support import SPEC, client, failure_of, message_of, read, request, user
-from vibe_jupyter.llm.body import BodyEncoder
-from vibe_jupyter.llm.dialect import Terms
+from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.llm.request import AnswerLimits, HeadTerms, Model, Server
 from vibe_jupyter.protocol import (
     AssistantMessage,
     ImagePart,
@@ -31,7 +29,7 @@ IMAGE = ImagePart(media_type="image/png", data="QUJD")
 ALL = ("openai", "mistral", "ollama", "mistralrs")
 
 
-def encoded(dialect: str, *messages: Message, terms: Terms | None = None, **rest: Any) -> dict[str, Any]:
+def encoded(dialect: str, *messages: Message, terms: HeadTerms | None = None, **rest: Any) -> dict[str, Any]:
     """The body of a request."""
     server = {"dialect": dialect, **rest.pop("server", {})}
     wish = request(rest.pop("url", URL), *messages, server=server, **rest)
@@ -169,7 +167,7 @@ async def test_a_conversation_goes_on_at_a_server_of_another_kind(first, second)
 def test_reasoning_in_a_field_the_person_named_is_read_there_and_goes_back_there():
     chunk = b'data: {"choices":[{"delta":{"thoughts":"hm","content":"a"},"finish_reason":"stop"}]}\n\n'
     named = Model(Server("t", URL, reasoning_field="thoughts"), "m", "m")
-    decoder = DIALECTS["openai"].decoder(named, Limits())
+    decoder = DIALECTS["openai"].decoder(named, AnswerLimits())
     decoder.event("message", chunk[6:].decode())
     message = decoder.message()
     assert message.parts == (ReasoningPart(text="hm"), TextPart(text="a"))
@@ -196,7 +194,7 @@ def test_effort_is_asked_for_where_it_is_set(thinking, effort):
     ],
 )
 def test_what_helps_caching_is_sent_only_where_it_is_known(url, name, field):
-    body = encoded("openai", user("x"), url=url, name=name, terms=Terms(session="s-1"))
+    body = encoded("openai", user("x"), url=url, name=name, terms=HeadTerms(session="s-1"))
     assert {"prompt_cache_key", "cache_control"} & set(body) == ({field} if field else set())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.llm.support import SPEC, ask, client, message_of, request, user
-from vibe_jupyter.llm.body import BodyEncoder
+from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import (

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.llm.support import client, failure_of, refusal_of, request
-from vibe_jupyter.llm.network import is_final, reason_of
+from vibe_jupyter.llm.connections import is_final, network_reason
 from vibe_jupyter.testing import ScriptedModel, raw, status
 
 KEY = "sk-test-1234567890"
@@ -160,7 +160,7 @@ def test_the_reason_is_found_however_deep_it_is_wrapped(cause):
     outer = RuntimeError("All connection attempts failed")
     outer.__cause__ = OSError("several")
     outer.__cause__.__cause__ = ExceptionGroup("two", [OSError("x"), cause])
-    assert reason_of(outer) == reason_of(cause) != str(outer)
+    assert network_reason(outer) == network_reason(cause) != str(outer)
     assert not is_final(outer)
     assert is_final(ssl.SSLCertVerificationError())
 

@@ -15,14 +15,14 @@ from tests.kernel.matrix import INSTALLED
 from tests.llm.llama_server import CONTEXT, KEY, START, LlamaServer, started, why_left_out
 from tests.llm.support import ask, client, failure_of, user
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
-from vibe_jupyter.app.check import check as check_model
+from vibe_jupyter.agent.limits import TurnLimit
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.commands.model_check import check_model
 from vibe_jupyter.errors import ModelError
-from vibe_jupyter.llm.client import LLMClient
-from vibe_jupyter.llm.request import Request, RetryScheduled
-from vibe_jupyter.llm.retry import RetryPolicy
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.llm.client import LLMClient, RetryPolicy
+from vibe_jupyter.llm.request import ModelRequestTerms, RetryScheduled
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
@@ -40,11 +40,9 @@ from vibe_jupyter.protocol import (
     ToolResult,
     UserMessage,
 )
-from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.history import check
+from vibe_jupyter.session.conversation import Conversation, check_history
 from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.tools.base import StaticToolset, ToolContext, spec_of
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext, tool_spec
 
 pytestmark = pytest.mark.xdist_group("llama")
 
@@ -102,7 +100,7 @@ class Talk:
 
     async def ask(self, wish: str) -> list[Event]:
         async with asyncio.timeout(START):
-            return [event async for event in start(self._agent, self.conversation, wish, terms=RunTerms())]
+            return [event async for event in start_run(self._agent, self.conversation, wish, terms=RunTerms())]
 
     async def close(self) -> None:
         await self.client.close()
@@ -156,7 +154,7 @@ async def test_a_call_is_streamed_run_and_answered(server: LlamaServer, tmp_path
     assert end.usage.prompt_tokens > 100
     assert end.usage.completion_tokens > 0
     assert end.usage.cached_tokens > 0, "the second request does not begin with the first one"
-    check(done.conversation.history)
+    check_history(done.conversation.history)
 
 
 async def test_the_conversation_goes_on_with_its_calls_in_the_history(server: LlamaServer, tmp_path: Path) -> None:
@@ -166,7 +164,7 @@ async def test_the_conversation_goes_on_with_its_calls_in_the_history(server: Ll
     await one_talk.close()
     assert one(events, RunFinished).reason in {"stop", "length", "turn_limit"}
     assert len(one_talk.tool.ran) >= 2
-    check(one_talk.conversation.history)
+    check_history(one_talk.conversation.history)
 
 
 async def test_two_conversations_at_once_do_not_mix(server: LlamaServer, tmp_path: Path) -> None:
@@ -188,19 +186,19 @@ async def test_broken_arguments_in_the_history_do_not_fail_the_next_request(
         ToolMessage(call_id="call1", name="run_code", parts=(TextPart(text="No JSON."),), is_error=True),
         user("Thanks."),
     )
-    items = await ask(asker, Request(server.model(), said, (spec_of(Code()),)))
+    items = await ask(asker, ModelRequestTerms(server.model(), said, (tool_spec(Code()),)))
     assert isinstance(items[-1], AssistantMessage)
 
 
 async def test_a_conversation_that_is_too_long_is_told_as_such(server: LlamaServer, asker: LLMClient) -> None:
-    wish = Request(server.model(), (user("one two three " * CONTEXT),))
+    wish = ModelRequestTerms(server.model(), (user("one two three " * CONTEXT),))
     error, items = await failure_of(asker, wish)
     assert (error.kind, error.status, items) == ("overflow", 400, [])
     assert "%vibe reset" in str(error)
 
 
 async def test_an_answer_stops_at_its_token_limit(server: LlamaServer, asker: LLMClient) -> None:
-    items = await ask(asker, Request(server.model(max_tokens=8), (user(LONG),)))
+    items = await ask(asker, ModelRequestTerms(server.model(max_tokens=8), (user(LONG),)))
     message = items[-1]
     assert isinstance(message, AssistantMessage)
     assert message.stop_reason == "length"
@@ -212,18 +210,18 @@ async def test_an_answer_stops_at_its_token_limit(server: LlamaServer, asker: LL
 async def test_a_wrong_key_is_told_as_such_and_not_repeated(
     server: LlamaServer, asker: LLMClient, key: str | None
 ) -> None:
-    error, items = await failure_of(asker, Request(server.model(key=key), (user("hello"),)))
+    error, items = await failure_of(asker, ModelRequestTerms(server.model(key=key), (user("hello"),)))
     assert (error.kind, error.status, items) == ("auth", 401, [])
     assert "another-key" not in str(error)
 
 
 async def test_closing_the_stream_ends_the_work_of_the_server(server: LlamaServer, asker: LLMClient) -> None:
-    answers = asker.answer(Request(server.model(max_tokens=1500), (user(LONG),)))
+    answers = asker.answer(ModelRequestTerms(server.model(max_tokens=1500), (user(LONG),)))
     await anext(answers)
     await answers.aclose()
     # Both places of the server are free again: two more answers come, which would wait for 1,500 tokens otherwise.
     async with asyncio.timeout(START / 2):
-        short = Request(server.model(max_tokens=4), (user("hello"),))
+        short = ModelRequestTerms(server.model(max_tokens=4), (user("hello"),))
         both = await asyncio.gather(*(ask(asker, short) for _ in range(2)))
     assert [type(items[-1]) for items in both] == [AssistantMessage, AssistantMessage]
 
@@ -232,7 +230,7 @@ async def test_a_server_that_loads_its_model_is_asked_again(asker: LLMClient) ->
     patient = LLMClient(user_agent="vibe-jupyter/test", retry=RetryPolicy(retries=1000, first=0.05, longest=0.05))
     with started() as server:
         async with asyncio.timeout(START):
-            items = await ask(patient, Request(server.model(max_tokens=4), (user("hello"),)))
+            items = await ask(patient, ModelRequestTerms(server.model(max_tokens=4), (user("hello"),)))
         await patient.close()
     reasons = {item.reason for item in items if isinstance(item, RetryScheduled)}
     assert any("503" in reason for reason in reasons), reasons
@@ -244,7 +242,7 @@ async def test_a_server_that_dies_in_mid_answer_is_told_with_what_it_said(asker:
         server.wait_until_loaded()
         text = ""
         with pytest.raises(ModelError) as caught:  # noqa: PT012 - the error comes out of the iteration
-            async for item in asker.answer(Request(server.model(max_tokens=1500), (user(LONG),))):
+            async for item in asker.answer(ModelRequestTerms(server.model(max_tokens=1500), (user(LONG),))):
                 text += item.text if isinstance(item, TextDelta) else ""
                 server.process.kill()
     assert caught.value.kind == "truncated"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.llm.support import SPEC, ask, client, message_of, read, request, shown, user
-from vibe_jupyter.llm.body import BodyEncoder
-from vibe_jupyter.llm.dialect import Terms
+from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects.mistral import MistralDialect
+from vibe_jupyter.llm.request import HeadTerms
 from vibe_jupyter.protocol import (
     AssistantMessage,
     ImagePart,
@@ -235,7 +235,7 @@ async def test_a_model_that_knows_no_effort_is_asked_without_it_from_then_on():
 def test_the_key_of_a_conversation_is_sent_to_mistral_itself_only():
     def head(base: str) -> dict[str, Any]:
         wish = request(base, user("x"), server=MISTRAL)
-        return json.loads(BodyEncoder(MistralDialect()).encode(wish, Terms(session="s-1")))
+        return json.loads(BodyEncoder(MistralDialect()).encode(wish, HeadTerms(session="s-1")))
 
     assert head("https://api.mistral.ai/v1")["prompt_cache_key"] == "s-1"
     assert "prompt_cache_key" not in head("https://mistral.example/v1")

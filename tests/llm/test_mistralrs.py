@@ -25,15 +25,14 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter import config
-from vibe_jupyter.app.check import check
-from vibe_jupyter.app.models import Models
+from vibe_jupyter.app.models import ModelChoice
+from vibe_jupyter.commands.model_check import check_model
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.client import Item, LLMClient
+from vibe_jupyter.llm.connections import FetchRequest, id_in_path
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.fetch import Wanted, id_in_path
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.reader import reader_for
-from vibe_jupyter.llm.request import Model, Request, Server
+from vibe_jupyter.llm.growing_answer import reader_for
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms, Server
 from vibe_jupyter.protocol import AssistantMessage, TextDelta, TextPart, UserMessage
 
 WAIT = 30.0
@@ -44,10 +43,10 @@ def model_at(server: AgenticServer, *, name: str = "default", key: str | None = 
     return Model(Server("rs", server.url, api_key=key, dialect="mistralrs"), name, "rs")
 
 
-async def answered(model: Model, *, stream: bool = True, limits: Limits | None = None) -> list[Item]:
+async def answered(model: Model, *, stream: bool = True, limits: AnswerLimits | None = None) -> list[Item]:
     """Everything of one answer."""
     client = LLMClient(user_agent="vibe-jupyter/test", limits=limits)
-    asked = Request(model, (UserMessage(parts=(TextPart(text="go"),)),), stream=stream)
+    asked = ModelRequestTerms(model, (UserMessage(parts=(TextPart(text="go"),)),), stream=stream)
     try:
         async with asyncio.timeout(WAIT):
             return [item async for item in client.answer(asked)]
@@ -68,9 +67,9 @@ async def test_the_backend_of_a_provider_chooses_it(tmp_path: Path) -> None:
             encoding="utf-8",
         )
         environ = {"VIBE_HOME": str(tmp_path)}
-        items = await answered(config.model_of(config.load(environ), "there", environ))
+        items = await answered(config.choose_model(config.load_settings(environ), "there", environ))
         assert server.requests[0]["messages"] == [{"role": "user", "content": "go"}]
-    assert [type(item).__name__ for item in items] == ["ServerCall", "TextDelta", "AssistantMessage"]
+    assert [type(item).__name__ for item in items] == ["HostedCall", "TextDelta", "AssistantMessage"]
 
 
 @pytest.mark.parametrize("key", [None, "x", "any non-empty one".replace(" ", "-")])
@@ -107,7 +106,7 @@ async def test_keep_alive_signs_disturb_nothing_and_hide_no_stall() -> None:
         assert text_of(await answered(model_at(server))) == "Hello."
     with serving([Chunk("He"), Hold(threading.Event())]) as server:
         with pytest.raises(ModelError, match="keep-alive") as caught:
-            await answered(model_at(server), limits=Limits(answer=0.4, gap=5.0))
+            await answered(model_at(server), limits=AnswerLimits(answer=0.4, gap=5.0))
         assert caught.value.kind == "limit"
 
 
@@ -137,14 +136,14 @@ def test_the_events_are_the_same_in_whatever_pieces_they_come() -> None:
     stream += b'data: {"session_id": "s", "choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}\n\n'
 
     def read(size: int) -> list[Any]:
-        decoder = DIALECTS["mistralrs"].decoder(Model(Server("", "http://127.0.0.1:1/v1"), "m", "m"), Limits())
-        reader = reader_for("text/event-stream", decoder, Limits(), streamed=True)
+        decoder = DIALECTS["mistralrs"].decoder(Model(Server("", "http://127.0.0.1:1/v1"), "m", "m"), AnswerLimits())
+        reader = reader_for("text/event-stream", decoder, AnswerLimits(), streamed=True)
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
         return [item for piece in pieces for item in reader.feed(piece)]
 
     whole = read(len(stream))
     kinds = [type(item).__name__ for item in whole]
-    assert kinds == ["ServerCall", "ServerSession", "ServerApproval", "ServerFile", "ServerSession", "TextDelta"]
+    assert kinds == ["HostedCall", "HostedSession", "HostedCallRequest", "HostedFile", "HostedSession", "TextDelta"]
     assert all(read(size) == whole for size in (1, 2, 7, 64))
 
 
@@ -158,7 +157,7 @@ async def test_an_id_of_a_server_leads_nowhere_else_and_bounds_hold() -> None:
         client = LLMClient(user_agent="vibe-jupyter/test")
         try:
             with pytest.raises(ModelError, match="1,000 bytes"):
-                await client.fetch(model_at(server), Wanted("GET", "/files/big/content", most=1_000))
+                await client.fetch(model_at(server), FetchRequest("GET", "/files/big/content", most=1_000))
         finally:
             await client.close()
 
@@ -182,7 +181,7 @@ def test_the_list_of_models_says_what_the_server_says_of_each(tmp_path: Path) ->
             '[[models]]\nname = "default"\nprovider = "rs"\nalias = "there"\n',
             encoding="utf-8",
         )
-        models = Models({"VIBE_HOME": str(tmp_path)})
+        models = ModelChoice({"VIBE_HOME": str(tmp_path)})
         lines = [line.strip() for line in models.listing().splitlines()]
         assert lines[-4:] == [
             f"{server.host} has:",
@@ -200,7 +199,7 @@ def test_the_check_says_no_to_what_the_server_wants_to_run_and_goes_on() -> None
     calls = Raw(b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n")
     lines: list[str] = []
     with serving((Chunk("Hel"), approval(), Await("appr_1"), Chunk("lo."), *END), (calls, *END)) as server:
-        assert check(model_at(server), lines.append)
+        assert check_model(model_at(server), lines.append)
         assert server.decisions == [("appr_1", {"decision": "deny"})]
     assert [line[0] for line in lines[1:]] == ["–", "✓", "✓", "✓", "–"]
     assert "the server wanted to run Python code by itself; it was told no" in lines[1]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.llm.support import SPEC, ask, client, cut, failure_of, message_of, read, request, shown, user
-from vibe_jupyter.llm.body import BodyEncoder
+from vibe_jupyter.llm.client import BodyEncoder
 from vibe_jupyter.llm.dialects.ollama import OllamaDialect
-from vibe_jupyter.llm.failures import Broken
-from vibe_jupyter.llm.limits import Limits
+from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.request import AnswerLimits
 from vibe_jupyter.protocol import (
     AssistantMessage,
     ImagePart,
@@ -66,10 +66,10 @@ def said(*lines: bytes) -> AssistantMessage:
     return result
 
 
-def wrong(*lines: bytes) -> Broken:
+def wrong(*lines: bytes) -> BrokenAnswer:
     """What is wrong with a stream."""
     _, result, _ = read(lines, LINES, dialect="ollama")
-    assert isinstance(result, Broken), result
+    assert isinstance(result, BrokenAnswer), result
     return result
 
 
@@ -254,8 +254,8 @@ def test_a_last_line_needs_no_end():
 
 
 def test_a_line_without_end_is_bounded():
-    _, result, _ = read([b"a" * 600, b"a" * 600], LINES, Limits(event=1000), dialect="ollama")
-    assert isinstance(result, Broken)
+    _, result, _ = read([b"a" * 600, b"a" * 600], LINES, AnswerLimits(event=1000), dialect="ollama")
+    assert isinstance(result, BrokenAnswer)
     assert result.kind == "limit"
 
 

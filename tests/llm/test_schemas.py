@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from vibe_jupyter.llm.schemas import MAX_NODES, sanitised
+from vibe_jupyter.llm.dialects.wire_parts import MAX_NODES, sanitise_schema
 
 TREE = {
     "type": "object",
@@ -25,7 +25,7 @@ TREE = {
 
 def prop(schema: Any, **options: bool) -> Any:
     """A property, as it is sent."""
-    return sanitised({"type": "object", "properties": {"x": schema}}, **options)["properties"]["x"]
+    return sanitise_schema({"type": "object", "properties": {"x": schema}}, **options)["properties"]["x"]
 
 
 def test_a_sound_schema_stays_as_it_is():
@@ -38,13 +38,13 @@ def test_a_sound_schema_stays_as_it_is():
         "required": ["code"],
         "additionalProperties": False,
     }
-    assert sanitised(sound) == sound
-    assert sanitised(TREE) == TREE
+    assert sanitise_schema(sound) == sound
+    assert sanitise_schema(TREE) == TREE
 
 
 def test_what_is_given_is_not_changed():
     given_schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "a", "format": "uri"}}}
-    sanitised(given_schema, inline=True)
+    sanitise_schema(given_schema, inline=True)
     assert given_schema == {"type": "object", "properties": {"x": {"type": "string", "pattern": "a", "format": "uri"}}}
 
 
@@ -85,21 +85,21 @@ def test_what_servers_refuse_is_left_out(schema, sent):
 
 @pytest.mark.parametrize("top", [{}, {"type": "string"}, {"anyOf": [{"type": "object"}]}, {"$ref": "#/$defs/Gone"}])
 def test_the_whole_is_always_an_object_with_properties(top):
-    assert sanitised(top) == {"type": "object", "properties": {}}
+    assert sanitise_schema(top) == {"type": "object", "properties": {}}
 
 
 def test_a_definition_at_the_top_is_put_there():
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"x": {"type": "string"}}}}}
-    assert sanitised(schema)["properties"] == {"x": {"type": "string"}}
+    assert sanitise_schema(schema)["properties"] == {"x": {"type": "string"}}
 
 
 def test_required_names_are_there_and_once():
     schema = {"type": "object", "properties": {"a": {}}, "required": ["a", "a", "b", 3]}
-    assert sanitised(schema)["required"] == ["a"]
+    assert sanitise_schema(schema)["required"] == ["a"]
 
 
 def test_definitions_are_put_in_their_place_where_a_server_knows_none():
-    sent = sanitised(TREE, inline=True)
+    sent = sanitise_schema(TREE, inline=True)
     assert "$defs" not in sent
     root = sent["properties"]["root"]
     assert root["description"] == "where to begin"
@@ -126,14 +126,14 @@ def test_a_definition_that_multiplies_ends():
         for name, after in zip(names, [*names[1:], names[-1]], strict=True)
     }
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/D0"}}, "$defs": definitions}
-    assert str(sanitised(schema, inline=True)).count("'properties'") <= MAX_NODES
+    assert str(sanitise_schema(schema, inline=True)).count("'properties'") <= MAX_NODES
 
 
 def test_a_schema_nested_without_end_ends():
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(5_000):
         schema = {"type": "array", "items": schema}
-    sanitised({"type": "object", "properties": {"x": schema}})
+    sanitise_schema({"type": "object", "properties": {"x": schema}})
 
 
 values = st.recursive(
@@ -158,7 +158,7 @@ values = st.recursive(
     st.booleans(),
 )
 def test_any_value_becomes_a_schema_of_an_object(schema, inline):
-    sent = sanitised(schema, inline=inline)
+    sent = sanitise_schema(schema, inline=inline)
     assert sent["type"] == "object"
     assert isinstance(sent["properties"], dict)
     assert set(sent.get("required", [])) <= set(sent["properties"])
@@ -177,7 +177,7 @@ def test_what_a_schema_allowed_is_still_allowed():
         "$defs": TREE["$defs"],
     }
     before = Draft202012Validator(schema)
-    loose = [Draft202012Validator(sanitised(schema, inline=inline)) for inline in (False, True)]
+    loose = [Draft202012Validator(sanitise_schema(schema, inline=inline)) for inline in (False, True)]
     allowed = 0
     for _ in range(300):
         value = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vibe_jupyter.llm.sse import EventTooLong, ServerEvent, SSEDecoder, encode
+from vibe_jupyter.llm.event_streams import EventTooLong, ServerEvent, SSEDecoder, encode_event
 
 
 def events(*chunks: bytes) -> list[ServerEvent]:
@@ -79,9 +79,9 @@ def test_an_event_without_end_is_stopped_at_its_bound():
 @pytest.mark.parametrize("data", ["a", "", "a\nb", "\n", "é\u2028😀", '{"x": 1}'])
 @pytest.mark.parametrize("name", ["message", "error"])
 def test_what_is_encoded_is_decoded(name, data):
-    assert events(encode(name, data)) == [ServerEvent(name, data)]
+    assert events(encode_event(name, data)) == [ServerEvent(name, data)]
 
 
 def test_a_name_of_two_lines_is_refused():
     with pytest.raises(ValueError, match="one line"):
-        encode("a\ndata: b", "c")
+        encode_event("a\ndata: b", "c")

@@ -9,29 +9,27 @@ from typing import Any, Literal
 
 from tests.mcp.conftest import declared, served
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.mcp_companion import McpCompanion, Wanted
-from vibe_jupyter.agent.mcp_requests import McpRequests
-from vibe_jupyter.agent.middleware.price_limit import PriceLimit
-from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
+from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.context.mention_syntax import mentioned_resources
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.llm.request import Server as ModelServer
-from vibe_jupyter.notebook.mention_syntax import resources
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.resources import parse_prompt_call
+from vibe_jupyter.mcp.server_requests import McpRunHooks, NamedOnServers, ServerRequests
+from vibe_jupyter.mcp.token_store import SecretStore
+from vibe_jupyter.mcp.tool import ToolWays
+from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.mcp.toolset import McpToolset
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Event
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel
-from vibe_jupyter.tools.mcp.prompt_call import prompt_call
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.tools.mcp.secret_store import SecretStore
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.tool import Ways
-from vibe_jupyter.tools.mcp.toolset import MCPTools
-from vibe_jupyter.tools.workspace import Workspace
 
 WAIT = 60.0
 """Seconds any run of these tests may take, on a machine that is busy."""
@@ -47,9 +45,9 @@ class AllAccepted:
         return "accepted"
 
 
-def asking(*arguments: str, name: str = "asking", sampling: bool = True) -> Server:
+def asking(*arguments: str, name: str = "asking", sampling: bool = True) -> ToolServer:
     """The server that asks, declared."""
-    return declared(name, Program((sys.executable, "-W", "ignore", str(ASKING), *arguments)), sampling=sampling)
+    return declared(name, ServerProgram((sys.executable, "-W", "ignore", str(ASKING), *arguments)), sampling=sampling)
 
 
 @contextmanager
@@ -59,9 +57,9 @@ def asking_over_http() -> Iterator[str]:
         yield url
 
 
-def asking_at(url: str, *, name: str = "asking", sampling: bool = True) -> Server:
+def asking_at(url: str, *, name: str = "asking", sampling: bool = True) -> ToolServer:
     """The same, declared by its address."""
-    return declared(name, Address(url), sampling=sampling)
+    return declared(name, ServerAddress(url), sampling=sampling)
 
 
 class McpBench:
@@ -69,18 +67,18 @@ class McpBench:
 
     def __init__(self, folder: Path, model: ScriptedModel, *, store: SecretStore | None = None) -> None:
         self.model = model
-        self.requests = McpRequests(folder, store)
-        self.servers = Servers(folder, {}, self.requests)
+        self.requests = ServerRequests(folder, store)
+        self.servers = ServerPool(folder, {}, self.requests)
         self.permissions = Permissions(Workspace(folder))
         self.client = LLMClient(user_agent="vibe-jupyter/test", affinity="s1")
         self.conversation = Conversation(Journal.create(folder / "session", session_id="s1"))
         self.sees_images = False
         self.prices: dict[str, float] = {}
         self.price_limit = 0.0
-        ways = Ways(self.requests.calls, lambda: self.sees_images)
-        self.tools = MCPTools(self.servers, AllAccepted(), ways)
+        ways = ToolWays(self.requests.calls, lambda: self.sees_images)
+        self.tools = McpToolset(self.servers, AllAccepted(), ways)
 
-    def declare(self, *servers: Server) -> None:
+    def declare(self, *servers: ToolServer) -> None:
         self.servers.declare(servers)
 
     def agent(self) -> Agent:
@@ -98,10 +96,12 @@ class McpBench:
     async def ask(self, prompt: str, on_event: OnEvent | None = None, *, attended: bool = True) -> list[Event]:
         """Drive one run to its end; cards of calls are allowed, the rest is the test's to answer."""
         names = [one.server.name for one in self.servers.all()]
-        wanted = Wanted([(one.server, one.uri) for one in resources(prompt)], prompt_call(prompt))
-        companion = McpCompanion(self.servers, self.requests, names, wanted=wanted, sees_images=self.sees_images)
+        wanted = NamedOnServers(
+            [(one.server, one.uri) for one in mentioned_resources(prompt)], parse_prompt_call(prompt)
+        )
+        run_hooks = McpRunHooks(self.servers, self.requests, names, wanted=wanted, sees_images=self.sees_images)
         terms = RunTerms(attended=attended, approve_all=True)  # calls run at once; what servers ask still asks
-        run = start(self.agent(), self.conversation, prompt, terms=terms, companion=companion)
+        run = start_run(self.agent(), self.conversation, prompt, terms=terms, run_hooks=run_hooks)
         events: list[Event] = []
         async with asyncio.timeout(WAIT):
             async for event in run:

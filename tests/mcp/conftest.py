@@ -12,11 +12,10 @@ from typing import Protocol
 import psutil
 import pytest
 
-from vibe_jupyter.tools.mcp.connection import Connection
-from vibe_jupyter.tools.mcp.hooks import ServerHooks
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.shell.process_tree import MARK
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
+from vibe_jupyter.mcp.hooks import ServerHooks
+from vibe_jupyter.tools.process import MARK
 
 HERE = Path(__file__).parent
 SAMPLE = HERE / "sample_server.py"
@@ -32,25 +31,25 @@ class NewServers(Protocol):
 
     async def __call__(
         self,
-        *servers: Server,
+        *servers: ToolServer,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         hooks: ServerHooks | None = None,
-    ) -> Servers: ...
+    ) -> ServerPool: ...
 
 
 @pytest.fixture
 async def new_servers(tmp_path: Path) -> AsyncIterator[NewServers]:
     """Declares servers; starts none."""
-    made: list[Servers] = []
+    made: list[ServerPool] = []
 
     async def new(
-        *servers: Server,
+        *servers: ToolServer,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         hooks: ServerHooks | None = None,
-    ) -> Servers:
-        made.append(Servers(folder or tmp_path, os.environ if environ is None else environ, hooks))
+    ) -> ServerPool:
+        made.append(ServerPool(folder or tmp_path, os.environ if environ is None else environ, hooks))
         made[-1].declare(servers)
         return made[-1]
 
@@ -82,14 +81,14 @@ def served(*script: Path | str, env: Mapping[str, str] | None = None) -> Iterato
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
 
 
-def sample(name: str = "sample", **settings: object) -> Server:
+def sample(name: str = "sample", **settings: object) -> ToolServer:
     """The well-behaved server as a program."""
-    return declared(name, Program((sys.executable, str(SAMPLE))), **settings)
+    return declared(name, ServerProgram((sys.executable, str(SAMPLE))), **settings)
 
 
-def declared(name: str, at: Program | Address, **settings: object) -> Server:
+def declared(name: str, at: ServerProgram | ServerAddress, **settings: object) -> ToolServer:
     """A server with time enough for a busy machine, unless a test says otherwise."""
-    return Server(name, at, **{"startup_timeout": PATIENCE, "tool_timeout": PATIENCE, **settings})  # type: ignore[arg-type]
+    return ToolServer(name, at, **{"startup_timeout": PATIENCE, "tool_timeout": PATIENCE, **settings})  # type: ignore[arg-type]
 
 
 async def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -118,13 +117,13 @@ def _environment(process: psutil.Process) -> Mapping[str, str]:
         return {}
 
 
-async def call(connection: Connection, tool: str, seconds: float = PATIENCE, **arguments: object) -> str:
+async def call(connection: ServerConnection, tool: str, seconds: float = PATIENCE, **arguments: object) -> str:
     """The text a tool answers with."""
     result = await connection.request(lambda client: client.call_tool(tool, arguments), timeout=seconds)
     return "".join(part.text for part in result.content if part.type == "text")
 
 
-def connection(servers: Servers, name: str) -> Connection:
+def connection(servers: ServerPool, name: str) -> ServerConnection:
     """The one of that name."""
     found = servers.get(name)
     assert found is not None

@@ -14,11 +14,10 @@ import httpx2
 import pytest
 
 from tests.mcp.conftest import NewServers, connection, declared
+from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.addresses import is_loopback, problem_with, public_address
-from vibe_jupyter.tools.mcp.hooks import RefuseAll
-from vibe_jupyter.tools.mcp.pause import Pause
-from vibe_jupyter.tools.mcp.server import Address, Server
+from vibe_jupyter.mcp.declared import is_loopback, problem_with, public_address
+from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerPause
 
 KEY = "Bearer the-persons-key"
 AT_ONCE = 10.0
@@ -64,9 +63,9 @@ def answering(status: int, headers: Mapping[str, str] | None = None, body: bytes
     return Answering(status, headers or {}, body)
 
 
-async def start_in_vain(new_servers: NewServers, url: str, hooks: RefuseAll | None = None) -> str:
+async def start_in_vain(new_servers: NewServers, url: str, hooks: RefuseAllHooks | None = None) -> str:
     """The words of a server that cannot be started, and which must come at once."""
-    servers = await new_servers(declared("remote", Address(url, headers={"Authorization": KEY})), hooks=hooks)
+    servers = await new_servers(declared("remote", ServerAddress(url, headers={"Authorization": KEY})), hooks=hooks)
     began = time.monotonic()
     with pytest.raises(ServerError) as failure:
         await connection(servers, "remote").start()
@@ -147,10 +146,10 @@ class SignsIn(httpx2.Auth):
             yield httpx2.Request("GET", named)
 
 
-class Signing(RefuseAll):
+class Signing(RefuseAllHooks):
     """Signs in to every server."""
 
-    def auth(self, server: Server, pause: Pause) -> httpx2.Auth:
+    def auth(self, server: ToolServer, pause: ServerPause) -> httpx2.Auth:
         return SignsIn()
 
 
@@ -199,7 +198,7 @@ async def test_a_proxy_is_not_asked_for_this_machine(
             monkeypatch.setenv(name, proxy.url)
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
-        servers = await new_servers(declared("sample", Address(sample_address)), environ=os.environ)
+        servers = await new_servers(declared("sample", ServerAddress(sample_address)), environ=os.environ)
 
         assert await servers.start(["sample"]) == []
         assert proxy.seen == []

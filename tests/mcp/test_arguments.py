@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from vibe_jupyter.agent.prepare import explain
-from vibe_jupyter.tools.mcp.arguments import arguments_model, texts_of
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.agent.call_context import explain_errors
+from vibe_jupyter.mcp.tool import arguments_model
+from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.permissions.decide import argument_texts
 
 WEATHER = {
     "type": "object",
@@ -28,7 +29,7 @@ def wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
     try:
         arguments_model(RemoteTool("weather", "", schema)).model_validate(arguments)
     except ValidationError as error:
-        return explain("weather", error)
+        return explain_errors("weather", error)
     return ""
 
 
@@ -123,4 +124,4 @@ def test_what_is_not_checked_never_makes_a_right_call_wrong(schema: dict[str, An
 
 def test_lists_of_allowed_arguments_see_each_value_with_its_place() -> None:
     arguments = arguments_model(RemoteTool("t", "", {}))({"path": "/data", "deep": [{"n": 1}], "all": True})
-    assert texts_of(arguments) == ("path=/data", "deep.0.n=1", "all=true")
+    assert argument_texts(arguments) == ("path=/data", "deep.0.n=1", "all=true")

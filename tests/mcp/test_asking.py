@@ -11,10 +11,11 @@ import pytest
 
 from tests.mcp.bench import McpBench, OnEvent, all_of, allowing, asking, asking_at, asking_over_http, mcp_bench, one
 from tests.mcp.conftest import connection, until
-from vibe_jupyter.agent.mcp_requests import QUESTIONS
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.agent.sampling import SAMPLE_TOKENS, SAMPLES
 from vibe_jupyter.errors import ServerError
+from vibe_jupyter.mcp.elicitation import OPENED, ROUNDS
+from vibe_jupyter.mcp.sampling import SAMPLE_TOKENS, SAMPLES
+from vibe_jupyter.mcp.server_requests import QUESTIONS
 from vibe_jupyter.protocol import (
     Answer,
     Answered,
@@ -31,7 +32,6 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.testing import call, say
-from vibe_jupyter.tools.mcp.elicitation import OPENED, ROUNDS
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

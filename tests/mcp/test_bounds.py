@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.mcp.conftest import PATIENCE
-from vibe_jupyter.tools.mcp.due import MESSAGE_LIMIT
+from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT
 
 ROOT = Path(__file__).parents[2]
 GROWTH = 48 * 1024
@@ -16,16 +16,17 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from tests.mcp.conftest import BROKEN
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.server import Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerPool
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 async def main():
-    servers = Servers(Path.cwd(), os.environ)
+    servers = ServerPool(Path.cwd(), os.environ)
     modes = ("fine", "endless line", "floods stdout", "huge answer", "hangs at call")
-    servers.declare([Server(mode, Program((sys.executable, str(BROKEN), mode)), startup_timeout=60) for mode in modes])
+    programs = {mode: ServerProgram((sys.executable, str(BROKEN), mode)) for mode in modes}
+    servers.declare([ToolServer(mode, program, startup_timeout=60) for mode, program in programs.items()])
     assert await servers.start(modes) == []
     fine = servers.get("fine")
     await fine.request(lambda client: client.call_tool("echo", {}), timeout=60)

@@ -10,10 +10,9 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import call, connection, declared, sample, until
+from vibe_jupyter.config.mcp_servers import ServerAddress
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.connection import Connection
-from vibe_jupyter.tools.mcp.server import Address
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,16 +23,16 @@ PROMPT = 2.0
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["pipes", "http"])
 async def one(
     request: pytest.FixtureRequest, sample_address: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[ServerConnection]:
     """One server for all tests of a transport."""
-    servers = Servers(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    servers.declare([sample() if request.param == "pipes" else declared("sample", Address(sample_address))])
+    servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
+    servers.declare([sample() if request.param == "pipes" else declared("sample", ServerAddress(sample_address))])
     assert await servers.start(["sample"]) == []
     yield connection(servers, "sample")
     await servers.close()
 
 
-async def test_a_server_lists_its_tools_and_says_what_it_is(one: Connection) -> None:
+async def test_a_server_lists_its_tools_and_says_what_it_is(one: ServerConnection) -> None:
     assert one.state == "ready"
     assert one.protocol_version == "2026-07-28"
     assert one.instructions == "Adds and echoes."
@@ -44,7 +43,7 @@ async def test_a_server_lists_its_tools_and_says_what_it_is(one: Connection) -> 
     assert await call(one, "add", a=1, b=2) == "3"
 
 
-async def test_calls_run_beside_each_other(one: Connection) -> None:
+async def test_calls_run_beside_each_other(one: ServerConnection) -> None:
     waiting = asyncio.create_task(call(one, "wait", period=3600))
     try:
         said = await asyncio.gather(*(call(one, "echo", text=str(number)) for number in range(20)))
@@ -56,7 +55,7 @@ async def test_calls_run_beside_each_other(one: Connection) -> None:
 
 
 async def test_an_interrupted_call_returns_at_once_and_is_cancelled_on_the_server(
-    one: Connection, tmp_path: Path
+    one: ServerConnection, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
     waiting = asyncio.create_task(call(one, "wait", period=3600, mark=str(mark)))
@@ -72,7 +71,7 @@ async def test_an_interrupted_call_returns_at_once_and_is_cancelled_on_the_serve
     assert await call(one, "echo", text="still here") == "still here"
 
 
-async def test_a_call_that_takes_too_long_is_cancelled_on_the_server(one: Connection, tmp_path: Path) -> None:
+async def test_a_call_that_takes_too_long_is_cancelled_on_the_server(one: ServerConnection, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 
     with pytest.raises(ServerError, match="did not answer within 1 s") as failure:
@@ -83,7 +82,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_on_the_server(one: Connec
     assert await call(one, "echo", text="still here") == "still here"
 
 
-async def test_a_tool_that_fails_has_a_result_and_a_request_that_is_refused_an_error(one: Connection) -> None:
+async def test_a_tool_that_fails_has_a_result_and_a_request_that_is_refused_an_error(one: ServerConnection) -> None:
     result = await one.request(lambda client: client.call_tool("fail", {}), timeout=30)
     assert result.is_error
 
@@ -95,14 +94,14 @@ async def test_a_tool_that_fails_has_a_result_and_a_request_that_is_refused_an_e
     assert one.state == "ready"
 
 
-async def test_what_cannot_be_sent_fails_its_call_alone(one: Connection) -> None:
+async def test_what_cannot_be_sent_fails_its_call_alone(one: ServerConnection) -> None:
     with pytest.raises(ServerError):
         await call(one, "echo", text="\ud800")
 
     assert await call(one, "echo", text="ü 🎉") == "ü 🎉"
 
 
-async def test_tools_that_came_are_listed_anew(one: Connection) -> None:
+async def test_tools_that_came_are_listed_anew(one: ServerConnection) -> None:
     told = 0
 
     def count() -> None:
@@ -140,7 +139,7 @@ def seen() -> Iterator[Kept]:
     root.setLevel(level)
 
 
-async def test_what_the_sdk_logs_of_a_server_is_not_logged_for_the_person(one: Connection, seen: Kept) -> None:
+async def test_what_the_sdk_logs_of_a_server_is_not_logged_for_the_person(one: ServerConnection, seen: Kept) -> None:
     with pytest.raises(ServerError):
         await one.request(lambda client: client.read_resource("nothing://here"), timeout=30)
     await call(one, "echo", text="x")

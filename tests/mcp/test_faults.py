@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, served, until
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.mcp.connection import ServerPool
 
-GOOD = Program((sys.executable, str(BROKEN), "fine"))
+GOOD = ServerProgram((sys.executable, str(BROKEN), "fine"))
 SHORT = 1.0
 """Seconds a call is given that will not be answered."""
 SLACK = 5.0
@@ -21,13 +21,13 @@ SLACK = 5.0
 
 
 @pytest.fixture
-def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ToolServer]:
     """The server in the mode and over the transport that a test names, and where it counts its starts."""
     mode, transport = request.param
     starts = {"STARTS": str(tmp_path / "starts")}
     place = served(BROKEN, mode, "http", env=starts) if transport == "http" else nullcontext("")
     with place as url:
-        at = Address(url) if url else Program((sys.executable, str(BROKEN), mode), env=starts)
+        at = ServerAddress(url) if url else ServerProgram((sys.executable, str(BROKEN), mode), env=starts)
         hangs_early = mode in ("hangs at start", "hangs at list")
         yield declared("broken", at, startup_timeout=2.0 if hangs_early else 60.0, tool_timeout=SHORT)
 
@@ -43,7 +43,7 @@ def each(*modes: str) -> pytest.MarkDecorator:
     return cases(pipes=[*modes], http=[*modes])
 
 
-async def both(new_servers: NewServers, broken: Server) -> tuple[Servers, list[str]]:
+async def both(new_servers: NewServers, broken: ToolServer) -> tuple[ServerPool, list[str]]:
     """The broken server and a good one, started together."""
     servers = await new_servers(broken, declared("good", GOOD))
     problems = await servers.start(["broken", "good"])
@@ -51,7 +51,7 @@ async def both(new_servers: NewServers, broken: Server) -> tuple[Servers, list[s
     return servers, problems
 
 
-async def gone(servers: Servers) -> None:
+async def gone(servers: ServerPool) -> None:
     """Nothing that was started for a server runs any more."""
     await servers.close()
     await until(lambda: not children(), "a server outlived its connection")
@@ -67,7 +67,7 @@ def assert_words(text: str) -> None:
 
 @each("dies at start", "dies at list", "hangs at start", "hangs at list")
 async def test_a_server_that_fails_to_start_is_told_once_and_holds_nobody_up(
-    new_servers: NewServers, broken: Server
+    new_servers: NewServers, broken: ToolServer
 ) -> None:
     began = time.monotonic()
     servers, problems = await both(new_servers, broken)
@@ -79,7 +79,7 @@ async def test_a_server_that_fails_to_start_is_told_once_and_holds_nobody_up(
         assert "did not list its tools within 2 s" in problems[0]
         assert "`startup_timeout_sec` in its entry gives it more time" in problems[0]
         assert time.monotonic() - began < broken.startup_timeout + 2 * SLACK
-    elif isinstance(broken.at, Program):
+    elif isinstance(broken.at, ServerProgram):
         assert "ended while it started: exit code 3" in problems[0]
         assert "no luck at" in problems[0]
     began = time.monotonic()
@@ -90,13 +90,13 @@ async def test_a_server_that_fails_to_start_is_told_once_and_holds_nobody_up(
 
 @each("dies at call", "hangs at call", "floods stdout", "10 MiB without newline", "late answer", "huge answer")
 async def test_a_call_that_cannot_be_answered_ends_in_its_time_with_words(
-    new_servers: NewServers, broken: Server
+    new_servers: NewServers, broken: ToolServer
 ) -> None:
     await _call_in_vain(new_servers, broken)
 
 
 @cases(pipes=["wrong id"], http=["garbage lines", "stream cut", "json cut", "session always lost"])
-async def test_an_answer_that_is_none_is_an_error(new_servers: NewServers, broken: Server) -> None:
+async def test_an_answer_that_is_none_is_an_error(new_servers: NewServers, broken: ToolServer) -> None:
     await _call_in_vain(new_servers, broken)
 
 
@@ -105,7 +105,7 @@ async def test_an_answer_that_is_none_is_an_error(new_servers: NewServers, broke
     # An answer on a request's own stream answers it, whatever id it bears.
     http=["duplicate answer", "list_changed storm", "wrong id", "session lost"],
 )
-async def test_noise_around_an_answer_does_no_harm(new_servers: NewServers, broken: Server) -> None:
+async def test_noise_around_an_answer_does_no_harm(new_servers: NewServers, broken: ToolServer) -> None:
     servers, problems = await both(new_servers, broken)
     assert problems == []
     one = connection(servers, "broken")
@@ -116,7 +116,7 @@ async def test_noise_around_an_answer_does_no_harm(new_servers: NewServers, brok
     await gone(servers)
 
 
-async def _call_in_vain(new_servers: NewServers, broken: Server) -> None:
+async def _call_in_vain(new_servers: NewServers, broken: ToolServer) -> None:
     servers, problems = await both(new_servers, broken)
     assert problems == []
     one = connection(servers, "broken")

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
+from vibe_jupyter.mcp.elicitation import AGREE, FIELDS_LIMIT, MESSAGE_LIMIT, SECRET_WARNING, ElicitationForm, FormError
 from vibe_jupyter.protocol import Answered, Question
-from vibe_jupyter.tools.mcp.form import AGREE, FIELDS_LIMIT, MESSAGE_LIMIT, Form, FormError
-from vibe_jupyter.tools.mcp.form_fields import SECRET_WARNING
 
 
-def form(message: str = "", required: tuple[str, ...] = (), **properties: Any) -> Form:
-    return Form(message, {"type": "object", "properties": properties, "required": list(required)})
+def form(message: str = "", required: tuple[str, ...] = (), **properties: Any) -> ElicitationForm:
+    return ElicitationForm(message, {"type": "object", "properties": properties, "required": list(required)})
 
 
 def answered(*answers: str | tuple[str, ...]) -> list[Answered]:
@@ -131,7 +130,7 @@ def test_choices_are_told_apart_where_their_titles_are_the_same() -> None:
         form("Type your access token", it={"type": "string"}),
     ],
 )
-def test_what_looks_like_a_password_or_key_is_asked_for_with_a_warning_alone(one: Form) -> None:
+def test_what_looks_like_a_password_or_key_is_asked_for_with_a_warning_alone(one: ElicitationForm) -> None:
     questions = one.questions()
     assert sum(SECRET_WARNING in question.question for question in questions) == 1
 
@@ -155,7 +154,7 @@ def test_an_ordinary_form_has_no_warning() -> None:
 )
 def test_a_form_that_the_protocol_does_not_allow_is_not_shown(schema: dict[str, Any]) -> None:
     with pytest.raises(FormError):
-        Form("", schema)
+        ElicitationForm("", schema)
 
 
 def test_a_form_without_fields_asks_for_agreement() -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import BROKEN, TOKEN, NewServers, call, children, connection, declared, marked, until
+from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.restarts import RESTARTS
-from vibe_jupyter.tools.mcp.server import Program, Server
+from vibe_jupyter.mcp.connection import RESTARTS
 
 ROOT = Path(__file__).parents[2]
 
 
-def program(name: str, mode: str, starts: Path | None = None, **settings: object) -> Server:
+def program(name: str, mode: str, starts: Path | None = None, **settings: object) -> ToolServer:
     """The broken server in one of its modes, noting its starts."""
     env = {"STARTS": str(starts)} if starts else {}
-    return declared(name, Program((sys.executable, str(BROKEN), mode), env=env), **settings)
+    return declared(name, ServerProgram((sys.executable, str(BROKEN), mode), env=env), **settings)
 
 
 def count(starts: Path) -> int:
@@ -217,7 +217,7 @@ async def test_a_restart_ends_what_ran(new_servers: NewServers, tmp_path: Path) 
 async def test_all_that_a_server_started_ends_with_it(new_servers: NewServers, tmp_path: Path) -> None:
     child = "import subprocess, sys; subprocess.Popen(['sleep', '1000'], start_new_session=True); "
     run = f"import runpy; sys.argv[1:] = ['fine']; runpy.run_path({str(BROKEN)!r}, run_name='__main__')"
-    at = Program((sys.executable, "-c", child + run), env={TOKEN: str(tmp_path)})
+    at = ServerProgram((sys.executable, "-c", child + run), env={TOKEN: str(tmp_path)})
     servers = await new_servers(declared("parent", at))
     await servers.start(["parent"])
     await until(lambda: "sleep" in [one.name() for one in marked(str(tmp_path))], "the child runs")
@@ -253,7 +253,7 @@ runpy.run_path({str(BROKEN)!r}, run_name="__main__")
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process at its end")
 async def test_a_killed_program_that_takes_its_time_to_die_is_waited_for(new_servers: NewServers) -> None:
-    servers = await new_servers(declared("held", Program((sys.executable, "-c", HELD))))
+    servers = await new_servers(declared("held", ServerProgram((sys.executable, "-c", HELD))))
     assert await servers.start(["held"]) == []
 
     await servers.close()
@@ -265,15 +265,15 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.mcp.conftest import BROKEN, TOKEN
-from vibe_jupyter.tools.mcp.server import Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerPool
 
 def program(mode):
-    at = Program((sys.executable, str(BROKEN), mode), env={TOKEN: sys.argv[1]})
-    return Server(mode, at, startup_timeout=60)
+    at = ServerProgram((sys.executable, str(BROKEN), mode), env={TOKEN: sys.argv[1]})
+    return ToolServer(mode, at, startup_timeout=60)
 
 async def main():
-    servers = Servers(Path.cwd(), os.environ)
+    servers = ServerPool(Path.cwd(), os.environ)
     servers.declare([program("fine"), program("hangs at start")])
     later = asyncio.create_task(servers.start(["hangs at start"]))
     print(await servers.start(["fine"]), flush=True)

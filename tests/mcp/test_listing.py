@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.mcp.conftest import BROKEN, HERE, NewServers, call, connection, declared, served
-from vibe_jupyter.tools.mcp.directory import Directory
-from vibe_jupyter.tools.mcp.server import Address, Program
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
+from vibe_jupyter.mcp.toolset import ToolDirectory
 
 
 @pytest.mark.parametrize("over", ["pipes", "http"])
@@ -19,7 +19,7 @@ async def test_badly_defined_tools_are_mended_or_left_out_and_the_others_are_the
     new_servers: NewServers, over: str
 ) -> None:
     with served(BROKEN, "bad tools", "http") as url:
-        at = Address(url) if over == "http" else Program((sys.executable, str(BROKEN), "bad tools"))
+        at = ServerAddress(url) if over == "http" else ServerProgram((sys.executable, str(BROKEN), "bad tools"))
         servers = await new_servers(declared("broken", at))
         one = connection(servers, "broken")
 
@@ -35,7 +35,7 @@ async def test_badly_defined_tools_are_mended_or_left_out_and_the_others_are_the
         ]
         assert "inputSchema: Field required" in one.left_out[0]
         assert await call(one, "echo", text="fine") == "fine"
-        assert Directory(servers, frozenset).news() == list(one.left_out)
+        assert ToolDirectory(servers, frozenset).news() == list(one.left_out)
 
 
 @pytest.mark.parametrize("depth", [110, 200, 400])
@@ -77,21 +77,21 @@ async def test_a_result_nested_without_bounds_is_named_and_the_call_is_known_to_
 
 
 @contextmanager
-def written(folder: Path, words: dict[str, Any], over: str) -> Iterator[Program | Address]:
+def written(folder: Path, words: dict[str, Any], over: str) -> Iterator[ServerProgram | ServerAddress]:
     """A server that says these words, as a program or behind an address."""
     place = folder / "written.json"
     place.write_text(json.dumps(words), encoding="utf-8")
     if over == "pipes":
-        yield Program((sys.executable, str(HERE / "written_server.py"), str(place)))
+        yield ServerProgram((sys.executable, str(HERE / "written_server.py"), str(place)))
         return
     with served(HERE / "written_server.py", place, over) as url:
-        yield Address(url)
+        yield ServerAddress(url)
 
 
 @pytest.mark.parametrize("answer", ["refuses the question", "names later versions", "agrees on another"])
 async def test_a_version_of_the_protocol_that_nobody_knows_is_named(new_servers: NewServers, answer: str) -> None:
     command = (sys.executable, str(HERE / "later_server.py"), answer)
-    servers = await new_servers(declared("later", Program(command)))
+    servers = await new_servers(declared("later", ServerProgram(command)))
 
     (problem,) = await servers.start(["later"])
 
@@ -100,7 +100,7 @@ async def test_a_version_of_the_protocol_that_nobody_knows_is_named(new_servers:
 
 
 async def test_all_pages_of_a_list_are_read(new_servers: NewServers) -> None:
-    servers = await new_servers(declared("broken", Program((sys.executable, str(BROKEN), "many pages"))))
+    servers = await new_servers(declared("broken", ServerProgram((sys.executable, str(BROKEN), "many pages"))))
 
     assert await servers.start(["broken"]) == []
 
@@ -108,7 +108,7 @@ async def test_all_pages_of_a_list_are_read(new_servers: NewServers) -> None:
 
 
 async def test_a_list_without_an_end_is_read_to_a_bound(new_servers: NewServers) -> None:
-    servers = await new_servers(declared("broken", Program((sys.executable, str(BROKEN), "endless pages"))))
+    servers = await new_servers(declared("broken", ServerProgram((sys.executable, str(BROKEN), "endless pages"))))
 
     assert await servers.start(["broken"]) == []
 

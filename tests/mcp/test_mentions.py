@@ -8,11 +8,11 @@ import pytest
 
 from tests.mcp.asking_server import PIXEL
 from tests.mcp.bench import McpBench, all_of, asking_at, asking_over_http, mcp_bench, one
-from vibe_jupyter.agent.mcp_companion import RESOURCE_LIMIT, RESOURCES
+from vibe_jupyter.files.truncation import kept_file
+from vibe_jupyter.mcp.server_requests import RESOURCE_LIMIT, RESOURCES
 from vibe_jupyter.protocol import Notice, RunFinished, ToolFinished
-from vibe_jupyter.session.history import check
+from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import say
-from vibe_jupyter.tools.spill import kept
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ async def test_a_resource_goes_before_the_persons_words_as_data_that_is_marked_a
     assert after.endswith("What do I need? See @asking:notes://today, please.")
     step = one(events, ToolFinished)
     assert (step.name, step.headline.target, step.outcome) == ("read_resource", "asking:notes://today", "ok")
-    check(bench.conversation.history)
+    check_history(bench.conversation.history)
 
 
 async def test_a_template_is_filled_in_by_the_address(bench: McpBench) -> None:
@@ -60,7 +60,7 @@ async def test_a_long_resource_is_cut_and_the_whole_is_kept(bench: McpBench) -> 
     words = text(bench)
     assert len(words) < RESOURCE_LIMIT + 500
     handle = words[words.index("result:") :].split()[0].rstrip("]).")
-    file = kept(handle, bench.conversation.journal.path.parent)
+    file = kept_file(handle, bench.conversation.journal.path.parent)
     assert file is not None
     assert "x" * 100_000 in file.read_text(encoding="utf-8")
 
@@ -132,9 +132,9 @@ async def test_a_prompt_that_is_not_there_or_lacks_an_argument_ends_the_run_befo
 
 
 async def test_a_server_that_does_not_start_is_told_once_and_the_run_goes_on(bench: McpBench) -> None:
-    from vibe_jupyter.tools.mcp.server import Program, Server
+    from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
 
-    bench.declare(Server("broken", Program(("no-such-program-anywhere",))))
+    bench.declare(ToolServer("broken", ServerProgram(("no-such-program-anywhere",))))
     first = await bench.ask("go")
     second = await bench.ask("again")
     told = [notice.text for notice in all_of(first, Notice) if notice.level == "warning"]

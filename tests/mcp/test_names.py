@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_jupyter.tools.mcp.names import LONGEST, Published, anonymous, publish, published
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.tools.mcp.server import Address, Program
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
+from vibe_jupyter.mcp.tool_names import (
+    LONGEST,
+    PublishedTool,
+    RemoteTool,
+    anonymous_name,
+    publish_names,
+    published_name,
+)
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -17,14 +23,14 @@ def tool(name: str) -> RemoteTool:
     return RemoteTool(name, "", {"type": "object"})
 
 
-def named(*listed: tuple[str, str], taken: tuple[str, ...] = ()) -> tuple[list[Published], list[str]]:
+def named(*listed: tuple[str, str], taken: tuple[str, ...] = ()) -> tuple[list[PublishedTool], list[str]]:
     """The tools that got a name, and what is said of the others."""
-    found, problems = publish([(server, tool(name)) for server, name in listed], taken=taken)
+    found, problems = publish_names([(server, tool(name)) for server, name in listed], taken=taken)
     return list(found), list(problems)
 
 
 def test_a_plain_name_is_put_together() -> None:
-    assert published("serena", "find_symbol") == "mcp__serena__find_symbol"
+    assert published_name("serena", "find_symbol") == "mcp__serena__find_symbol"
 
 
 @pytest.mark.requirement("mcp.name.published")
@@ -110,14 +116,14 @@ def test_lists_of_tools_may_use_a_short_form_even_where_it_means_two() -> None:
 @pytest.mark.parametrize(
     ("at", "name"),
     [
-        (Address("https://mcp.example.com/mcp?key=1"), "mcp_example_com_443"),
-        (Address("http://127.0.0.1:8931/mcp"), "127_0_0_1_8931"),
-        (Program(("/usr/bin/npx", "-y", "@scope/server")), "npx_7099359a"),
-        (Program(("/usr/bin/npx", "-y", "@scope/other")), "npx_45472f9c"),
+        (ServerAddress("https://mcp.example.com/mcp?key=1"), "mcp_example_com_443"),
+        (ServerAddress("http://127.0.0.1:8931/mcp"), "127_0_0_1_8931"),
+        (ServerProgram(("/usr/bin/npx", "-y", "@scope/server")), "npx_7099359a"),
+        (ServerProgram(("/usr/bin/npx", "-y", "@scope/other")), "npx_45472f9c"),
     ],
 )
 def test_a_server_without_a_name_gets_one_from_host_and_port_or_from_its_command(
-    at: Address | Program, name: str
+    at: ServerAddress | ServerProgram, name: str
 ) -> None:
-    assert anonymous(at) == name
+    assert anonymous_name(at) == name
     assert re.fullmatch(r"[A-Za-z0-9_-]+", name)

@@ -11,13 +11,13 @@ import pytest_asyncio
 
 from tests.mcp.conftest import HERE, declared
 from tests.mcp.test_hostile_server import AllAccepted
+from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.hooks import OpenCalls
+from vibe_jupyter.mcp.tool import McpTool, ToolWays
+from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.mcp.open_calls import OpenCalls
-from vibe_jupyter.tools.mcp.server import Program
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.tool import MCPTool, Ways
-from vibe_jupyter.tools.mcp.toolset import MCPTools
+from vibe_jupyter.tools.contract import ToolContext
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,21 +47,21 @@ RESULTS: dict[str, Any] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def mcp(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[MCPTools]:
+async def mcp(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[McpToolset]:
     folder: Path = tmp_path_factory.mktemp("project")
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in RESULTS]
     (folder / "written.json").write_text(json.dumps({"tools": tools, "results": RESULTS}), encoding="utf-8")
     command = (sys.executable, str(HERE / "written_server.py"), str(folder / "written.json"))
-    servers = Servers(folder, {"PATH": "/usr/bin:/bin"})
-    servers.declare([declared("odd", Program(command))])
+    servers = ServerPool(folder, {"PATH": "/usr/bin:/bin"})
+    servers.declare([declared("odd", ServerProgram(command))])
     assert await servers.start(["odd"]) == []
-    yield MCPTools(servers, AllAccepted(), Ways(OpenCalls(), lambda: True))
+    yield McpToolset(servers, AllAccepted(), ToolWays(OpenCalls(), lambda: True))
     await servers.close()
 
 
-async def call(mcp: MCPTools, name: str) -> ToolResult:
+async def call(mcp: McpToolset, name: str) -> ToolResult:
     one = mcp.find(f"mcp__odd__{name}")
-    assert isinstance(one, MCPTool)
+    assert isinstance(one, McpTool)
     return await one.run(one.arguments.model_validate({}), ToolContext("c1", lambda text: None, lambda: False))
 
 
@@ -70,7 +70,7 @@ def told(result: ToolResult) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(RESULTS))
-async def test_no_answer_of_a_call_is_withheld_whole(mcp: MCPTools, name: str) -> None:
+async def test_no_answer_of_a_call_is_withheld_whole(mcp: McpToolset, name: str) -> None:
     result = await call(mcp, name)
     assert result.is_error == (name == "word_error")
     said = json.dumps(RESULTS[name])
@@ -79,7 +79,7 @@ async def test_no_answer_of_a_call_is_withheld_whole(mcp: MCPTools, name: str) -
 
 
 @pytest.mark.parametrize("name", ["unknown_part", "only_unknown"])
-async def test_a_part_of_an_unknown_kind_is_named_and_the_call_is_said_to_be_done(mcp: MCPTools, name: str) -> None:
+async def test_a_part_of_an_unknown_kind_is_named_and_the_call_is_said_to_be_done(mcp: McpToolset, name: str) -> None:
     text = told(await call(mcp, name))
     assert "The call was done." in text
     assert "'video'" in text
@@ -87,16 +87,16 @@ async def test_a_part_of_an_unknown_kind_is_named_and_the_call_is_said_to_be_don
 
 
 @pytest.mark.parametrize("name", ["no_content", "null_content", "null"])
-async def test_an_answer_that_says_nothing_is_no_failure(mcp: MCPTools, name: str) -> None:
+async def test_an_answer_that_says_nothing_is_no_failure(mcp: McpToolset, name: str) -> None:
     result = await call(mcp, name)
     assert "The call was done." in told(result)
     assert not result.is_error
 
 
-async def test_a_picture_with_odd_notes_is_still_a_picture(mcp: MCPTools) -> None:
+async def test_a_picture_with_odd_notes_is_still_a_picture(mcp: McpToolset) -> None:
     parts = (await call(mcp, "odd_picture")).parts
     assert [part.data for part in parts if isinstance(part, ImagePart)] == [PIXEL]
 
 
-async def test_structured_content_of_another_form_is_told_as_text(mcp: MCPTools) -> None:
+async def test_structured_content_of_another_form_is_told_as_text(mcp: McpToolset) -> None:
     assert "[1, 2]" in told(await call(mcp, "listed"))

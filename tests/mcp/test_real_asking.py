@@ -9,9 +9,9 @@ from tests.mcp import real_servers
 from tests.mcp.bench import McpBench, all_of, allowing, mcp_bench, one
 from tests.mcp.conftest import declared
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.config.mcp_servers import ServerProgram
 from vibe_jupyter.protocol import Answer, Answered, ApprovalRequested, Event, Question, QuestionAsked, ToolFinished
 from vibe_jupyter.testing import call, say
-from vibe_jupyter.tools.mcp.server import Program
 
 pytestmark = pytest.mark.xdist_group("real mcp servers")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("real mcp servers")
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[McpBench]:
     async with mcp_bench(tmp_path) as bench:
-        program = Program((real_servers.node(), real_servers.npm("everything")))
+        program = ServerProgram((real_servers.node(), real_servers.npm("everything")))
         bench.declare(declared("everything", program, sampling=True))
         yield bench
 

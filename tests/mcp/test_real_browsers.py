@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from tests.mcp import real_servers
 from tests.mcp.conftest import call, connection, declared
-from vibe_jupyter.tools.mcp.arguments import arguments_model
-from vibe_jupyter.tools.mcp.server import Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.tool import arguments_model
 
 pytestmark = [
     pytest.mark.matrix,
@@ -26,33 +26,33 @@ ONE_OF_EACH: Mapping[str, Any] = {"string": "x", "number": 1, "integer": 1, "boo
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
+async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
     """All three, started beside each other; the browser itself starts with the first call."""
     folder = tmp_path_factory.mktemp("project").resolve()
-    found = Servers(folder, os.environ)
+    found = ServerPool(folder, os.environ)
     found.declare([_playwright(), _devtools(), _duckdb(folder)])
     assert await found.start([one.server.name for one in found.all()]) == []
     yield found
     await found.close()
 
 
-def _playwright() -> Server:
+def _playwright() -> ToolServer:
     script, _ = real_servers.browsers()
     how = ("--headless", "--isolated", "--no-sandbox", "--executable-path", _chromium())
-    return declared("playwright", Program((real_servers.node(), script, *how)))
+    return declared("playwright", ServerProgram((real_servers.node(), script, *how)))
 
 
-def _devtools() -> Server:
+def _devtools() -> ToolServer:
     _, script = real_servers.browsers()
     quiet = ("--no-usage-statistics", "--no-performance-crux")
     how = ("--headless", "--isolated", *quiet, "--chrome-arg=--no-sandbox", "--executablePath", _chromium())
-    return declared("devtools", Program((real_servers.node(), script, *how)))
+    return declared("devtools", ServerProgram((real_servers.node(), script, *how)))
 
 
-def _duckdb(folder: Path) -> Server:
+def _duckdb(folder: Path) -> ToolServer:
     # DuckDB would fetch an extension for what it does not know; nothing here is unknown to it.
     memory = ("--db-path", ":memory:", "--read-write", "--home-dir", str(folder))
-    return declared("duckdb", Program((real_servers.database(), *memory)))
+    return declared("duckdb", ServerProgram((real_servers.database(), *memory)))
 
 
 def _chromium() -> str:
@@ -61,7 +61,7 @@ def _chromium() -> str:
     return found
 
 
-async def test_all_their_tools_are_offered(servers: Servers) -> None:
+async def test_all_their_tools_are_offered(servers: ServerPool) -> None:
     offered = {one.server.name: (len(one.tools), one.left_out) for one in servers.all()}
 
     assert offered["playwright"] == (25, ())
@@ -71,12 +71,12 @@ async def test_all_their_tools_are_offered(servers: Servers) -> None:
 
 
 @pytest.mark.parametrize("name", ["playwright", "devtools", "duckdb"])
-async def test_every_tool_takes_a_call_without_what_has_a_default(servers: Servers, name: str) -> None:
+async def test_every_tool_takes_a_call_without_what_has_a_default(servers: ServerPool, name: str) -> None:
     for tool in connection(servers, name).tools:
         arguments_model(tool).model_validate(_least(tool.input_schema))
 
 
-async def test_playwright_opens_a_page_and_shows_it(servers: Servers) -> None:
+async def test_playwright_opens_a_page_and_shows_it(servers: ServerPool) -> None:
     one = connection(servers, "playwright")
 
     assert "Page URL: data:text/html" in await call(one, "browser_navigate", url=PAGE)
@@ -87,14 +87,14 @@ async def test_playwright_opens_a_page_and_shows_it(servers: Servers) -> None:
     assert "image" in {part.type for part in result.content}
 
 
-async def test_chromes_developer_tools_open_a_page_and_read_it(servers: Servers) -> None:
+async def test_chromes_developer_tools_open_a_page_and_read_it(servers: ServerPool) -> None:
     one = connection(servers, "devtools")
 
     assert PAGE in await call(one, "new_page", url=PAGE)
     assert "Milk" in await call(one, "take_snapshot", pageId=2)
 
 
-async def test_duckdb_answers_a_query_and_says_what_is_wrong_with_another(servers: Servers) -> None:
+async def test_duckdb_answers_a_query_and_says_what_is_wrong_with_another(servers: ServerPool) -> None:
     one = connection(servers, "duckdb")
 
     assert "42" in await call(one, "execute_query", sql="SELECT 6 * 7 AS answer")

@@ -19,16 +19,16 @@ from pydantic import FileUrl
 
 from tests.mcp import real_servers
 from tests.mcp.conftest import HERE, PATIENCE, call, connection, declared, until
-from vibe_jupyter.tools.mcp.hooks import Offer, RefuseAll
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.hooks import OfferedFeature, RefuseAllHooks
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("real mcp servers")]
 
 NEWER, OLDER = "2026-07-28", "2025-11-25"
 
 
-class Everything(RefuseAll):
+class Everything(RefuseAllHooks):
     """Offers all that a server may ask for, and notes what it was asked."""
 
     def __init__(self, root: Path) -> None:
@@ -36,7 +36,7 @@ class Everything(RefuseAll):
         self._root = root
 
     @property
-    def offers(self) -> frozenset[Offer]:
+    def offers(self) -> frozenset[OfferedFeature]:
         return frozenset({"elicitation", "sampling", "roots"})
 
     async def elicit(self, server: str, params: ElicitRequestParams) -> ElicitResult | ErrorData:
@@ -62,12 +62,12 @@ def hooks(project: Path) -> Everything:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def servers(project: Path, hooks: Everything) -> AsyncIterator[Servers]:
+async def servers(project: Path, hooks: Everything) -> AsyncIterator[ServerPool]:
     """All of them, started beside each other."""
     python, node = real_servers.python(), real_servers.node()
     everything = (node, real_servers.npm("everything"))
     with ExitStack() as stack:
-        found = Servers(project, os.environ, hooks)
+        found = ServerPool(project, os.environ, hooks)
         fast = [python, str(HERE / "fastmcp_server.py")]
         found.declare(
             [
@@ -75,13 +75,15 @@ async def servers(project: Path, hooks: Everything) -> AsyncIterator[Servers]:
                 _program("git", python, "-m", "mcp_server_git", "--repository", str(project)),
                 _program("fetch", python, "-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"),
                 _program("fast", *fast),
-                declared("fast-web", Address(stack.enter_context(_on_port(*fast, "{port}")))),
+                declared("fast-web", ServerAddress(stack.enter_context(_on_port(*fast, "{port}")))),
                 _program("everything", *everything, sampling=True),
-                declared("everything-web", Address(stack.enter_context(_on_port(*everything, "streamableHttp")))),
+                declared("everything-web", ServerAddress(stack.enter_context(_on_port(*everything, "streamableHttp")))),
                 _program("filesystem", node, real_servers.npm("filesystem"), str(project)),
                 declared(
                     "memory",
-                    Program((node, real_servers.npm("memory")), env={"MEMORY_FILE_PATH": str(project / "memory.json")}),
+                    ServerProgram(
+                        (node, real_servers.npm("memory")), env={"MEMORY_FILE_PATH": str(project / "memory.json")}
+                    ),
                 ),
             ]
         )
@@ -90,8 +92,8 @@ async def servers(project: Path, hooks: Everything) -> AsyncIterator[Servers]:
         await found.close()
 
 
-def _program(name: str, *argv: str, sampling: bool = False) -> Server:
-    return declared(name, Program(argv), sampling=sampling)
+def _program(name: str, *argv: str, sampling: bool = False) -> ToolServer:
+    return declared(name, ServerProgram(argv), sampling=sampling)
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def _page(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-async def test_all_servers_are_ready_each_in_its_protocol(servers: Servers) -> None:
+async def test_all_servers_are_ready_each_in_its_protocol(servers: ServerPool) -> None:
     ready = {one.server.name: (one.state, one.protocol_version) for one in servers.all()}
 
     assert ready == {
@@ -145,7 +147,7 @@ async def test_all_servers_are_ready_each_in_its_protocol(servers: Servers) -> N
 
 
 @pytest.mark.parametrize("name", ["fast", "fast-web"])
-async def test_fastmcp(servers: Servers, name: str) -> None:
+async def test_fastmcp(servers: ServerPool, name: str) -> None:
     one = connection(servers, name)
 
     assert [tool.name for tool in one.tools] == ["multiply", "nothing"]
@@ -154,7 +156,7 @@ async def test_fastmcp(servers: Servers, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["everything", "everything-web"])
-async def test_everything(servers: Servers, hooks: Everything, name: str) -> None:
+async def test_everything(servers: ServerPool, hooks: Everything, name: str) -> None:
     one = connection(servers, name)
     # Some are offered when it has heard what we can do; sampling is offered to the one it is declared for.
     await until(lambda: len(one.tools) == (17 if one.server.sampling else 16), "its tools did not come")
@@ -181,7 +183,7 @@ async def test_everything(servers: Servers, hooks: Everything, name: str) -> Non
 
 
 async def test_everything_offers_fewer_tools_to_who_answers_nothing(project: Path) -> None:
-    servers = Servers(project, os.environ)
+    servers = ServerPool(project, os.environ)
     servers.declare([_program("everything", real_servers.node(), real_servers.npm("everything"))])
 
     assert await servers.start(["everything"]) == []
@@ -190,7 +192,7 @@ async def test_everything_offers_fewer_tools_to_who_answers_nothing(project: Pat
     await servers.close()
 
 
-async def test_filesystem_and_memory(servers: Servers, project: Path) -> None:
+async def test_filesystem_and_memory(servers: ServerPool, project: Path) -> None:
     files, memory = connection(servers, "filesystem"), connection(servers, "memory")
 
     assert await call(files, "read_text_file", path=str(project / "notes.txt")) == "buy milk\n"
@@ -200,7 +202,7 @@ async def test_filesystem_and_memory(servers: Servers, project: Path) -> None:
     assert "milk" in json.loads(await call(memory, "read_graph"))["entities"][0]["name"]
 
 
-async def test_time_git_and_fetch(servers: Servers, project: Path) -> None:
+async def test_time_git_and_fetch(servers: ServerPool, project: Path) -> None:
     now = json.loads(await call(connection(servers, "time"), "get_current_time", timezone="UTC"))
     assert now["timezone"] == "UTC"
     assert "notes.txt" in await call(connection(servers, "git"), "git_status", repo_path=str(project))

@@ -9,14 +9,14 @@ import pytest_asyncio
 from pydantic import JsonValue
 
 from tests.mcp.conftest import BROKEN, HERE, connection, declared
+from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.hooks import OpenCalls
+from vibe_jupyter.mcp.results import says_same, table_of
+from vibe_jupyter.mcp.tool import McpTool, ToolWays
+from vibe_jupyter.mcp.tool_names import publish_names
 from vibe_jupyter.protocol import DOWNLOAD_MIME, PICTURES_MIME, TABLE_MIME, ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.mcp.names import publish
-from vibe_jupyter.tools.mcp.open_calls import OpenCalls
-from vibe_jupyter.tools.mcp.server import Program
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.structured import says_same, table_of
-from vibe_jupyter.tools.mcp.tool import MCPTool, Ways
+from vibe_jupyter.tools.contract import ToolContext
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,15 +27,15 @@ Step = tuple[float, float | None, str]
 class Bench:
     """The tools of one server, called as the agent calls them."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: ServerPool) -> None:
         self.servers = servers
         self.sees_images = True
         self.steps: list[Step] = []
 
-    def tool(self, name: str, server: str = "contents") -> MCPTool:
+    def tool(self, name: str, server: str = "contents") -> McpTool:
         way = connection(self.servers, server)
-        (found,), _ = publish([(server, tool) for tool in way.tools if tool.name == name], taken=())
-        return MCPTool(found, way, Ways(OpenCalls(), lambda: self.sees_images))
+        (found,), _ = publish_names([(server, tool) for tool in way.tools if tool.name == name], taken=())
+        return McpTool(found, way, ToolWays(OpenCalls(), lambda: self.sees_images))
 
     async def call(self, name: str, **arguments: object) -> ToolResult:
         tool = self.tool(name)
@@ -50,10 +50,10 @@ class Bench:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
-    servers = Servers(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    contents = declared("contents", Program((sys.executable, str(HERE / "contents_server.py"))))
-    dying = declared("dying", Program((sys.executable, str(BROKEN), "dies at call")))
+async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
+    servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
+    contents = declared("contents", ServerProgram((sys.executable, str(HERE / "contents_server.py"))))
+    dying = declared("dying", ServerProgram((sys.executable, str(BROKEN), "dies at call")))
     servers.declare([contents, dying])
     assert await servers.start(["contents", "dying"]) == []
     yield servers
@@ -61,7 +61,7 @@ async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 
 
 @pytest.fixture
-def bench(all_servers: Servers) -> Bench:
+def bench(all_servers: ServerPool) -> Bench:
     return Bench(all_servers)
 
 

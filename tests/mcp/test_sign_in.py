@@ -13,6 +13,9 @@ from tests.mcp.bench import McpBench, all_of, asking, mcp_bench, one
 from tests.mcp.conftest import call as call_tool
 from tests.mcp.conftest import connection, declared, served
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.config.mcp_servers import ServerAddress
+from vibe_jupyter.mcp.oauth_redirect import RedirectListener, SignInError, free_port, read_redirect
+from vibe_jupyter.mcp.token_store import MemoryStore
 from vibe_jupyter.protocol import (
     Answer,
     Answered,
@@ -25,9 +28,6 @@ from vibe_jupyter.protocol import (
     ToolFinished,
 )
 from vibe_jupyter.testing import ScriptedModel, call, say
-from vibe_jupyter.tools.mcp.redirect import Redirect, SignInError, came_back, free_port
-from vibe_jupyter.tools.mcp.secret_store import InMemory
-from vibe_jupyter.tools.mcp.server import Address
 
 GUARDED = Path(__file__).with_name("guarded_server.py")
 
@@ -43,8 +43,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 async def bench(tmp_path: Path, url: str) -> AsyncIterator[McpBench]:
-    async with mcp_bench(tmp_path, store=InMemory()) as bench:
-        bench.declare(declared("guarded", Address(url)))
+    async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
+        bench.declare(declared("guarded", ServerAddress(url)))
         bench.model.will_reply(say("done"), say("done"))
         yield bench
 
@@ -100,13 +100,13 @@ async def test_where_the_browser_cannot_come_back_the_person_pastes_the_address(
 
 
 async def test_a_sign_in_is_kept_and_asked_for_once(tmp_path: Path, url: str) -> None:
-    store = InMemory()
+    store = MemoryStore()
     async with AsyncExitStack() as stack:
         for number in range(2):
             folder = tmp_path / str(number)
             folder.mkdir()
             bench = await stack.enter_async_context(mcp_bench(folder, store=store))
-            bench.declare(declared("guarded", Address(url)))
+            bench.declare(declared("guarded", ServerAddress(url)))
             bench.model.will_reply(say("done"))
             events = await bench.ask("go", Browser())
             assert len(all_of(events, QuestionAsked)) == (1 if number == 0 else 0)
@@ -115,8 +115,8 @@ async def test_a_sign_in_is_kept_and_asked_for_once(tmp_path: Path, url: str) ->
 
 async def test_a_token_that_ran_out_is_renewed_without_the_person(tmp_path: Path) -> None:
     with served("-W", "ignore", GUARDED, "1") as short:
-        async with mcp_bench(tmp_path, store=InMemory()) as bench:
-            bench.declare(declared("guarded", Address(short)))
+        async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
+            bench.declare(declared("guarded", ServerAddress(short)))
             bench.model.will_reply(say("done"))
             await bench.ask("go", Browser())
             server = connection(bench.servers, "guarded")
@@ -128,8 +128,8 @@ async def test_a_token_that_ran_out_is_renewed_without_the_person(tmp_path: Path
 
 async def test_a_token_that_the_server_forgot_is_renewed_without_the_person(tmp_path: Path) -> None:
     with served("-W", "ignore", GUARDED) as forgetful:
-        async with mcp_bench(tmp_path, store=InMemory()) as bench:
-            bench.declare(declared("guarded", Address(forgetful)))
+        async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
+            bench.declare(declared("guarded", ServerAddress(forgetful)))
             bench.model.will_reply(say("done"))
             await bench.ask("go", Browser())
             server = connection(bench.servers, "guarded")
@@ -166,7 +166,7 @@ async def test_an_interrupt_ends_the_waiting_for_the_browser(bench: McpBench) ->
 
 
 async def test_a_card_that_still_waits_when_the_run_ends_is_taken_back_before_that(bench: McpBench, url: str) -> None:
-    bench.declare(asking(), declared("guarded", Address(url)))
+    bench.declare(asking(), declared("guarded", ServerAddress(url)))
     (problem,) = await bench.servers.start(["guarded"])
     assert "which a %%vibe cell asks for" in problem
     schema = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -191,16 +191,16 @@ async def test_a_card_that_still_waits_when_the_run_ends_is_taken_back_before_th
 
 
 async def test_a_server_with_a_key_is_never_signed_in_to(bench: McpBench, url: str) -> None:
-    bench.declare(declared("guarded", Address(url, {"Authorization": "Bearer wrong"})))
+    bench.declare(declared("guarded", ServerAddress(url, {"Authorization": "Bearer wrong"})))
     events = await bench.ask("go")
     assert not all_of(events, QuestionAsked)
     assert connection(bench.servers, "guarded").state == "failed"
 
 
 @pytest.fixture
-async def redirect() -> AsyncIterator[tuple[Redirect, str]]:
+async def redirect() -> AsyncIterator[tuple[RedirectListener, str]]:
     port = free_port()
-    redirect = Redirect(port, "the-state")
+    redirect = RedirectListener(port, "the-state")
     await redirect.open()
     yield redirect, f"http://127.0.0.1:{port}"
     redirect.close()
@@ -217,7 +217,7 @@ async def redirect() -> AsyncIterator[tuple[Redirect, str]]:
     ],
 )
 async def test_who_does_not_know_the_state_is_turned_away_and_ends_nothing(
-    redirect: tuple[Redirect, str], path: str, headers: dict[str, str], status: int
+    redirect: tuple[RedirectListener, str], path: str, headers: dict[str, str], status: int
 ) -> None:
     waiting, base = redirect
     async with httpx.AsyncClient() as client:
@@ -228,7 +228,7 @@ async def test_who_does_not_know_the_state_is_turned_away_and_ends_nothing(
 
 
 async def test_the_way_back_is_open_on_this_machine_alone_and_closed_afterwards(
-    redirect: tuple[Redirect, str],
+    redirect: tuple[RedirectListener, str],
 ) -> None:
     waiting, base = redirect
     waiting.close()
@@ -240,29 +240,29 @@ async def test_the_way_back_is_open_on_this_machine_alone_and_closed_afterwards(
 
 
 async def test_a_port_that_is_taken_meanwhile_is_said() -> None:
-    first = Redirect(free_port(), "a")
+    first = RedirectListener(free_port(), "a")
     await first.open()
-    second = Redirect(first._port, "b")
+    second = RedirectListener(first._port, "b")
     with pytest.raises(SignInError, match="is taken"):
         await second.open()
     first.close()
 
 
 def test_an_address_says_what_came_of_it() -> None:
-    good = came_back("http://127.0.0.1:1/callback?code=c&state=s&iss=https%3A%2F%2Fa.example")
+    good = read_redirect("http://127.0.0.1:1/callback?code=c&state=s&iss=https%3A%2F%2Fa.example")
     assert good is not None
     assert (good.code, good.state, good.issuer, good.error) == ("c", "s", "https://a.example", "")
-    bad = came_back("http://x/?error=access_denied&state=s")
+    bad = read_redirect("http://x/?error=access_denied&state=s")
     assert bad is not None
     assert bad.error == "access_denied"
-    assert came_back("what?") is None
-    assert came_back("http://[") is None
+    assert read_redirect("what?") is None
+    assert read_redirect("http://[") is None
 
 
 @pytest.mark.parametrize("page", ["http://evil.example/sign", "javascript:alert(1)", "file:///etc/passwd", "https://"])
 async def test_a_page_that_is_not_encrypted_is_never_shown(page: str) -> None:
-    from vibe_jupyter.tools.mcp.pause import Pause
-    from vibe_jupyter.tools.mcp.sign_in import SignIn
+    from vibe_jupyter.mcp.hooks import ServerPause
+    from vibe_jupyter.mcp.oauth import SignIn
 
     shown: list[str] = []
 
@@ -270,7 +270,7 @@ async def test_a_page_that_is_not_encrypted_is_never_shown(page: str) -> None:
         shown.append(address)
         return None
 
-    signer = SignIn("https://a.example/mcp", InMemory(), show, Pause())
+    signer = SignIn("https://a.example/mcp", MemoryStore(), show, ServerPause())
     handler = signer.context.redirect_handler
     assert handler is not None
     with pytest.raises(SignInError, match="is not shown"):

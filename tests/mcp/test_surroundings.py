@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.conftest import SAMPLE, NewServers, call, connection, declared
+from vibe_jupyter.config.mcp_servers import ServerProgram
 from vibe_jupyter.errors import ServerError
-from vibe_jupyter.tools.mcp.log import LINE_LIMIT, LOG_LIMIT, TAIL_WIDTH
-from vibe_jupyter.tools.mcp.server import Program
+from vibe_jupyter.mcp.log import LINE_LIMIT, LOG_LIMIT, TAIL_WIDTH
 
 PLANTED = {
     name: f"planted-{number}-value"
@@ -36,7 +36,7 @@ PLANTED = {
 async def test_a_program_is_given_a_small_environment_and_what_is_declared_for_it(
     new_servers: NewServers, tmp_path: Path
 ) -> None:
-    at = Program((sys.executable, str(SAMPLE)), env={"FOR_IT": "declared"}, cwd="inner")
+    at = ServerProgram((sys.executable, str(SAMPLE)), env={"FOR_IT": "declared"}, cwd="inner")
     (tmp_path / "inner").mkdir()
     servers = await new_servers(declared("sample", at), environ=os.environ | PLANTED)
     one = connection(servers, "sample")
@@ -52,9 +52,9 @@ async def test_a_program_is_given_a_small_environment_and_what_is_declared_for_i
 
 async def test_a_program_or_a_folder_that_is_not_there_is_named(new_servers: NewServers, tmp_path: Path) -> None:
     servers = await new_servers(
-        declared("typo", Program(("mcp-servr-time", "--local"))),
-        declared("lost", Program((sys.executable,), cwd="no-such-folder")),
-        declared("plain", Program((str(SAMPLE),))),
+        declared("typo", ServerProgram(("mcp-servr-time", "--local"))),
+        declared("lost", ServerProgram((sys.executable,), cwd="no-such-folder")),
+        declared("plain", ServerProgram((str(SAMPLE),))),
     )
     problems = {text.split()[3]: text.splitlines()[0] for text in await servers.start(["typo", "lost", "plain"])}
 
@@ -78,7 +78,7 @@ sys.exit(7)
 
 
 async def test_standard_error_is_kept_within_bounds_without_the_servers_keys(new_servers: NewServers) -> None:
-    at = Program((sys.executable, "-c", TALKER), env={"SOME_KEY": "very-secret-key"})
+    at = ServerProgram((sys.executable, "-c", TALKER), env={"SOME_KEY": "very-secret-key"})
     servers = await new_servers(declared("talker", at))
     talker = connection(servers, "talker")
 
@@ -94,7 +94,7 @@ async def test_standard_error_is_kept_within_bounds_without_the_servers_keys(new
 
 
 async def test_of_a_long_line_a_failure_tells_the_beginning(new_servers: NewServers) -> None:
-    at = Program((sys.executable, "-c", "import sys; sys.exit('x' * 1000)"))
+    at = ServerProgram((sys.executable, "-c", "import sys; sys.exit('x' * 1000)"))
     servers = await new_servers(declared("talker", at))
     with pytest.raises(ServerError) as failure:
         await connection(servers, "talker").start()

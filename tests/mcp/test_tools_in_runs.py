@@ -12,13 +12,21 @@ import pytest_asyncio
 
 from tests.mcp.conftest import HERE, connection, declared, until
 from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
+from vibe_jupyter.agent.limits import TurnLimit
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.config.mcp_servers import ServerProgram
+from vibe_jupyter.config.mcp_servers import ToolServer as McpServer
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
-from vibe_jupyter.llm.request import DialectName, Model, Request
+from vibe_jupyter.llm.request import DialectName, Model, ModelRequestTerms
 from vibe_jupyter.llm.request import Server as ModelServer
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
+from vibe_jupyter.mcp.hooks import OpenCalls
+from vibe_jupyter.mcp.tool import ToolWays
+from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.mcp.toolset import McpToolset
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import (
     WHOLE,
     ApprovalRequested,
@@ -40,18 +48,8 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.todo import Todo
-from vibe_jupyter.tools.filter import JoinedToolsets
-from vibe_jupyter.tools.mcp.connection import Connection
-from vibe_jupyter.tools.mcp.open_calls import OpenCalls
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.tools.mcp.server import Program
-from vibe_jupyter.tools.mcp.server import Server as McpServer
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.tool import Ways
-from vibe_jupyter.tools.mcp.toolset import MCPTools
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import JoinedToolsets, StaticToolset
+from vibe_jupyter.tools.todo import TodoTool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -87,7 +85,7 @@ class Bench:
 
     folder: Path
     model: ScriptedModel
-    mcp: MCPTools
+    mcp: McpToolset
     permissions: Permissions
     client: LLMClient
     conversation: Conversation
@@ -105,12 +103,12 @@ class Bench:
             name="default",
             model=self.server_model,
             client=self.client,
-            tools=JoinedToolsets(StaticToolset([Todo()]), self.mcp),
+            tools=JoinedToolsets(StaticToolset([TodoTool()]), self.mcp),
             permissions=self.permissions,
             middleware=[TurnLimit(10)],
             instructions="You are under test.",
         )
-        run = start(agent, self.conversation, "Go on.", terms=terms or RunTerms())
+        run = start_run(agent, self.conversation, "Go on.", terms=terms or RunTerms())
         events: list[Event] = []
         async for event in run:
             events.append(event)
@@ -126,9 +124,9 @@ class Bench:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
-    servers = Servers(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    contents = Program((sys.executable, str(HERE / "contents_server.py")))
+async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
+    servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
+    contents = ServerProgram((sys.executable, str(HERE / "contents_server.py")))
     servers.declare([declared("contents", contents), declared("hasty", contents, tool_timeout=0.5)])
     assert await servers.start(["contents", "hasty"]) == []
     yield servers
@@ -147,10 +145,12 @@ def model(dialect: DialectName) -> Iterator[ScriptedModel]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def bench(tmp_path: Path, servers: Servers, model: ScriptedModel, dialect: DialectName) -> AsyncIterator[Bench]:
+async def bench(
+    tmp_path: Path, servers: ServerPool, model: ScriptedModel, dialect: DialectName
+) -> AsyncIterator[Bench]:
     client = LLMClient(user_agent="vibe-jupyter/test", affinity="s1")
     journal = Journal.create(tmp_path / "session", session_id="s1")
-    mcp = MCPTools(servers, AllAccepted(), Ways(OpenCalls(), lambda: False), taken=lambda: ("todo",))
+    mcp = McpToolset(servers, AllAccepted(), ToolWays(OpenCalls(), lambda: False), taken=lambda: ("todo",))
     yield Bench(tmp_path, model, mcp, Permissions(Workspace(tmp_path)), client, Conversation(journal), dialect=dialect)
     await client.close()
     journal.close()
@@ -194,7 +194,7 @@ async def test_a_servers_tool_and_a_built_in_one_look_the_same_in_every_dialect(
 @pytest.mark.parametrize("dialect", ["openai", "mistral"])
 async def test_a_request_may_choose_a_servers_tool_by_any_of_its_names(bench: Bench) -> None:
     bench.model.will_reply(say("x"))
-    request = Request(
+    request = ModelRequestTerms(
         model=bench.server_model,
         messages=(UserMessage(parts=(TextPart(text="Go"),)),),
         tools=tuple(bench.mcp.specs()),
@@ -333,7 +333,7 @@ async def test_an_interrupt_in_a_call_ends_the_run_answers_the_call_and_cancels_
 async def test_a_call_that_takes_longer_than_its_server_may_take_is_an_error_for_the_model(
     bench: Bench, tmp_path: Path
 ) -> None:
-    assert McpServer("any", Program(("any",))).tool_timeout == 60
+    assert McpServer("any", ServerProgram(("any",))).tool_timeout == 60
     bench.permissions.levels = {"hasty_measure": "always"}
     bench.model.will_reply(call("mcp__hasty__measure", gate=str(tmp_path / "never")), say("Too slow."))
     events = await bench.run()
@@ -346,10 +346,10 @@ async def test_a_call_that_takes_longer_than_its_server_may_take_is_an_error_for
 class Namesakes:
     """Servers of which two have a tool by one short name."""
 
-    def __init__(self, *connections: Connection) -> None:
+    def __init__(self, *connections: ServerConnection) -> None:
         self._connections = connections
 
-    def all(self) -> Sequence[Connection]:
+    def all(self) -> Sequence[ServerConnection]:
         return self._connections
 
 
@@ -364,13 +364,13 @@ class Namesakes:
 async def test_under_a_name_that_means_two_tools_nothing_is_allowed_and_all_is_forbidden(
     bench: Bench, level: Level, lists: ToolLists, expected: list[str]
 ) -> None:
-    program = Program((sys.executable, str(HERE / "contents_server.py")))
-    servers = Servers(bench.folder, {"PATH": "/usr/bin:/bin"})
+    program = ServerProgram((sys.executable, str(HERE / "contents_server.py")))
+    servers = ServerPool(bench.folder, {"PATH": "/usr/bin:/bin"})
     servers.declare([declared("lab_words", program), declared("lab", program)])
     lab, other = connection(servers, "lab"), connection(servers, "lab_words")
     lab.tools = (RemoteTool("words_north", "", {}),)
     other.tools = (RemoteTool("north", "", {}),)
-    bench.mcp = MCPTools(Namesakes(lab, other), AllAccepted(), Ways(OpenCalls(), lambda: False))
+    bench.mcp = McpToolset(Namesakes(lab, other), AllAccepted(), ToolWays(OpenCalls(), lambda: False))
     bench.permissions.levels = {"lab_words_north": level}
     bench.permissions.lists = {"lab_words_north": lists}
     bench.model.will_reply(call("mcp__lab__words_north", text="x"), say("Done."))

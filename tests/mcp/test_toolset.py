@@ -11,17 +11,16 @@ import pytest
 import pytest_asyncio
 
 from tests.mcp.conftest import HERE, NewServers, connection, declared
+from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.hooks import OpenCalls
+from vibe_jupyter.mcp.tool import ToolWays
+from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.mcp.toolset import McpToolset
 from vibe_jupyter.protocol import Resource, TextPart
-from vibe_jupyter.tools.base import StaticToolset, ToolContext
-from vibe_jupyter.tools.builtin.todo import Todo
-from vibe_jupyter.tools.filter import JoinedToolsets
-from vibe_jupyter.tools.mcp.open_calls import OpenCalls
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.tools.mcp.server import Program, Server
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.tool import Ways
-from vibe_jupyter.tools.mcp.toolset import MCPTools
+from vibe_jupyter.tools.contract import JoinedToolsets, StaticToolset, ToolContext
+from vibe_jupyter.tools.todo import TodoTool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,7 +41,7 @@ class Pins:
 class Few:
     """Some of the servers, as a project that declares only these."""
 
-    def __init__(self, servers: Servers, *names: str) -> None:
+    def __init__(self, servers: ServerPool, *names: str) -> None:
         self.names = list(names)
         self._servers = servers
 
@@ -51,31 +50,31 @@ class Few:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servers]:
-    servers = Servers(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    few = declared("weather_now", Program((sys.executable, CONTENTS)), prompt=HINT)
-    many = declared("units", Program((sys.executable, CONTENTS, "70")))
+async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
+    servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
+    few = declared("weather_now", ServerProgram((sys.executable, CONTENTS)), prompt=HINT)
+    many = declared("units", ServerProgram((sys.executable, CONTENTS, "70")))
     servers.declare([few, many])
     assert await servers.start(["weather_now", "units"]) == []
     yield servers
     await servers.close()
 
 
-def tools(servers: Servers, *names: str, changed: Collection[str] = (), taken: Collection[str] = ()) -> MCPTools:
-    ways = Ways(OpenCalls(), lambda: False)
-    return MCPTools(Few(servers, *names), Pins(changed), ways, taken=lambda: taken)  # type: ignore[arg-type]
+def tools(servers: ServerPool, *names: str, changed: Collection[str] = (), taken: Collection[str] = ()) -> McpToolset:
+    ways = ToolWays(OpenCalls(), lambda: False)
+    return McpToolset(Few(servers, *names), Pins(changed), ways, taken=lambda: taken)  # type: ignore[arg-type]
 
 
 def context() -> ToolContext:
     return ToolContext("c1", lambda text: None, lambda: False)
 
 
-def names(tools: MCPTools) -> list[str]:
+def names(tools: McpToolset) -> list[str]:
     return [spec.name for spec in tools.specs()]
 
 
 @pytest.mark.requirement("mcp.schema.convert")
-async def test_name_description_and_schema_of_a_servers_tool_are_those_of_the_function(all_servers: Servers) -> None:
+async def test_name_description_and_schema_of_a_servers_tool_are_those_of_the_function(all_servers: ServerPool) -> None:
     spec = tools(all_servers, "weather_now").specs()[0]
     assert spec.name == "mcp__weather_now__forecast"
     assert spec.description.startswith("[MCP server weather_now] Weather of a city.")
@@ -97,9 +96,9 @@ async def test_tools_of_all_pages_are_offered_beside_the_built_in_ones(new_serve
     results = {"tool_4": {"content": [{"type": "text", "text": "of the last page"}]}}
     (tmp_path / "written.json").write_text(json.dumps({"tools": listed, "results": results, "page": 2}))
     command = (sys.executable, str(HERE / "written_server.py"), str(tmp_path / "written.json"))
-    servers = await new_servers(declared("paged", Program(command)))
+    servers = await new_servers(declared("paged", ServerProgram(command)))
     assert await servers.start(["paged"]) == []
-    joined = JoinedToolsets(StaticToolset([Todo()]), tools(servers, "paged"))
+    joined = JoinedToolsets(StaticToolset([TodoTool()]), tools(servers, "paged"))
     assert [spec.name for spec in joined.specs()] == ["todo", *(f"mcp__paged__tool_{place}" for place in range(5))]
     last = joined.find("mcp__paged__tool_4")
     assert last is not None
@@ -107,7 +106,7 @@ async def test_tools_of_all_pages_are_offered_beside_the_built_in_ones(new_serve
 
 
 @pytest.mark.requirement("mcp.config.prompt")
-async def test_the_persons_hint_on_a_server_reaches_the_model_with_its_tools_once(all_servers: Servers) -> None:
+async def test_the_persons_hint_on_a_server_reaches_the_model_with_its_tools_once(all_servers: ServerPool) -> None:
     said = [spec.description for spec in tools(all_servers, "weather_now").specs()]
     assert said[0].endswith(f"\nOn all tools of weather_now: {HINT}")
     assert sum(HINT in one for one in said) == 1
@@ -115,7 +114,7 @@ async def test_the_persons_hint_on_a_server_reaches_the_model_with_its_tools_onc
 
 @pytest.mark.requirement("mcp.name.input", "mcp.name.routing")
 @pytest.mark.parametrize("name", ["mcp__weather_now__nothing", "weather_now_nothing"])
-async def test_both_forms_of_a_name_reach_the_same_tool_of_the_same_server(all_servers: Servers, name: str) -> None:
+async def test_both_forms_of_a_name_reach_the_same_tool_of_the_same_server(all_servers: ServerPool, name: str) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     tool = mcp.find(name)
     assert tool is not None
@@ -129,24 +128,24 @@ async def test_both_forms_of_a_name_reach_the_same_tool_of_the_same_server(all_s
 @pytest.mark.parametrize(
     "name", ["nothing", "mcp__weather_now", "weather", "mcp__units__no", "mcp__weather__now_nothing"]
 )
-async def test_a_name_that_leads_nowhere_is_no_tool(all_servers: Servers, name: str) -> None:
+async def test_a_name_that_leads_nowhere_is_no_tool(all_servers: ServerPool, name: str) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     assert mcp.find(name) is None
     assert mcp.directory.resolve(name) == ""
 
 
-async def test_a_built_in_tool_stays_what_it_is_beside_a_server_that_calls_its_own_so(all_servers: Servers) -> None:
-    todo = Todo()
+async def test_a_built_in_tool_stays_what_it_is_beside_a_server_that_calls_its_own_so(all_servers: ServerPool) -> None:
+    todo = TodoTool()
     joined = JoinedToolsets(StaticToolset([todo]), tools(all_servers, "units", taken=("todo", "units_nothing")))
     assert joined.find("todo") is todo
     assert joined.find("units_nothing") is None
     assert joined.find("mcp__units__nothing") is not None
 
 
-async def test_what_the_settings_leave_out_is_neither_offered_nor_called_by_any_name(all_servers: Servers) -> None:
+async def test_what_the_settings_leave_out_is_neither_offered_nor_called_by_any_name(all_servers: ServerPool) -> None:
     mcp = tools(all_servers, "weather_now")
 
-    def wanted(server: Server, tool: RemoteTool, names: Sequence[str]) -> bool:
+    def wanted(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
         return "weather_now_words" not in names
 
     assert "mcp__weather_now__words" in names(mcp)
@@ -157,7 +156,7 @@ async def test_what_the_settings_leave_out_is_neither_offered_nor_called_by_any_
 
 
 async def test_a_tool_that_changed_is_not_offered_and_a_call_of_it_says_why_before_anybody_is_asked(
-    all_servers: Servers,
+    all_servers: ServerPool,
 ) -> None:
     mcp = tools(all_servers, "weather_now", changed=["words"])
     assert "mcp__weather_now__words" not in names(mcp)
@@ -171,9 +170,9 @@ async def test_a_tool_that_changed_is_not_offered_and_a_call_of_it_says_why_befo
             await attempt
 
 
-async def test_what_was_offered_keeps_its_place_when_more_servers_come(all_servers: Servers) -> None:
+async def test_what_was_offered_keeps_its_place_when_more_servers_come(all_servers: ServerPool) -> None:
     few = Few(all_servers, "weather_now")
-    mcp = MCPTools(few, Pins(), Ways(OpenCalls(), lambda: False))  # type: ignore[arg-type]
+    mcp = McpToolset(few, Pins(), ToolWays(OpenCalls(), lambda: False))  # type: ignore[arg-type]
     before = list(mcp.specs())
     mcp.wanted = lambda server, tool, names: server.name == "weather_now" or tool.name == "words"
     few.names.insert(0, "units")
@@ -182,7 +181,7 @@ async def test_what_was_offered_keeps_its_place_when_more_servers_come(all_serve
 
 
 async def test_where_tools_are_many_only_their_names_are_offered_and_definitions_are_looked_up(
-    all_servers: Servers,
+    all_servers: ServerPool,
 ) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     assert names(mcp) == ["find_tools"]
@@ -201,7 +200,7 @@ async def test_where_tools_are_many_only_their_names_are_offered_and_definitions
     assert mcp.specs()[0].description == description
 
 
-async def test_a_tool_that_was_not_looked_up_can_be_called_and_is_offered_from_then_on(all_servers: Servers) -> None:
+async def test_a_tool_that_was_not_looked_up_can_be_called_and_is_offered_from_then_on(all_servers: ServerPool) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     assert names(mcp) == ["find_tools"]
     tool = mcp.find("units_convert_3")
@@ -212,9 +211,9 @@ async def test_a_tool_that_was_not_looked_up_can_be_called_and_is_offered_from_t
     assert names(mcp) == ["find_tools"]
 
 
-async def test_when_the_large_server_is_gone_definitions_are_offered_again(all_servers: Servers) -> None:
+async def test_when_the_large_server_is_gone_definitions_are_offered_again(all_servers: ServerPool) -> None:
     few = Few(all_servers, "weather_now", "units")
-    mcp = MCPTools(few, Pins(), Ways(OpenCalls(), lambda: False))  # type: ignore[arg-type]
+    mcp = McpToolset(few, Pins(), ToolWays(OpenCalls(), lambda: False))  # type: ignore[arg-type]
     assert names(mcp) == ["find_tools"]
     few.names.remove("units")
     assert "find_tools" not in names(mcp)
@@ -231,7 +230,7 @@ async def test_when_the_large_server_is_gone_definitions_are_offered_again(all_s
         ("forecast for a city", "mcp__weather_now__forecast"),
     ],
 )
-async def test_a_look_up_finds_names_first_then_words(all_servers: Servers, query: str, first: str) -> None:
+async def test_a_look_up_finds_names_first_then_words(all_servers: ServerPool, query: str, first: str) -> None:
     mcp = tools(all_servers, "weather_now", "units")
     mcp.specs()
     find_tools = mcp.find("find_tools")
@@ -240,7 +239,7 @@ async def test_a_look_up_finds_names_first_then_words(all_servers: Servers, quer
     assert str(result.display["text/plain"]).split("\n")[0] == first
 
 
-async def test_a_look_up_in_vain_names_what_there_is(all_servers: Servers) -> None:
+async def test_a_look_up_in_vain_names_what_there_is(all_servers: ServerPool) -> None:
     mcp = tools(all_servers, "units")
     mcp.specs()
     find_tools = mcp.find("find_tools")
@@ -251,7 +250,7 @@ async def test_a_look_up_in_vain_names_what_there_is(all_servers: Servers) -> No
 
 
 @pytest.mark.requirement("mcp.discovery.tool-failure")
-async def test_one_tool_that_cannot_be_offered_is_told_once_and_the_others_are_there(all_servers: Servers) -> None:
+async def test_one_tool_that_cannot_be_offered_is_told_once_and_the_others_are_there(all_servers: ServerPool) -> None:
     mcp = tools(all_servers, "weather_now")
     assert "mcp__weather_now__enormous" not in names(mcp)
     assert "mcp__weather_now__forecast" in names(mcp)

@@ -11,34 +11,30 @@ from pydantic import ValidationError
 
 import vibe_jupyter
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.nested_cells import NestedCells
+from vibe_jupyter.kernel.pump import Pump
+from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.bridge import Bridge
-from vibe_jupyter.notebook.cell_access import CellAccess
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.in_place import InPlace
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
-from vibe_jupyter.notebook.pump import Pump
-from vibe_jupyter.notebook.tools.delete_cells import DeleteCellsTool
-from vibe_jupyter.notebook.tools.edit_cell import EditCell
-from vibe_jupyter.notebook.tools.insert_cell import InsertCellTool
-from vibe_jupyter.notebook.tools.move_cells import MoveCellsTool
-from vibe_jupyter.notebook.tools.read_cell import ReadCell
-from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook
-from vibe_jupyter.notebook.tools.read_output import ReadOutput
-from vibe_jupyter.notebook.tools.run_cell import RunCell
+from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
+from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
+from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellTool
 from vibe_jupyter.protocol import ToolResult
-from vibe_jupyter.tools.base import Prechecked, ToolContext
+from vibe_jupyter.tools.contract import PrecheckedTool, ToolContext
 
 shell = get_ipython()
 pump = Pump(shell)
 pump.install()
-foreground = Foreground(pump)
+main_thread = MainThread(pump)
 bridge = Bridge(shell.kernel, version=vibe_jupyter.__version__, on_page=lambda: None)
 bridge.install()
-in_place = InPlace(shell, pump)
+in_place = NestedCells(shell, pump)
 pump.on_execute = in_place.take
 pump.on_execute_at_rest = in_place.take_called_off
 access = CellAccess(
-    OpenNotebook(shell, bridge=bridge, foreground=foreground, in_place=in_place, version=vibe_jupyter.__version__)
+    OpenNotebook(shell, bridge=bridge, main_thread=main_thread, in_place=in_place, version=vibe_jupyter.__version__)
 )
 engine = asyncio.new_event_loop()
 threading.Thread(target=engine.run_forever, daemon=True, name="engine").start()
@@ -49,7 +45,7 @@ def serve(work: Coroutine[Any, Any, Any]) -> Any:
     access.begin()
     future = asyncio.run_coroutine_threadsafe(work, engine)
     try:
-        if foreground.serve(future, interrupt=future.cancel):
+        if main_thread.serve(future, interrupt=future.cancel):
             return "interrupted"
     finally:
         access.end()
@@ -80,17 +76,17 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
 TOOLS: dict[str, Any] = {
     tool.name: tool
     for tool in (
-        ReadNotebook(access.reads),
-        ReadCell(access.reads),
-        ReadOutput(access.reads, sees_images=lambda: True),
-        EditCell(access),
+        ReadNotebookTool(access.reads),
+        ReadCellTool(access.reads),
+        ReadOutputTool(access.reads, sees_images=lambda: True),
+        EditCellTool(access),
         InsertCellTool(access),
         DeleteCellsTool(access),
         MoveCellsTool(access),
-        RunCell(access),
+        RunCellTool(access),
     )
 }
-context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=lambda: foreground.interrupted)
+context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=lambda: main_thread.interrupted)
 
 
 async def call(name: str, *, asked: bool = True, **arguments: Any) -> ToolResult:
@@ -98,7 +94,7 @@ async def call(name: str, *, asked: bool = True, **arguments: Any) -> ToolResult
     tool = TOOLS[name]
     try:
         args = tool.arguments.model_validate(arguments)
-        if asked and isinstance(tool, Prechecked):
+        if asked and isinstance(tool, PrecheckedTool):
             await tool.precheck(args)
         seen[:] = [tool.headline(args), tool.preview(args), tool.touches(args)]
         return await tool.run(args, context)

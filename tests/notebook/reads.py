@@ -75,7 +75,7 @@ def notebook() -> nbformat.NotebookNode:
 
 def answers(printed: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Of what the asking cell printed: call to answer, live and from the file, without the word that it is one."""
-    from vibe_jupyter.notebook.file import FROM_DISK
+    from vibe_jupyter.notebook.open_notebook import FROM_DISK
 
     live, file = json.loads(printed.strip().splitlines()[-1])
     assert FROM_DISK not in json.dumps(live)
@@ -99,8 +99,8 @@ def ask() -> None:
     """In the kernel: make the calls over the bridge and on the file; print the results."""
     import vibe_jupyter
     from tests.notebook import driver
+    from vibe_jupyter.notebook.access import CellAccess
     from vibe_jupyter.notebook.bridge import Bridge
-    from vibe_jupyter.notebook.cell_access import CellAccess
     from vibe_jupyter.notebook.open_notebook import OpenNotebook
 
     # Not installed, this bridge hears no answer.
@@ -109,7 +109,7 @@ def ask() -> None:
         OpenNotebook(
             driver.shell,
             bridge=deaf,
-            foreground=driver.foreground,
+            main_thread=driver.main_thread,
             in_place=driver.in_place,
             version=vibe_jupyter.__version__,
         )
@@ -121,14 +121,13 @@ def ask() -> None:
 async def _answers(access: Any) -> list[Json]:
     from tests.notebook import driver
     from vibe_jupyter.errors import ToolError
-    from vibe_jupyter.notebook.tools.read_cell import ReadCell
-    from vibe_jupyter.notebook.tools.read_notebook import ReadNotebook
-    from vibe_jupyter.notebook.tools.read_output import ReadOutput
+    from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
     from vibe_jupyter.protocol import ToolResult
 
     reads = access.reads
     tools: dict[str, Any] = {
-        tool.name: tool for tool in (ReadNotebook(reads), ReadCell(reads), ReadOutput(reads, sees_images=lambda: True))
+        tool.name: tool
+        for tool in (ReadNotebookTool(reads), ReadCellTool(reads), ReadOutputTool(reads, sees_images=lambda: True))
     }
     answers: list[Json] = []
     for name, arguments in CALLS:

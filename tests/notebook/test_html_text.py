@@ -5,7 +5,7 @@ import time
 import pandas as pd
 import pytest
 
-from vibe_jupyter.notebook.html_text import HTML_READ, html_text
+from vibe_jupyter.notebook.document import HTML_READ, html_text
 
 SECONDS = 3.0
 """Bound on reading any HTML, on a busy machine; a second look at each character takes longer."""

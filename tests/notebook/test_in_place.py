@@ -135,7 +135,7 @@ def test_another_code_queued_for_the_cell_is_not_taken_for_it(open_page: OpenPag
 
 def test_where_no_request_comes_the_code_runs_here_and_is_not_run_again(open_page: OpenPage) -> None:
     page = open_page("times = globals().get('times', 0) + 1; print('ran')")
-    page.run("from vibe_jupyter.notebook import in_place as module; module.REQUEST_COMES_WITHIN = 0.2; times = 0")
+    page.run("from vibe_jupyter.kernel import nested_cells as module; module.REQUEST_COMES_WITHIN = 0.2; times = 0")
     page.sends_requests = False
     outer = page.add(
         "async def late():\n    said = await run_in_place('#1')\n    print('late', flush=True)\n"
@@ -153,7 +153,7 @@ def test_where_no_request_comes_the_code_runs_here_and_is_not_run_again(open_pag
 
 def test_a_request_that_comes_too_late_is_answered_while_the_run_goes_on(open_page: OpenPage) -> None:
     page = open_page("times = globals().get('times', 0) + 1")
-    page.run("from vibe_jupyter.notebook import in_place as module; module.REQUEST_COMES_WITHIN = 0.2; times = 0")
+    page.run("from vibe_jupyter.kernel import nested_cells as module; module.REQUEST_COMES_WITHIN = 0.2; times = 0")
     page.sends_requests = False
     outer = page.add(
         "async def late():\n    await run_in_place('#1')\n    print('late', flush=True)\n"

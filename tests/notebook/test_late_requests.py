@@ -61,7 +61,7 @@ def test_the_users_own_run_of_that_cell_in_between_is_not_taken_for_the_pages(op
 
 def test_a_request_that_was_held_back_past_the_end_of_the_run_does_not_run_the_code_again(open_page: OpenPage) -> None:
     page = opened(open_page)
-    page.run("from vibe_jupyter.notebook import in_place as module; module.REQUEST_COMES_WITHIN = 0.2")
+    page.run("from vibe_jupyter.kernel import nested_cells as module; module.REQUEST_COMES_WITHIN = 0.2")
     page.sends_requests = False
     outer = page.run("print(serve(run_in_place('#1')))")
     assert " here, " in outer.text
@@ -89,7 +89,7 @@ def test_where_the_page_never_says_what_it_sent_one_request_in_time_counts_as_it
 def test_an_unanswered_request_of_long_ago_does_not_take_what_the_user_runs(open_page: OpenPage) -> None:
     page = opened(open_page)
     stop_when_asked(page, then=lambda: setattr(page, "answers", False))
-    page.run("from vibe_jupyter.notebook import expected_requests as late; kept = late.IN_DOUBT; late.IN_DOUBT = 0.0")
+    page.run("from vibe_jupyter.kernel import nested_cells as late; kept = late.IN_DOUBT; late.IN_DOUBT = 0.0")
     page.press(page.cells[0])
     page.until(lambda: bool(page.cells[0].status), "the user's own run")
     page.run("late.IN_DOUBT = kept")

@@ -7,9 +7,9 @@ import pytest
 
 from tests.notebook import reads
 from vibe_jupyter.headless import NotebookRun
-from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
-from vibe_jupyter.headless.kernel import KernelProcess
+from vibe_jupyter.headless.notebook_run import KernelProcess
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT = 60.0
@@ -20,7 +20,7 @@ def test_the_headless_front_end_and_the_file_read_the_same(tmp_path: Path, monke
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     path = tmp_path / "reads.ipynb"
     nbformat.write(reads.notebook(), path)
-    document = Document(NotebookFile(path).notebook)
+    document = HeadlessDocument(NotebookFile(path).notebook)
     kernel = KernelProcess("python3", path)
     try:
         outcome = NotebookRun(document, kernel, path=path.name, say=str).run_cell(reads.ASKING, timeout=WAIT)

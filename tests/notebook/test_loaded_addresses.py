@@ -2,7 +2,7 @@
 
 import pytest
 
-from vibe_jupyter.notebook.loaded_addresses import RAW_HTML, loaded_addresses
+from vibe_jupyter.notebook.tools.cell_report import RAW_HTML, loaded_addresses
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_a_call_waits_for_running_and_queued_cells_and_their_numbers_stay_in_ord
 
 def test_a_kernel_that_stays_busy_is_named_and_the_next_call_works(served: Served, outsider: Outsider) -> None:
     session = served.session
-    with patience(session, "vibe_jupyter.notebook.turns", BUSY_WAIT=0.3):
+    with patience(session, "vibe_jupyter.kernel.main_thread", BUSY_WAIT=0.3):
         running = session.wire.send("import time; print('runs', flush=True); time.sleep(1.5)")
         session.wire.until_printed(running, "runs")
         result = outsider.call("list_variables")
@@ -226,7 +226,7 @@ def test_calls_of_several_agents_are_answered_one_after_the_other(
 
 
 def test_calls_are_bounded_in_number(served: Served, outsider: Outsider) -> None:
-    with patience(served.session, "vibe_jupyter.agent.outside_run", MAX_CALLS=2, MAX_WAITING=1):
+    with patience(served.session, "vibe_jupyter.mcp_server.external_run", MAX_CALLS=2, MAX_WAITING=1):
         waits = outsider.start("run_code", code="1")
         card = served.view.card()
         assert text(outsider.call("list_variables")).endswith("Send them one after the other.")

@@ -89,7 +89,7 @@ def test_without_being_asked_the_token_is_shown_nowhere(session: Session) -> Non
 
 def test_where_no_page_draws_the_view_what_asks_is_denied(session: Session, connect: Callable[..., Outsider]) -> None:
     session.wire.run("%vibe reset")
-    with patience(session, "vibe_jupyter.app.outside_view", ALIVE_GRACE=0.2):
+    with patience(session, "vibe_jupyter.app.serving_session", ALIVE_GRACE=0.2):
         cell = session.wire.run("%vibe mcp serve --url")
         outsider = connect(Served(session, "", None, cell.text))  # type: ignore[arg-type]
         result = outsider.call("run_code", code="1")

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tests.outward.outsider import Outsider, over_http, text
-from vibe_jupyter.outward.http import MAX_BODY, HttpServer
-from vibe_jupyter.outward.server import mcp_server
+from vibe_jupyter.mcp_server.http import MAX_BODY, HttpServer
+from vibe_jupyter.mcp_server.server import mcp_server
 from vibe_jupyter.protocol import TextPart, ToolMessage, ToolSpec
 
 WAIT = 20.0

@@ -21,10 +21,9 @@ from tests.notebook.page import Page
 from tests.outward.conftest import Screen, Served, serve
 from tests.outward.outsider import Outsider, over_stdio, text
 from tests.outward.test_guard import Echo, listening
-from vibe_jupyter.outward.http import HttpServer
-from vibe_jupyter.outward.notebook_client import NotebookClient
-from vibe_jupyter.outward.notice_board import Note, put_up, take_down
-from vibe_jupyter.outward.relay import LIST_WAIT, TOOLS
+from vibe_jupyter.mcp_server.http import HttpServer
+from vibe_jupyter.mcp_server.notebook_client import NotebookClient, NotebookNote, register_notebook, unregister_notebook
+from vibe_jupyter.mcp_server.stdio_proxy import LIST_WAIT, TOOLS
 
 PROGRAM = str(Path(sys.executable).with_name("vibe-jupyter"))
 OFFERED_TOOLS = Path(__file__).parents[2] / "scripts" / "offered_tools.py"
@@ -123,7 +122,7 @@ def test_with_several_it_wants_to_know_which(
     served: Served, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(served.session.folder / "runtime"))
-    other = Note(
+    other = NotebookNote(
         kernel="other",
         notebook=str(tmp_path / "b.ipynb"),
         pid=os.getpid(),
@@ -131,7 +130,7 @@ def test_with_several_it_wants_to_know_which(
         token="t",
         version="1",
     )
-    path = put_up(other)
+    path = register_notebook(other)
     try:
         assert text(start().call("list_variables")).startswith("2 notebooks are served: ")
         assert not start("--kernel", "conn").call("list_variables").is_error
@@ -139,7 +138,7 @@ def test_with_several_it_wants_to_know_which(
         assert gone.is_error
         assert text(gone).startswith("Not run: the notebook that was served cannot be reached.")
     finally:
-        take_down(path)
+        unregister_notebook(path)
 
 
 def test_what_one_program_read_it_may_change_and_another_of_the_same_name_may_not(served: Served, start: Start) -> None:
@@ -206,7 +205,9 @@ def echo(tmp_path: Path) -> Iterator[HttpServer]:
     """A served notebook with one tool, which the program finds."""
     with listening(Echo()) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-        put_up(Note(kernel="k", notebook="", pid=os.getpid(), url=server.url, token=server.token, version="1"))
+        register_notebook(
+            NotebookNote(kernel="k", notebook="", pid=os.getpid(), url=server.url, token=server.token, version="1")
+        )
         yield server
 
 
@@ -254,7 +255,7 @@ def test_a_list_of_tools_waits_for_no_kernel_that_is_stuck(tmp_path: Path, monke
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as stuck:
         url = f"http://127.0.0.1:{stuck.getsockname()[1]}/mcp"
-        put_up(Note(kernel="k", notebook="", pid=os.getpid(), url=url, token="t", version="1"))
+        register_notebook(NotebookNote(kernel="k", notebook="", pid=os.getpid(), url=url, token="t", version="1"))
         program = Program(tmp_path)
         began = time.monotonic()
         names = [tool["name"] for tool in program.ask("tools/list")["result"]["tools"]]

@@ -11,8 +11,7 @@ import pytest
 
 from tests.outward.outsider import Outsider, over_http, text
 from tests.outward.test_guard import WAIT, Echo, listening, post, status
-from vibe_jupyter.outward.http import HEADER_WAIT, MAX_CONNECTIONS, HttpServer
-from vibe_jupyter.outward.sessions import MAX_SESSIONS
+from vibe_jupyter.mcp_server.http import HEADER_WAIT, MAX_CONNECTIONS, MAX_SESSIONS, HttpServer
 
 STARTS = 40
 HALF_OPEN = 140

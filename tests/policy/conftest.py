@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.policy.shell_tree import make_shell_tree
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.policy.shell.lists import ShellLists
-from vibe_jupyter.policy.shell.verdict import ShellVerdict
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell import ShellVerdict
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
+from vibe_jupyter.permissions.shell.patterns import ShellLists
 
 Judge = Callable[..., ShellVerdict]
 
@@ -32,7 +32,7 @@ def decide(shell_project: Path) -> Judge:
     workspace = Workspace(shell_project)
 
     def decided(command: str, lists: ShellLists | None = None) -> ShellVerdict:
-        shell = Shell(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8", lists=lists or ShellLists())
-        return judge(command.replace("@PARENT@", str(shell_project.parent)), workspace, shell)
+        shell = ShellState(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8", lists=lists or ShellLists())
+        return judge_command(command.replace("@PARENT@", str(shell_project.parent)), workspace, shell)
 
     return decided

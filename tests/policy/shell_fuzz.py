@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.policy.shell_tree import MARKER, SECRETS
-from vibe_jupyter.policy.shell.git import git_environment
-from vibe_jupyter.tools.shell.environment import child_environment
+from vibe_jupyter.permissions.shell.git import git_environment
+from vibe_jupyter.tools.process import child_environment
 
 RUN_LIMIT = 15  # seconds; what only reads here takes a fraction of one
 

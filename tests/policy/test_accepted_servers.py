@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
+from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy.accepted_servers import AcceptedServers, Identity, identity
-from vibe_jupyter.tools.mcp.server import Address, Program, Server
+from vibe_jupyter.mcp.acceptance import AcceptedServers, ServerIdentity, server_identity
 
 FOLDER = Path("/work")
-PROGRAM = Program(("npx", "-y", "server one", "--root=."), {"B_TOKEN": "${GITHUB}", "A": "literal"})
-SERVER = Server("files", PROGRAM, origin="/home/me/.vibe/config.toml, line 3")
-REMOTE = Server(
-    "far", Address("https://Me:pw@Example.org:8443/mcp?x=1", {"Authorization": "Bearer ${KEY}"}), origin="f"
+PROGRAM = ServerProgram(("npx", "-y", "server one", "--root=."), {"B_TOKEN": "${GITHUB}", "A": "literal"})
+SERVER = ToolServer("files", PROGRAM, origin="/home/me/.vibe/config.toml, line 3")
+REMOTE = ToolServer(
+    "far", ServerAddress("https://Me:pw@Example.org:8443/mcp?x=1", {"Authorization": "Bearer ${KEY}"}), origin="f"
 )
 
 
 def named(
-    server: Server, *, filled: Server | None = None, folder: Path = FOLDER, variables: tuple[str, ...] = ()
-) -> Identity:
-    return identity(server, filled or server, variables=variables, folder=folder)
+    server: ToolServer, *, filled: ToolServer | None = None, folder: Path = FOLDER, variables: tuple[str, ...] = ()
+) -> ServerIdentity:
+    return server_identity(server, filled or server, variables=variables, folder=folder)
 
 
-def at(**changes: object) -> Server:
+def at(**changes: object) -> ToolServer:
     return replace(SERVER, at=replace(PROGRAM, **changes))
 
 
@@ -45,7 +45,7 @@ def test_a_program_is_shown_with_its_exact_command_its_folder_and_the_names_of_i
         at(cwd="below"),
     ],
 )
-def test_any_change_of_command_environment_or_folder_is_another_program(changed: Server) -> None:
+def test_any_change_of_command_environment_or_folder_is_another_program(changed: ToolServer) -> None:
     assert named(changed).digest != named(SERVER).digest
 
 
@@ -92,23 +92,23 @@ def test_a_variable_that_changes_what_a_known_command_runs_is_shown_with_its_val
 
 
 def test_the_host_that_a_variable_names_is_shown() -> None:
-    written = replace(REMOTE, at=Address("https://${HOST:-evil.example}/mcp"))
-    filled = replace(REMOTE, at=Address("https://evil.example/mcp"))
+    written = replace(REMOTE, at=ServerAddress("https://${HOST:-evil.example}/mcp"))
+    filled = replace(REMOTE, at=ServerAddress("https://evil.example/mcp"))
     assert "  which is now at https://evil.example" in named(written, filled=filled, variables=("HOST",)).shown
 
 
 def test_a_remote_server_is_its_host_and_what_is_sent_to_it() -> None:
-    filled = replace(REMOTE, at=Address("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
+    filled = replace(REMOTE, at=ServerAddress("https://me:pw@example.org:8443/mcp?x=1", {"Authorization": "Bearer k"}))
     one = named(REMOTE, filled=filled, variables=("KEY",))
     assert one.shown[1:] == (
         "  which is now at https://example.org:8443",
         "  it is sent Authorization and the value of KEY",
         "  from f",
     )
-    other_path = replace(REMOTE, at=Address("https://example.org:8443/other", {"authorization": "Bearer 2"}))
+    other_path = replace(REMOTE, at=ServerAddress("https://example.org:8443/other", {"authorization": "Bearer 2"}))
     assert named(REMOTE, filled=other_path, variables=("KEY",)).digest == one.digest
     assert named(REMOTE, filled=other_path, variables=("KEY", "OTHER")).digest != one.digest
-    other_host = replace(REMOTE, at=Address("https://example.org:8444/mcp", {"Authorization": "Bearer k"}))
+    other_host = replace(REMOTE, at=ServerAddress("https://example.org:8444/mcp", {"Authorization": "Bearer k"}))
     assert named(REMOTE, filled=other_host, variables=("KEY",)).digest != one.digest
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
 
 
 class CellArguments(BaseModel):

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy.grants import Grants
-from vibe_jupyter.policy.kept_grants import KeptGrants
-from vibe_jupyter.policy.shell.pattern import parts
+from vibe_jupyter.permissions.grants import Grants, GrantStore
+from vibe_jupyter.permissions.shell.patterns import pattern_parts
 
 WRITERS = 2
 GRANTS_EACH = 25
@@ -26,8 +25,8 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def kept(tmp_path: Path, project: Path) -> KeptGrants:
-    return KeptGrants(tmp_path / "home", project)
+def kept(tmp_path: Path, project: Path) -> GrantStore:
+    return GrantStore(tmp_path / "home", project)
 
 
 def test_a_grant_for_the_project_holds_in_the_next_session_and_in_no_other_project(
@@ -69,7 +68,7 @@ def test_what_runs_code_is_never_kept_whatever_is_asked_or_stands_in_the_file(
 ) -> None:
     grants = Grants(kept(tmp_path, project))
     assert grants.add(pattern, "project") == "session"
-    kept(tmp_path, project).add(parts(pattern))
+    kept(tmp_path, project).add(pattern_parts(pattern))
     later = Grants(kept(tmp_path, project))
     assert later.covers(pattern, keepable=True) == ""
     assert "run_c" not in later.listing()
@@ -146,9 +145,9 @@ def test_where_nothing_can_be_written_the_grant_holds_for_the_session(tmp_path: 
 ADD = """
 import sys
 from pathlib import Path
-from vibe_jupyter.policy.kept_grants import KeptGrants
+from vibe_jupyter.permissions.grants import GrantStore
 who, count = sys.argv[3], int(sys.argv[4])
-grants = KeptGrants(Path(sys.argv[1]), Path(sys.argv[2]))
+grants = GrantStore(Path(sys.argv[1]), Path(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(count):

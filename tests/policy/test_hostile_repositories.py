@@ -10,8 +10,8 @@ import pytest
 
 from tests.policy.shell_fuzz import harm
 from tests.policy.shell_tree import MARKER, environment, run_git
-from vibe_jupyter.policy.shell.judge import judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.judge import judge_command
 
 READING = (
     "git status",
@@ -201,7 +201,7 @@ def test_in_a_repository_that_names_programs_only_what_starts_none_goes_unasked(
     plant(fresh_project)
     (fresh_project / MARKER).unlink(missing_ok=True)
 
-    verdicts = {command: judge(command, Workspace(fresh_project)) for command in READING}
+    verdicts = {command: judge_command(command, Workspace(fresh_project)) for command in READING}
 
     assert not (fresh_project / MARKER).exists(), "deciding ran a planted program"
     assert {verdict.rule for verdict in verdicts.values()} <= {"repository", "read-only"}
@@ -215,7 +215,7 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
     PLANTS[name](fresh_project)
     os.utime(fresh_project / "README.md")
     (fresh_project / MARKER).unlink(missing_ok=True)
-    assert judge(command, Workspace(fresh_project)).rule == "repository"
+    assert judge_command(command, Workspace(fresh_project)).rule == "repository"
     assert harm(command, fresh_project, guarded=False), "the plant does not work, so the test shows nothing"
 
 
@@ -223,7 +223,7 @@ def test_what_would_start_a_planted_program_asks(fresh_project: Path, name: str,
 def test_in_an_ordinary_repository_nothing_asks_and_nothing_runs(fresh_project: Path, command: str) -> None:
     for name in ("pre-commit", "post-checkout", "post-merge"):
         written(f".git/hooks/{name}", "#!/bin/sh\nEVIL\n")(fresh_project)
-    assert judge(command, Workspace(fresh_project)).verdict == "allow"
+    assert judge_command(command, Workspace(fresh_project)).verdict == "allow"
     assert harm(command, fresh_project) == ""
 
 
@@ -243,8 +243,8 @@ def test_the_environment_of_commands_keeps_a_watcher_from_starting(fresh_project
 AUDIT = """
 import sys
 from pathlib import Path
-from vibe_jupyter.policy.shell.judge import judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.permissions.shell.judge import judge_command
+from vibe_jupyter.files.workspace import Workspace
 seen = []
 BAD = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.system", "socket.connect", "import")
 def audit(name, args):
@@ -252,10 +252,10 @@ def audit(name, args):
     if written or name in BAD and not (name == "import" and "/proj/" not in str(args[1])):
         seen.append((name, str(args)))
 workspace = Workspace(Path(sys.argv[1]))
-judge("ls", workspace)
+judge_command("ls", workspace)
 sys.addaudithook(audit)
 for command in sys.argv[2:]:
-    judge(command, workspace)
+    judge_command(command, workspace)
 print(seen)
 """
 

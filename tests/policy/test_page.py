@@ -5,9 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
-from vibe_jupyter.policy.places import judge_place
-from vibe_jupyter.policy.shell.judge import judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace, judge_place
+from vibe_jupyter.permissions.shell.judge import judge_command
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
@@ -21,7 +20,7 @@ def test_the_examples_answer_as_the_page_says(shell_project: Path) -> None:
     for words, answer in examples:
         expected = json.loads(answer)
         kind, *rest = shlex.split(words)
-        verdict = judge(rest[0], workspace) if kind == "bash" else judge_place(workspace, rest[1], "write")
+        verdict = judge_command(rest[0], workspace) if kind == "bash" else judge_place(workspace, rest[1], "write")
         assert (verdict.verdict, verdict.rule) == (expected["verdict"], expected["rule"])
         assert verdict.reason.startswith(expected["reason"].rstrip("…"))
 
@@ -55,4 +54,4 @@ def test_the_commands_the_page_names_run_unasked(shell_project: Path) -> None:
     git = [f"git {name}" for name in found[first:]]
     for name in [*found[:first], *git]:
         command = ARGUMENTS.get(name) or (name if name.startswith(ALONE) else f"{name} README.md")
-        assert judge(command, Workspace(shell_project)).verdict == "allow", command
+        assert judge_command(command, Workspace(shell_project)).verdict == "allow", command

@@ -8,11 +8,10 @@ import pytest
 
 from tests.policy.test_permissions import PathArguments, Reader
 from tests.tools.conftest import make_tree
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.policy.places import judge_place
-from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.files.workspace import Workspace, judge_place
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny
-from vibe_jupyter.tools.workspace import Workspace
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from tests.policy.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.policy.shell.verdict import ShellVerdict
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell import ShellVerdict
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 RUN_SAMPLE = 60
 """Commands of a tree that are run here; `tests/sweeps/agent_commands.py` runs all of them."""
 UNASKED_SHARE = 0.95
 RECORDED_SHARE = 0.5
 CPU_LIMIT = 0.25  # seconds; a decision takes a few thousandths, one that hangs takes for ever
-SHELL = Shell(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
+SHELL = ShellState(path="/usr/local/bin:/usr/bin:/bin", locale="C.UTF-8")
 TREES = tuple(dict.fromkeys(case["plant"] for case in CASES))
 
 
@@ -44,7 +44,7 @@ def some(commands: list[str]) -> list[str]:
 def decided(command: str, project: Path) -> tuple[ShellVerdict, float]:
     """The verdict, and the seconds of CPU it took."""
     began = time.process_time()
-    verdict = judge(command, Workspace(project), SHELL)
+    verdict = judge_command(command, Workspace(project), SHELL)
     return verdict, time.process_time() - began
 
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.policy.shell_fuzz import harm, made, objection
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "permission"]
 RUNS = 200
@@ -26,7 +26,7 @@ TRIES = 6_000
 @given(chance=st.randoms(use_true_random=False))
 def test_what_is_allowed_stands_up_to_a_reading_of_another_kind(shell_project: Path, chance: random.Random) -> None:
     command = made(chance).replace("@PARENT@", str(shell_project.parent))
-    verdict = judge(command, Workspace(shell_project), Shell(path=os.environ["PATH"], locale="C.UTF-8"))
+    verdict = judge_command(command, Workspace(shell_project), ShellState(path=os.environ["PATH"], locale="C.UTF-8"))
     assert verdict.reason
     assert verdict.verdict != "allow" or not objection(command, shell_project), command
 
@@ -41,16 +41,16 @@ def test_letters_beyond_ascii_do_not_end_the_process(shell_project: Path, comman
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(command=st.text(max_size=200))
 def test_any_text_at_all_gets_a_verdict(shell_project: Path, command: str) -> None:
-    assert judge(command, Workspace(shell_project)).verdict in ("allow", "ask", "deny")
+    assert judge_command(command, Workspace(shell_project)).verdict in ("allow", "ask", "deny")
 
 
 def test_what_is_allowed_changes_nothing_and_prints_no_secret(fresh_project: Path) -> None:
     chance = random.Random(20)
-    workspace, shell = Workspace(fresh_project), Shell(path=os.environ["PATH"], locale="C.UTF-8")
+    workspace, shell = Workspace(fresh_project), ShellState(path=os.environ["PATH"], locale="C.UTF-8")
     done: set[str] = set()
     for _ in range(TRIES):
         command = made(chance).replace("@PARENT@", str(fresh_project.parent))
-        if command in done or judge(command, workspace, shell).verdict != "allow":
+        if command in done or judge_command(command, workspace, shell).verdict != "allow":
             continue
         done.add(command)
         assert harm(command, fresh_project) == "", command

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from vibe_jupyter.policy.grants import Grants
-from vibe_jupyter.policy.kept_grants import KeptGrants
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.policy.tool_lists import ToolLists
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.grants import Grants, GrantStore
+from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
-from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, Surroundings
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 
 EVERY_MODE = (
     RunTerms(),
@@ -29,11 +28,11 @@ def permissions(tmp_path: Path) -> Permissions:
     (project / "README.md").write_text("hello\n")
     (project / ".env").write_text("KEY=secret\n")
     workspace = Workspace(project)
-    return Permissions(workspace, grants=Grants(KeptGrants(tmp_path / "home", workspace.root)))
+    return Permissions(workspace, grants=Grants(GrantStore(tmp_path / "home", workspace.root)))
 
 
 def decide(permissions: Permissions, command: str, terms: RunTerms | None = None) -> Decision:
-    tool = Bash(Surroundings(permissions.workspace, {}, {}))
+    tool = BashTool(ShellEnvironment(permissions.workspace, {}, {}))
     return permissions.decide(tool, BashArgs(command=command), terms or RunTerms())
 
 
@@ -129,7 +128,7 @@ def test_a_grant_for_a_program_that_runs_what_it_is_given_ends_with_the_session(
 def test_a_kept_grant_holds_in_the_next_session(permissions: Permissions, tmp_path: Path) -> None:
     assert permissions.grant(str(asked(permissions, "pytest -q").remember_as), "project") == "project"
     workspace = permissions.workspace
-    later = Permissions(workspace, grants=Grants(KeptGrants(tmp_path / "home", workspace.root)))
+    later = Permissions(workspace, grants=Grants(GrantStore(tmp_path / "home", workspace.root)))
     assert decide(later, "pytest -q") == Allow(rule="bash: allowed for this project")
     assert isinstance(decide(later, "pytest -q -x"), Ask)
 
@@ -259,13 +258,13 @@ import sys
 import subprocess
 import sys
 from pathlib import Path
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
-from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, Surroundings
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.tools.bash import BashTool, BashArgs, ShellEnvironment
+from vibe_jupyter.files.workspace import Workspace
 
 sys.modules["tree_sitter_bash"] = None
 workspace = Workspace(Path.cwd())
-tool = Bash(Surroundings(workspace, {}, {}))
+tool = BashTool(ShellEnvironment(workspace, {}, {}))
 for terms in (RunTerms(), RunTerms(allowed=frozenset({"bash"}))):
     print(repr(Permissions(workspace).decide(tool, BashArgs(command="ls"), terms)))
 """

@@ -7,10 +7,10 @@ import pytest
 
 from tests.policy.conftest import Judge
 from tests.policy.shell_tree import run_git
-from vibe_jupyter.policy.shell.commands import COMMANDS_LIMIT, LENGTH_LIMIT
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.policy.shell.lists import ShellLists
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.command_line import COMMANDS_LIMIT, LENGTH_LIMIT
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
+from vibe_jupyter.permissions.shell.patterns import ShellLists
 
 ALLOWED = """\
 ls *.md
@@ -326,28 +326,28 @@ def test_other_here_documents_ask(decide: Judge, body: str) -> None:
 def test_letters_of_other_scripts_are_read_alike_only_where_the_locale_says_so(shell_project: Path) -> None:
     workspace = Workspace(shell_project)
     for locale, verdict in {"": "allow", "C": "allow", "fr_FR.UTF-8": "allow", "ja_JP.SJIS": "ask"}.items():
-        assert judge("cat données.csv", workspace, Shell(path="/bin", locale=locale)).verdict == verdict
+        assert judge_command("cat données.csv", workspace, ShellState(path="/bin", locale=locale)).verdict == verdict
 
 
 def test_a_program_of_the_project_that_hides_a_known_one_asks(shell_project: Path) -> None:
     workspace = Workspace(shell_project)
     for path in (f"{shell_project}/bin:/bin", "bin:/bin", f"{shell_project}/src/../bin:/bin"):
-        verdict = judge("ls", workspace, Shell(path=path))
+        verdict = judge_command("ls", workspace, ShellState(path=path))
         assert (verdict.verdict, verdict.rule) == ("ask", "name")
-    assert judge("ls", workspace, Shell(path=f"/bin:{shell_project}/bin")).verdict == "allow"
-    assert judge("echo x; pwd", workspace, Shell(path=f"{shell_project}/bin")).verdict == "allow"
+    assert judge_command("ls", workspace, ShellState(path=f"/bin:{shell_project}/bin")).verdict == "allow"
+    assert judge_command("echo x; pwd", workspace, ShellState(path=f"{shell_project}/bin")).verdict == "allow"
 
 
 def test_names_that_look_like_options_are_not_taken_for_names(fresh_project: Path) -> None:
     workspace = Workspace(fresh_project)
     (fresh_project / "data" / "-n").write_text("")
-    assert judge("cat data/*", workspace).verdict == "allow"
+    assert judge_command("cat data/*", workspace).verdict == "allow"
     (fresh_project / "-oPWNED").write_text("")
-    assert judge("sort -- *WNED", workspace).verdict == "allow"
-    verdict = judge("sort *WNED", workspace)
+    assert judge_command("sort -- *WNED", workspace).verdict == "allow"
+    verdict = judge_command("sort *WNED", workspace)
     assert (verdict.verdict, verdict.rule) == ("ask", "operand")
     (fresh_project / "--include=x.md").write_text("")
-    assert judge("grep -r --include=*.md hello src", workspace).verdict == "ask"
+    assert judge_command("grep -r --include=*.md hello src", workspace).verdict == "ask"
 
 
 def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_verdict_says_nothing_about_what_a_secret_holds(fresh_project: Path) -
     verdicts: list[list[str]] = []
     for content in ("MISTRAL_API_KEY=sk-ENV", "TODO zzz", "", "hello"):
         (fresh_project / ".env").write_text(content)
-        verdicts.append([judge(command, workspace).verdict for command in commands])
+        verdicts.append([judge_command(command, workspace).verdict for command in commands])
     assert verdicts == [verdicts[0]] * len(verdicts)
     assert verdicts[0] == ["ask", "ask", "allow", "allow", "ask"]
 
@@ -373,24 +373,24 @@ def test_a_folder_too_large_to_look_through_asks(tmp_path: Path) -> None:
         (project / f"d{part}").mkdir(parents=True)
         for name in range(1_000):
             os.mknod(project / f"d{part}" / str(name))
-    assert judge("grep -r x .", Workspace(project)).verdict == "ask"
-    assert judge("grep -r x d0", Workspace(project)).verdict == "allow"
-    assert judge("ls d*", Workspace(project)).verdict == "allow"
-    assert judge("ls d*/*", Workspace(project)).verdict == "ask"
+    assert judge_command("grep -r x .", Workspace(project)).verdict == "ask"
+    assert judge_command("grep -r x d0", Workspace(project)).verdict == "allow"
+    assert judge_command("ls d*", Workspace(project)).verdict == "allow"
+    assert judge_command("ls d*/*", Workspace(project)).verdict == "ask"
 
 
 def test_the_repository_that_holds_the_project_is_judged(fresh_project: Path) -> None:
     (fresh_project / "README.md").write_text("changed outside the notebook's folder\n", encoding="utf-8")
     workspace = Workspace(fresh_project / "src")
     for command in ("git status", "git log --oneline -3", "git diff --stat", "git diff -- .", "git blame main.py"):
-        assert judge(command, workspace).verdict == "allow", command
+        assert judge_command(command, workspace).verdict == "allow", command
     for command in ("git diff", "git show HEAD~1", "git show HEAD:README.md", "git diff -- ../README.md"):
-        assert judge(command, workspace).rule == "place", command
+        assert judge_command(command, workspace).rule == "place", command
 
 
 def test_the_repository_of_the_whole_home_folder_asks(fresh_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(fresh_project))
-    assert judge("git status", Workspace(fresh_project / "src")).rule == "repository"
+    assert judge_command("git status", Workspace(fresh_project / "src")).rule == "repository"
 
 
 def test_a_linked_work_tree_and_a_submodule_are_judged_by_the_folder_that_holds_them(fresh_project: Path) -> None:
@@ -401,16 +401,16 @@ def test_a_linked_work_tree_and_a_submodule_are_judged_by_the_folder_that_holds_
     )
     for folder in (parent / "linked", fresh_project / "sub", fresh_project):
         for command in ("git status", "git log --oneline -3", "git diff --stat"):
-            assert judge(command, Workspace(folder)).verdict == "allow", (folder, command)
+            assert judge_command(command, Workspace(folder)).verdict == "allow", (folder, command)
     (parent / "elsewhere").mkdir()
     (parent / "linked" / ".git").rename(parent / "elsewhere" / ".git")
-    assert judge("git log", Workspace(parent / "elsewhere")).rule == "repository"
+    assert judge_command("git log", Workspace(parent / "elsewhere")).rule == "repository"
 
 
 def test_git_where_there_is_no_repository_just_says_so(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    assert judge("git status", workspace).verdict == "allow"
-    assert judge("git diff a b", workspace).verdict == "ask"
+    assert judge_command("git status", workspace).verdict == "allow"
+    assert judge_command("git diff a b", workspace).verdict == "ask"
 
 
 def test_an_ordinary_clone_does_not_ask(fresh_project: Path) -> None:
@@ -418,7 +418,7 @@ def test_an_ordinary_clone_does_not_ask(fresh_project: Path) -> None:
     run_git(parent, parent, "clone", "-q", str(fresh_project), "clone")
     run_git(parent / "clone", parent, "config", "user.name", "a")
     (parent / "clone" / ".gitattributes").write_text("*.py diff=python\n*.png binary\n* text=auto\n")
-    assert judge("git status && git diff && git log -3", Workspace(parent / "clone")).verdict == "allow"
+    assert judge_command("git status && git diff && git log -3", Workspace(parent / "clone")).verdict == "allow"
 
 
 @pytest.fixture
@@ -440,28 +440,28 @@ def test_a_secret_in_history_asks_whatever_the_form_of_the_index(tracked_secret:
     run_git(tracked_secret, tracked_secret.parent, "update-index", "--index-version", version)
     workspace = Workspace(tracked_secret)
     for command in ("git log -p", "git show HEAD~1", "git diff main~1 main", "git diff HEAD~1 HEAD~2 -- ."):
-        assert judge(command, workspace).rule == "place", command
+        assert judge_command(command, workspace).rule == "place", command
     for command in ("git log", "git log -p -- .enc", "git diff --stat main~1 main", "git diff HEAD~1 HEAD -- .enc"):
-        assert judge(command, workspace).verdict == "allow", command
+        assert judge_command(command, workspace).verdict == "allow", command
 
 
 def test_a_comparison_asks_once_a_tracked_secret_was_changed(tracked_secret: Path) -> None:
     workspace = Workspace(tracked_secret)
-    assert judge("git diff", workspace).verdict == "allow"
+    assert judge_command("git diff", workspace).verdict == "allow"
     (tracked_secret / ".env").write_text("KEY=four")
-    assert judge("git diff", workspace).rule == "place"
-    assert judge("git diff HEAD -- .", workspace).rule == "place"
-    assert judge("git diff -- .enc", workspace).verdict == "allow"
-    assert judge("git diff --stat && git status", workspace).verdict == "allow"
+    assert judge_command("git diff", workspace).rule == "place"
+    assert judge_command("git diff HEAD -- .", workspace).rule == "place"
+    assert judge_command("git diff -- .enc", workspace).verdict == "allow"
+    assert judge_command("git diff --stat && git status", workspace).verdict == "allow"
     (tracked_secret / ".env").unlink()
-    assert judge("git diff", workspace).rule == "place"
+    assert judge_command("git diff", workspace).rule == "place"
 
 
 def test_an_index_of_an_unknown_form_asks_before_changes_are_shown(tracked_secret: Path) -> None:
     index = tracked_secret / ".git" / "index"
     raw = index.read_bytes()
     index.write_bytes(raw[:4] + (5).to_bytes(4, "big") + raw[8:])
-    assert judge("git diff", Workspace(tracked_secret)).rule == "repository"
+    assert judge_command("git diff", Workspace(tracked_secret)).rule == "repository"
 
 
 @pytest.mark.parametrize("version", [2, 4])
@@ -471,7 +471,7 @@ def test_a_damaged_index_never_breaks_the_decision(tracked_secret: Path, version
     raw = index.read_bytes()
     for length in range(1, len(raw)):
         index.write_bytes(raw[:length])
-        assert judge("git status && git log -p", workspace).verdict in ("ask", "allow"), length
+        assert judge_command("git status && git log -p", workspace).verdict in ("ask", "allow"), length
     for at in range(8, len(raw)):
         index.write_bytes(raw[:at] + b"\xff" * (len(raw) - at))
-        assert judge("git status && git log -p", workspace).verdict in ("ask", "allow"), at
+        assert judge_command("git status && git log -p", workspace).verdict in ("ask", "allow"), at

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy import tool_pins
-from vibe_jupyter.policy.tool_pins import Settled, ToolPins
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
+from vibe_jupyter.mcp import pins as tool_pins
+from vibe_jupyter.mcp.pins import PinChanges, ToolPins
+from vibe_jupyter.mcp.tool_names import RemoteTool
 
 DIGEST = "ab" * 32
 ADD = RemoteTool("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
@@ -24,7 +24,7 @@ def pins(tmp_path: Path) -> ToolPins:
 
 def test_the_first_look_pins_everything_without_a_word(pins: ToolPins, tmp_path: Path) -> None:
     assert pins.state("calc", ADD) == "new"
-    assert pins.settle("calc", [ADD, SUB]) == Settled()
+    assert pins.settle("calc", [ADD, SUB]) == PinChanges()
     assert pins.state("calc", ADD) == "accepted"
     other = ToolPins(tmp_path)
     other.bind({"renamed": DIGEST})
@@ -43,22 +43,22 @@ def test_the_first_look_pins_everything_without_a_word(pins: ToolPins, tmp_path:
 def test_a_changed_description_or_schema_disables_the_tool(pins: ToolPins, changed: RemoteTool) -> None:
     pins.settle("calc", [ADD, SUB])
     assert pins.state("calc", changed) == "changed"
-    assert pins.settle("calc", [changed, SUB]) == Settled(changed=("add",))
+    assert pins.settle("calc", [changed, SUB]) == PinChanges(changed=("add",))
     assert pins.state("calc", changed) == "changed"
     assert pins.state("calc", SUB) == "accepted"
 
 
 def test_a_tool_that_went_and_came_back_changed_is_still_caught(pins: ToolPins) -> None:
     pins.settle("calc", [ADD, SUB])
-    assert pins.settle("calc", [SUB]) == Settled()
-    assert pins.settle("calc", [POISONED, SUB]) == Settled(changed=("add",))
+    assert pins.settle("calc", [SUB]) == PinChanges()
+    assert pins.settle("calc", [POISONED, SUB]) == PinChanges(changed=("add",))
 
 
 def test_a_new_tool_is_named_once_and_pinned_from_then_on(pins: ToolPins) -> None:
     pins.settle("calc", [SUB])
     assert pins.state("calc", ADD) == "new"
-    assert pins.settle("calc", [ADD, SUB]) == Settled(new=("add",))
-    assert pins.settle("calc", [ADD, SUB]) == Settled()
+    assert pins.settle("calc", [ADD, SUB]) == PinChanges(new=("add",))
+    assert pins.settle("calc", [ADD, SUB]) == PinChanges()
     assert pins.state("calc", POISONED) == "changed"
 
 
@@ -105,12 +105,12 @@ def test_a_server_that_lists_ever_other_tools_fills_no_disk(
 def test_another_accepted_command_has_pins_of_its_own(pins: ToolPins) -> None:
     pins.settle("calc", [ADD])
     pins.bind({"calc": "cd" * 32})
-    assert pins.settle("calc", [POISONED]) == Settled()
+    assert pins.settle("calc", [POISONED]) == PinChanges()
 
 
 def test_nothing_is_offered_of_a_server_nobody_accepted(pins: ToolPins) -> None:
     assert pins.state("other", ADD) == "changed"
-    assert pins.settle("other", [ADD]) == Settled()
+    assert pins.settle("other", [ADD]) == PinChanges()
     assert pins.names("other") == ()
 
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from tests.secrets.harmless import values
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
-from vibe_jupyter.policy.secrets import PLACEHOLDER, Redactor
+from vibe_jupyter.permissions.redaction import PLACEHOLDER, Redactor
 from vibe_jupyter.protocol import AssistantMessage, MessageAdded, ReasoningPart, ToolCall, ToolFinished
 from vibe_jupyter.protocol.tools import TABLE_MIME, Headline
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
-from vibe_jupyter.agent.answer_text import AnswerText
-from vibe_jupyter.agent.progress import LOOK_SHARE, ProgressStreams
-from vibe_jupyter.policy.secret_shapes import shaped
-from vibe_jupyter.policy.secret_stream import RedactedStream, may_hold_secret
-from vibe_jupyter.policy.secrets import Redactor
+from vibe_jupyter.agent.call_context import LOOK_SHARE, ProgressStreams
+from vibe_jupyter.agent.model_call import AnswerText
+from vibe_jupyter.permissions.redaction import RedactedStream, Redactor, may_hold_secret
+from vibe_jupyter.permissions.secret_shapes import shaped
 from vibe_jupyter.protocol import ToolProgress
 
 WORDLIKE = {

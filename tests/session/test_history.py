@@ -3,15 +3,8 @@
 import pytest
 
 from tests.session.conftest import a_session, assistant, finished, result, started, user
-from vibe_jupyter.protocol import (
-    AssistantMessage,
-    DurableEvent,
-    Message,
-    MessageAdded,
-    ReasoningPart,
-    ToolMessage,
-)
-from vibe_jupyter.session.history import MAY_HAVE_RUN, NOT_STARTED, RESULT_LOST, check, fold
+from vibe_jupyter.protocol import AssistantMessage, DurableEvent, Message, MessageAdded, ReasoningPart, ToolMessage
+from vibe_jupyter.session.conversation import MAY_HAVE_RUN, NOT_STARTED, RESULT_LOST, check_history, fold_history
 
 
 def messages(*events: MessageAdded) -> tuple[Message, ...]:
@@ -22,24 +15,24 @@ def answers(*events: DurableEvent) -> list[tuple[str, str, bool]]:
     """Each result: which call, its text, whether it is an error."""
     return [
         (message.call_id, message.parts[0].text, message.is_error)
-        for message in fold(events)
+        for message in fold_history(events)
         if isinstance(message, ToolMessage)
     ]
 
 
 def test_a_finished_run_folds_to_its_messages() -> None:
     added = [event for event in a_session() if isinstance(event, MessageAdded)]
-    assert fold(a_session()) == messages(*added)
-    check(fold(a_session()))
+    assert fold_history(a_session()) == messages(*added)
+    check_history(fold_history(a_session()))
 
 
 def test_cut_after_any_event_the_history_is_valid_and_grows_by_appending() -> None:
     run = a_session()
     next_run = (user("go on"), assistant("I see"))
     for length in range(len(run) + 1):
-        resumed = fold((*run[:length], *next_run[:1]))
-        check(resumed)
-        assert fold((*run[:length], *next_run))[: len(resumed)] == resumed
+        resumed = fold_history((*run[:length], *next_run[:1]))
+        check_history(resumed)
+        assert fold_history((*run[:length], *next_run))[: len(resumed)] == resumed
 
 
 def test_a_call_that_had_started_may_have_run() -> None:
@@ -57,7 +50,7 @@ def test_a_call_that_finished_without_a_result_says_so() -> None:
 def test_results_stand_in_call_order_whatever_order_they_came_in() -> None:
     events = (user("w"), assistant("", "c1", "c2", "c3"), result("c3", "three"), started("c2"), result("c1", "one"))
     assert answers(*events) == [("c1", "one", False), ("c2", MAY_HAVE_RUN, True), ("c3", "three", False)]
-    check(fold(events))
+    check_history(fold_history(events))
 
 
 def test_ids_that_come_again_in_a_later_message_are_other_calls() -> None:
@@ -75,17 +68,17 @@ def test_a_result_that_comes_twice_or_too_late_or_for_no_call_is_left_out() -> N
         *(user("next"), result("c1", "late")),
     )
     assert answers(*events) == [("c1", "kept", False)]
-    check(fold(events))
+    check_history(fold_history(events))
 
 
 def test_an_answer_that_was_cut_off_is_not_sent_again() -> None:
     cut = assistant("half an ans").model_copy(update={"in_history": False})
-    assert fold((user("w"), cut)) == messages(user("w"))
+    assert fold_history((user("w"), cut)) == messages(user("w"))
 
 
 def test_an_answer_that_says_nothing_has_no_place() -> None:
     thought = AssistantMessage(parts=(ReasoningPart(text="hm"),), stop_reason="stop")
-    assert fold((user("w"), MessageAdded(message=thought))) == messages(user("w"))
+    assert fold_history((user("w"), MessageAdded(message=thought))) == messages(user("w"))
 
 
 @pytest.mark.parametrize(
@@ -102,4 +95,4 @@ def test_an_answer_that_says_nothing_has_no_place() -> None:
 )
 def test_every_way_of_being_invalid_is_noticed(history: tuple[Message, ...], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        check(history)
+        check_history(history)

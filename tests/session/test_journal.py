@@ -14,8 +14,7 @@ import pytest
 from tests.session.conftest import a_session, user
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import DURABLE_EVENTS, MessageAdded
-from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.session.reading import read
+from vibe_jupyter.session.journal import Journal, read_journal
 
 NewJournal = Callable[[str], Journal]
 ROOT = Path(__file__).parents[2]
@@ -23,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 def texts(path: Path) -> list[str]:
     """The text of each message of a journal."""
-    events = read(path).events
+    events = read_journal(path).events
     return [event.message.parts[0].text for event in events if isinstance(event, MessageAdded)]
 
 
@@ -33,7 +32,7 @@ async def test_every_durable_event_is_read_back_as_it_was(journal: Journal) -> N
     assert {type(event) for event in events} == set(DURABLE_EVENTS)
     for event in events:
         await journal.append(event)
-    contents = read(journal.path)
+    contents = read_journal(journal.path)
     assert contents.events == events
     assert contents.dropped == ()
     assert contents.header is not None
@@ -44,7 +43,7 @@ async def test_every_durable_event_is_read_back_as_it_was(journal: Journal) -> N
 async def test_an_event_can_be_read_as_soon_as_append_returns(journal: Journal) -> None:
     for number, event in enumerate(a_session(), start=1):
         await journal.append(event)
-        assert len(read(journal.path).events) == number
+        assert len(read_journal(journal.path).events) == number
 
 
 async def test_each_event_is_one_write_and_is_synced_before_append_returns(
@@ -98,7 +97,7 @@ async def test_eight_writers_at_once_stay_in_the_order_they_asked(journal: Journ
 
     await asyncio.gather(*(append_some(name) for name in "abcdefgh"))
     assert texts(journal.path) == asked
-    assert read(journal.path).dropped == ()
+    assert read_journal(journal.path).dropped == ()
 
 
 async def test_half_a_surrogate_pair_does_not_stop_the_recording(journal: Journal) -> None:
@@ -187,7 +186,7 @@ def test_a_full_disk_is_told_and_recording_goes_on_once_there_is_space(tmp_path:
         *map(str, range(int(written))),
         "after",
     ]
-    assert read(tmp_path / "s" / "journal.jsonl").dropped == ()
+    assert read_journal(tmp_path / "s" / "journal.jsonl").dropped == ()
 
 
 FORKED = """
@@ -245,7 +244,7 @@ def test_what_was_acknowledged_survives_a_kill_at_any_time(tmp_path: Path) -> No
         with child.stdout:
             acknowledged = int([str(acknowledged), *child.stdout.read().split()][-1])
         child.wait(10)
-        contents = read(folder / "journal.jsonl")
+        contents = read_journal(folder / "journal.jsonl")
         numbers = [int(text.split()[0]) for text in texts(folder / "journal.jsonl")]
         assert numbers in (list(range(acknowledged + 1)), list(range(acknowledged + 2)))
         assert len(contents.dropped) <= 1

@@ -10,19 +10,17 @@ from hypothesis import strategies as st
 from tests.session.conftest import a_session, user
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import DurableEvent
-from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.session.reading import read
-from vibe_jupyter.session.records import MAX_LINE, Header, encode, encode_body
+from vibe_jupyter.session.journal import MAX_LINE, Journal, JournalHeader, encode_body, encode_record, read_journal
 
 
 def line(seq: int, event: DurableEvent) -> bytes:
-    return encode(seq, "2026-01-31T12:00:00.000Z", "event", encode_body(event))
+    return encode_record(seq, "2026-01-31T12:00:00.000Z", "event", encode_body(event))
 
 
 def header(session_id: str = "s", version: int = 1) -> bytes:
     started = "2026-01-31T12:00:00.000Z"
-    return encode(
-        0, started, "header", encode_body(Header(version=version, session_id=session_id, started=started, pid=1))
+    return encode_record(
+        0, started, "header", encode_body(JournalHeader(version=version, session_id=session_id, started=started, pid=1))
     )
 
 
@@ -45,7 +43,7 @@ async def test_cut_anywhere_in_its_last_three_records_it_keeps_all_before(path: 
     lines = whole.splitlines(keepends=True)
     for length in range(len(b"".join(lines[:-3])), len(whole)):
         path.write_bytes(whole[:length])
-        contents = read(path)
+        contents = read_journal(path)
         *complete, torn = whole[:length].split(b"\n")
         # A record is whole once its last brace is there, with or without its line break.
         kept = len(complete) - 1 + (torn + b"\n" in lines)
@@ -62,7 +60,7 @@ async def test_a_flipped_bit_costs_its_own_record_alone_and_is_named(path: Path,
         damaged = bytearray(whole)
         damaged[place] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
-        contents = read(path)
+        contents = read_journal(path)
         if place in ends:
             assert contents.events == a_session()
             continue
@@ -78,30 +76,30 @@ def test_no_contents_make_it_raise(tmp_path_factory: pytest.TempPathFactory, noi
     path = tmp_path_factory.mktemp("noise") / "journal.jsonl"
     lines = [header(), line(1, user("a")), line(2, user("b"))]
     path.write_bytes(b"".join([*lines[:place], noise + b"\n", *lines[place:]]))
-    assert read(path).events == (user("a"), user("b"))
+    assert read_journal(path).events == (user("a"), user("b"))
 
 
 def test_an_empty_file_is_an_empty_journal(path: Path) -> None:
     path.touch()
-    assert read(path).events == ()
-    assert read(path).header is None
+    assert read_journal(path).events == ()
+    assert read_journal(path).header is None
 
 
 def test_a_missing_file_is_an_error_with_a_next_step(path: Path) -> None:
     with pytest.raises(JournalError, match=r"Cannot read .*journal\.jsonl: No such file or directory\. Start a new"):
-        read(path)
+        read_journal(path)
 
 
 def test_a_missing_record_is_named_and_what_follows_is_kept(path: Path) -> None:
     path.write_bytes(header() + line(1, user("a")) + line(4, user("d")))
-    contents = read(path)
+    contents = read_journal(path)
     assert contents.events == (user("a"), user("d"))
     assert contents.dropped == ("Before line 3: 2 record(s) are missing.",)
 
 
 def test_a_repeated_record_counts_once(path: Path) -> None:
     path.write_bytes(header() + line(1, user("a")) + line(1, user("a")) + line(2, user("b")))
-    contents = read(path)
+    contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped == ("Line 3 was passed over: it repeats record 1.",)
 
@@ -109,22 +107,22 @@ def test_a_repeated_record_counts_once(path: Path) -> None:
 def test_a_journal_appended_to_itself_says_everything_once(path: Path) -> None:
     journal = header() + line(1, user("a")) + line(2, user("b"))
     path.write_bytes(journal + journal)
-    assert read(path).events == (user("a"), user("b"))
+    assert read_journal(path).events == (user("a"), user("b"))
 
 
 def test_two_journals_in_one_file_are_both_kept_and_the_seam_is_named(path: Path) -> None:
     path.write_bytes(header("one") + line(1, user("a")) + header("two") + line(1, user("b")))
-    contents = read(path)
+    contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped == ("Line 3: another journal, two, goes on here.",)
 
 
 def test_records_of_a_newer_version_are_passed_over_and_named(path: Path) -> None:
-    new_event = encode(2, "2026-01-31T12:00:00.000Z", "event", b'{"type":"cell_painted","colour":"red"}')
+    new_event = encode_record(2, "2026-01-31T12:00:00.000Z", "event", b'{"type":"cell_painted","colour":"red"}')
     new_kind = new_event.replace(b'"event"', b'"index"')
-    sealed = encode(3, "2026-01-31T12:00:00.000Z", "index", b"{}")  # type: ignore[arg-type]
+    sealed = encode_record(3, "2026-01-31T12:00:00.000Z", "index", b"{}")  # type: ignore[arg-type]
     path.write_bytes(header(version=2) + line(1, user("a")) + new_event + sealed + line(4, user("b")) + new_kind)
-    contents = read(path)
+    contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped[0] == "Line 1: a newer version wrote this; update vibe-jupyter to read all of it."
     assert contents.dropped[1].startswith("Line 3 was passed over: this version cannot read the event (")
@@ -138,6 +136,6 @@ def test_a_line_longer_than_any_record_is_passed_over_in_bounded_memory(path: Pa
         file.truncate(file.tell() + 2 * MAX_LINE + 5)
         file.seek(0, 2)
         file.write(b"\n" + line(2, user("b")))
-    contents = read(path)
+    contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped == ("Line 3 was passed over: it is longer than any record.",)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.policy.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 COUNT = len(CASES)
 """Commands."""
@@ -20,7 +20,7 @@ COUNT = len(CASES)
 def sweep(count: int, seed: int) -> Iterator[str]:
     """A line for each command that was wrongly allowed, did harm, or did none though it is held to be harmful."""
     chosen = random.Random(seed).sample(CASES, min(count, len(CASES)))
-    shell = Shell(path=os.environ["PATH"], locale="C.UTF-8")
+    shell = ShellState(path=os.environ["PATH"], locale="C.UTF-8")
     for plant in dict.fromkeys(case["plant"] for case in chosen):
         with tempfile.TemporaryDirectory() as folder:
             parent, pristine = Path(folder).resolve() / "tree", Path(folder).resolve() / "pristine"
@@ -28,7 +28,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
             copy_of(parent, pristine)
             for case in (case for case in chosen if case["plant"] == plant):
                 command = command_of(case, parent)
-                allowed = judge(command, Workspace(project), shell).verdict == "allow"
+                allowed = judge_command(command, Workspace(project), shell).verdict == "allow"
                 if case["harmful"] and allowed:
                     yield f"{plant}: allowed: {command}"
                 if not (allowed or case["harmful"]) or not case.get("run", True):

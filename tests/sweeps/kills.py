@@ -19,7 +19,7 @@ from jupyter_client.connect import write_connection_file
 
 from tests.app.conftest import CONFIG
 from tests.kernel.matrix import ROOT
-from vibe_jupyter.session.reading import read
+from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, call, say
 
 COUNT = 200
@@ -151,7 +151,7 @@ def _wrong(folder: Path, process: int, kept: str) -> Iterator[str]:
     if kept not in (OLD, NEW):
         yield f"the file is torn: {len(kept)} characters"
     for journal in (folder / "vibe").rglob("*.jsonl"):
-        contents = read(journal)
+        contents = read_journal(journal)
         if contents.header is None:
             yield f"the journal has no header: {journal.stat().st_size} bytes"
         # A line that was being written is cut off; nothing but the last may be.

@@ -22,17 +22,17 @@ from typing import Any
 
 from tests.agent.conftest import Bench
 from tests.tools.conftest import snapshot
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Command, Event, MessageAdded, Reject, ToolFinished
 from vibe_jupyter.testing import Answer, Call, ScriptedModel, answer, call, say
 from vibe_jupyter.testing.requests import ModelRequest
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.grep import Grep
-from vibe_jupyter.tools.builtin.read_file import ReadFile
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace
-from vibe_jupyter.tools.builtin.write_file import WriteFile
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset
+from vibe_jupyter.tools.grep import GrepTool
+from vibe_jupyter.tools.read_file import ReadFileTool
+from vibe_jupyter.tools.search_replace import SearchReplaceTool
+from vibe_jupyter.tools.write_file import WriteFileTool
 
 COUNT = 10_000
 """Tool calls."""
@@ -96,7 +96,9 @@ async def _run(tree: "_Tree", model: ScriptedModel, chance: random.Random, numbe
     bench = Bench(tree.parent / "sessions" / str(number), model)
     bench.permissions.workspace = workspace = Workspace(tree.project)
     files = FileAccess(workspace)
-    bench.tools = StaticToolset([ReadFile(workspace), Grep(workspace), WriteFile(files), SearchReplace(files)])
+    bench.tools = StaticToolset(
+        [ReadFileTool(workspace), GrepTool(workspace), WriteFileTool(files), SearchReplaceTool(files)]
+    )
     names = [spec.name for spec in bench.tools.specs()]
     bench.permissions.levels = dict.fromkeys(names, "ask") if asks else {}
     for name in names if not asks else ():

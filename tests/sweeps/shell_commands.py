@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.policy.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 COUNT = 20_000
 """Commands that are judged; about one in ten is allowed, and run."""
@@ -57,7 +57,7 @@ _PIECES: Final = _words("' \" \\ $ ` ~ * ? [ ] { } , ; | & < > ( ) # ! = -- -i /
 def sweep(count: int, seed: int) -> Iterator[str]:
     """A line for each allowed command that wrote, ran a planted program, did not end or printed a secret."""
     chance = random.Random(seed)
-    shell = Shell(path=os.environ["PATH"], locale="C.UTF-8")
+    shell = ShellState(path=os.environ["PATH"], locale="C.UTF-8")
     allowed = 0
     for plant in PLANTS:
         with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
             workspace, done = Workspace(project), set[str]()
             for _ in range(-(-count // len(PLANTS))):
                 command = command_of({"command": made(chance)}, parent)
-                if command in done or judge(command, workspace, shell).verdict != "allow":
+                if command in done or judge_command(command, workspace, shell).verdict != "allow":
                     continue
                 done.add(command)
                 if seen := effect(command, project, parent):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
 
 CORPORA = Path(__file__).parents[1] / "corpora"
 

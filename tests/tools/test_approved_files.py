@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import Bench
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Reject, ToolFinished
 from vibe_jupyter.testing import ScriptedModel, call, say
-from vibe_jupyter.tools.base import StaticToolset
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace
-from vibe_jupyter.tools.builtin.write_file import WriteFile
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset
+from vibe_jupyter.tools.search_replace import SearchReplaceTool
+from vibe_jupyter.tools.write_file import WriteFileTool
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def model() -> Iterator[ScriptedModel]:
 async def bench(project: Path, model: ScriptedModel) -> AsyncIterator[Bench]:
     bench = Bench(project, model)
     files = FileAccess(Workspace(project))
-    bench.tools = StaticToolset([WriteFile(files), SearchReplace(files)])
+    bench.tools = StaticToolset([WriteFileTool(files), SearchReplaceTool(files)])
     yield bench
     await bench.client.close()
     bench.journal.close()

@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Answered, Choice, Question, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.ask_user_question import AskUserQuestion, AskUserQuestionArgs
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.ask_user_question import AskUserQuestionArgs, AskUserQuestionTool
+from vibe_jupyter.tools.contract import ToolContext
 
 COLOUR = {
     "question": "Which colour?",
@@ -49,7 +49,7 @@ async def test_each_question_gets_an_answer() -> None:
         Answered(question="Which colour?", selected=("Blue",)),
         Answered(question="Which sizes?", selected=("S", "L"), other="and XXL"),
     )
-    result = await AskUserQuestion().run(args(COLOUR, SIZES), answering(answers, seen))
+    result = await AskUserQuestionTool().run(args(COLOUR, SIZES), answering(answers, seen))
     assert text_of(result) == "cancelled: false\nWhich colour? Blue\nWhich sizes? S, L, and XXL"
     assert result.details == {
         "answers": [
@@ -68,7 +68,7 @@ async def test_each_question_gets_an_answer() -> None:
 
 @pytest.mark.requirement("tools.ask_user_question.result.cancelled")
 async def test_an_unanswered_question_is_a_normal_result() -> None:
-    result = await AskUserQuestion().run(args(COLOUR), answering(None, []))
+    result = await AskUserQuestionTool().run(args(COLOUR), answering(None, []))
     assert not result.is_error
     assert result.details == {"answers": [], "cancelled": True}
     assert text_of(result) == "cancelled: true"
@@ -77,9 +77,9 @@ async def test_an_unanswered_question_is_a_normal_result() -> None:
 @pytest.mark.requirement("tools.ask_user_question.args.bounds")
 async def test_more_than_the_bounds_is_asked_with_a_warning() -> None:
     small = args(*[COLOUR] * 4)
-    assert "warning" not in text_of(await AskUserQuestion().run(small, answering((), [])))
+    assert "warning" not in text_of(await AskUserQuestionTool().run(small, answering((), [])))
     wide = {**COLOUR, "header": "Thirteen long", "options": [{"label": str(number)} for number in range(5)]}
-    result = await AskUserQuestion().run(args(*[wide] * 5), answering((), []))
+    result = await AskUserQuestionTool().run(args(*[wide] * 5), answering((), []))
     warnings = [line for line in text_of(result).splitlines() if line.startswith("warning: ")]
     assert warnings[0] == "warning: 5 questions at once; ask at most 4"
     assert "has 5 options; give 2 to 4" in warnings[1]
@@ -90,10 +90,10 @@ async def test_more_than_the_bounds_is_asked_with_a_warning() -> None:
 
 async def test_where_nobody_answers_the_call_fails_with_a_reason(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="Nobody is here to answer"):
-        await AskUserQuestion().run(args(COLOUR), context)
+        await AskUserQuestionTool().run(args(COLOUR), context)
 
 
 @pytest.mark.requirement("tools.ask_user_question.permission.default")
 def test_it_needs_no_approval(workspace: Workspace) -> None:
-    decision = Permissions(workspace).decide(AskUserQuestion(), args(COLOUR), RunTerms(attended=False))
+    decision = Permissions(workspace).decide(AskUserQuestionTool(), args(COLOUR), RunTerms(attended=False))
     assert isinstance(decision, Allow)

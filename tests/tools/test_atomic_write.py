@@ -20,11 +20,10 @@ import pytest
 
 from tests.tools.conftest import make_tree, snapshot
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.tools import folder as folders
-from vibe_jupyter.tools.atomic_write import NewFile, write
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.fingerprint import of_content
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files import real_path as folders
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.atomic_write import NewFile, content_fingerprint, write_file
+from vibe_jupyter.files.workspace import Workspace
 
 RACES = 10_000
 WRITES = 300
@@ -35,7 +34,7 @@ KILLED = 60
 
 
 def seen(path: Path) -> str:
-    return of_content(path.read_bytes())
+    return content_fingerprint(path.read_bytes())
 
 
 @contextmanager
@@ -67,9 +66,9 @@ def test_without_room_the_old_file_stays_and_nothing_is_left(project: Path, work
         largest_file(2_000),
         pytest.raises(ToolError, match=r"'a\.txt' cannot be written: the disk or the quota is full"),
     ):
-        write(workspace.resolve("a.txt"), NewFile(b"new" * 5_000, seen(project / "a.txt"), backup=backup))
+        write_file(workspace.resolve("a.txt"), NewFile(b"new" * 5_000, seen(project / "a.txt"), backup=backup))
     with largest_file(2_000), pytest.raises(ToolError, match="the disk or the quota is full"):
-        write(workspace.resolve("deep/er/b.txt"), NewFile(b"new" * 5_000, None))
+        write_file(workspace.resolve("deep/er/b.txt"), NewFile(b"new" * 5_000, None))
 
     assert snapshot(project) == before
 
@@ -80,7 +79,7 @@ def test_without_rights_it_is_an_error_in_words(project: Path, workspace: Worksp
     project.chmod(0o500)
     try:
         with pytest.raises(ToolError, match="this account may not write there"):
-            write(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
+            write_file(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
     finally:
         project.chmod(0o700)
     assert (project / "a.txt").read_text(encoding="utf-8") == "old"
@@ -96,13 +95,13 @@ def test_somebody_without_rights_reads_an_error_in_words(project: Path):
         import os, sys
         from pathlib import Path
         from vibe_jupyter.errors import ToolError
-        from vibe_jupyter.tools.atomic_write import NewFile, write
-        from vibe_jupyter.tools.fingerprint import of_content
-        from vibe_jupyter.tools.workspace import Workspace
+        from vibe_jupyter.files.atomic_write import NewFile, write_file
+        from vibe_jupyter.files.atomic_write import content_fingerprint
+        from vibe_jupyter.files.workspace import Workspace
         os.setgid(65534), os.setuid(65534)
-        for path, seen in (("a.txt", of_content(b"old")), ("b.txt", None), ("c/d.txt", None)):
+        for path, seen in (("a.txt", content_fingerprint(b"old")), ("b.txt", None), ("c/d.txt", None)):
             try:
-                write(Workspace(Path(sys.argv[1])).resolve(path), NewFile(b"new", seen))
+                write_file(Workspace(Path(sys.argv[1])).resolve(path), NewFile(b"new", seen))
             except ToolError as error:
                 print(error)
     """
@@ -123,7 +122,7 @@ def test_a_file_that_is_read_only_is_left_alone_even_by_the_superuser(project: P
     (project / "a.txt").chmod(0o444)
 
     with pytest.raises(ToolError, match=r"'a\.txt' is read-only"):
-        write(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
+        write_file(workspace.resolve("a.txt"), NewFile(b"new", seen(project / "a.txt")))
 
     assert (project / "a.txt").read_text(encoding="utf-8") == "old"
 
@@ -133,11 +132,11 @@ def test_a_file_is_replaced_only_in_the_state_that_was_seen(project: Path, works
     (project / "a.txt").write_text("other", encoding="utf-8")
     before = snapshot(project)
 
-    for fingerprint, said in ((of_content(b"old"), "was changed meanwhile"), (None, "exists by now")):
+    for fingerprint, said in ((content_fingerprint(b"old"), "was changed meanwhile"), (None, "exists by now")):
         with pytest.raises(ToolError, match=said):
-            write(workspace.resolve("a.txt"), NewFile(b"new", fingerprint))
+            write_file(workspace.resolve("a.txt"), NewFile(b"new", fingerprint))
     with pytest.raises(ToolError, match="is gone"):
-        write(workspace.resolve("b.txt"), NewFile(b"new", of_content(b"old")))
+        write_file(workspace.resolve("b.txt"), NewFile(b"new", content_fingerprint(b"old")))
 
     assert snapshot(project) == before
 
@@ -150,7 +149,7 @@ def test_attributes_of_the_file_are_kept(project: Path, workspace: Workspace):
     except OSError:
         pytest.skip("this file system has no attributes")
 
-    write(workspace.resolve("a.txt"), NewFile(b"new", of_content(b"old")))
+    write_file(workspace.resolve("a.txt"), NewFile(b"new", content_fingerprint(b"old")))
 
     assert os.getxattr(project / "a.txt", "user.note") == b"mine"
     assert (project / "a.txt").read_bytes() == b"new"
@@ -160,7 +159,7 @@ def test_a_program_that_runs_as_its_owner_does_not_stay_one(project: Path, works
     (project / "tool").write_text("old", encoding="utf-8")
     (project / "tool").chmod(0o4755)
 
-    write(workspace.resolve("tool"), NewFile(b"new", of_content(b"old")))
+    write_file(workspace.resolve("tool"), NewFile(b"new", content_fingerprint(b"old")))
 
     assert (project / "tool").stat().st_mode & 0o7777 == 0o755
 
@@ -169,10 +168,10 @@ def test_a_program_that_runs_as_its_owner_does_not_stay_one(project: Path, works
 WRITER = """
 import os, sys
 from pathlib import Path
-from vibe_jupyter.tools import folder
-from vibe_jupyter.tools.atomic_write import NewFile, write
-from vibe_jupyter.tools.fingerprint import of_content
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files import real_path as folder
+from vibe_jupyter.files.atomic_write import NewFile, write_file
+from vibe_jupyter.files.atomic_write import content_fingerprint
+from vibe_jupyter.files.workspace import Workspace
 
 if sys.argv[3] == "named":
     folder._UNNAMED = 0
@@ -186,9 +185,9 @@ def count(frame, event, argument):
             os.kill(os.getpid(), 9)
 
 located = Workspace(Path(sys.argv[1])).resolve("a.txt")
-new = NewFile(b"new" * 1000, of_content(b"old" * 1000))
+new = NewFile(b"new" * 1000, content_fingerprint(b"old" * 1000))
 sys.setprofile(count)
-write(located, new)
+write_file(located, new)
 """
 
 
@@ -211,7 +210,7 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one_and_nothing_that_sta
 
     for left in project.glob(".vibe-*.tmp"):
         os.utime(left, (0, 0))
-    write(workspace.resolve("b.txt"), NewFile(b"x", None))
+    write_file(workspace.resolve("b.txt"), NewFile(b"x", None))
     assert sorted(os.listdir(project)) == ["a.txt", "b.txt"]
 
 
@@ -221,7 +220,7 @@ def test_files_of_others_are_not_swept_away(project: Path, workspace: Workspace)
     odd.touch()
     os.utime(odd, (0, 0))
 
-    write(workspace.resolve("b.txt"), NewFile(b"x", None))
+    write_file(workspace.resolve("b.txt"), NewFile(b"x", None))
 
     assert fresh.exists()
     assert odd.exists()
@@ -323,7 +322,7 @@ def test_a_file_put_there_before_any_single_step_of_a_write_is_not_lost(tmp_path
         theirs.write_bytes(b"old")  # so that no fingerprint tells them apart
         located, mark = Workspace(folder).resolve("a.txt"), theirs.stat().st_ino
         with before_step(step, partial(os.replace, theirs, place)) as reached, suppress(ToolError):
-            write(located, NewFile(b"written", of_content(b"old")))
+            write_file(located, NewFile(b"written", content_fingerprint(b"old")))
         if not reached():
             break
         if place.stat().st_ino != mark:
@@ -349,8 +348,8 @@ def test_a_write_is_on_the_disk_before_its_name_and_its_name_before_it_is_told(
             )
 
     monkeypatch.setattr(os, "fsync", watched)
-    write(workspace.resolve("a.txt"), NewFile(b"new", None))
-    write(workspace.resolve("a.txt"), NewFile(b"newer", of_content(b"new")))
+    write_file(workspace.resolve("a.txt"), NewFile(b"new", None))
+    write_file(workspace.resolve("a.txt"), NewFile(b"newer", content_fingerprint(b"new")))
 
     assert synced == [("", b"new"), ("folder", b"new"), ("new", b"newer"), ("folder", b"newer")]
 
@@ -400,7 +399,7 @@ def test_two_writers_at_once_never_mix_and_one_of_them_is_told(project: Path, wo
         def one(content: bytes, both: threading.Barrier = both, told: list[str] = told) -> None:
             both.wait(10)
             try:
-                write(workspace.resolve("a.txt"), NewFile(content, of_content(b"old")))
+                write_file(workspace.resolve("a.txt"), NewFile(content, content_fingerprint(b"old")))
             except ToolError as error:
                 told.append(str(error))
 

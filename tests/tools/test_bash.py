@@ -13,12 +13,11 @@ import psutil
 import pytest
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, BashOptions, Surroundings
-from vibe_jupyter.tools.shell.bounded import BoundedOutput
-from vibe_jupyter.tools.shell.environment import NOT_INTERACTIVE, child_environment
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.bash import BashArgs, BashOptions, BashTool, ShellEnvironment
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.process import NOT_INTERACTIVE, BoundedOutput, child_environment
 
 PATIENCE = 10.0
 """Seconds a test waits for what must come."""
@@ -42,8 +41,8 @@ PLANTED = {
 
 
 @pytest.fixture
-def bash(workspace: Workspace) -> Bash:
-    return Bash(Surroundings(workspace, os.environ, {}))
+def bash(workspace: Workspace) -> BashTool:
+    return BashTool(ShellEnvironment(workspace, os.environ, {}))
 
 
 def text_of(result: ToolResult) -> str:
@@ -64,7 +63,7 @@ def ends(pid: int) -> bool:
 
 
 @pytest.mark.requirement("tools.bash.args.fields", "tools.bash.result.fields")
-async def test_a_result_has_the_command_both_streams_and_the_code(bash: Bash, context: ToolContext) -> None:
+async def test_a_result_has_the_command_both_streams_and_the_code(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command="echo out; echo err >&2"), context)
     assert not result.is_error
     assert {key: result.details[key] for key in ("command", "stdout", "stderr", "returncode")} == {
@@ -82,7 +81,7 @@ async def test_a_result_has_the_command_both_streams_and_the_code(bash: Bash, co
 async def test_a_call_may_take_as_long_as_configured_unless_it_says_how_long(
     workspace: Workspace, context: ToolContext
 ) -> None:
-    bash = Bash(Surroundings(workspace, {**os.environ}, {}), BashOptions(default_timeout=1))
+    bash = BashTool(ShellEnvironment(workspace, {**os.environ}, {}), BashOptions(default_timeout=1))
     assert text_of(await bash.run(BashArgs(command="sleep 60"), context)).startswith("timeout: ended after 1 s")
     longer = await bash.run(BashArgs(command="sleep 1.5; echo out", timeout=30), context)
     assert not longer.is_error
@@ -90,7 +89,7 @@ async def test_a_call_may_take_as_long_as_configured_unless_it_says_how_long(
 
 
 @pytest.mark.requirement("tools.bash.result.nonzero")
-async def test_a_code_that_is_not_zero_is_an_error_with_both_streams(bash: Bash, context: ToolContext) -> None:
+async def test_a_code_that_is_not_zero_is_an_error_with_both_streams(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command="echo half; echo why >&2; exit 3"), context)
     assert result.is_error
     assert text_of(result) == "returncode: 3\nstdout:\nhalf\nstderr:\nwhy"
@@ -98,7 +97,7 @@ async def test_a_code_that_is_not_zero_is_an_error_with_both_streams(bash: Bash,
 
 
 @pytest.mark.requirement("tools.bash.stateless.each")
-async def test_neither_folder_nor_variables_stay(bash: Bash, context: ToolContext, project: Path) -> None:
+async def test_neither_folder_nor_variables_stay(bash: BashTool, context: ToolContext, project: Path) -> None:
     await bash.run(BashArgs(command="cd /; export LEFT=1; alias ls=false"), context)
     result = await bash.run(BashArgs(command='pwd; echo "[$LEFT]"; ls'), context)
     assert result.details["stdout"] == f"{project}\n[]\n"
@@ -109,7 +108,9 @@ async def test_a_command_sees_no_key_and_is_told_that_nobody_answers(
     workspace: Workspace, context: ToolContext
 ) -> None:
     environ = {**os.environ, **PLANTED, "LC_PAPER": "de_DE.UTF-8", "PROJ_LIB": "/proj"}
-    bash = Bash(Surroundings(workspace, environ, {"GIT_TERMINAL_PROMPT": "0"}), BashOptions(environment=("PROJ_*",)))
+    bash = BashTool(
+        ShellEnvironment(workspace, environ, {"GIT_TERMINAL_PROMPT": "0"}), BashOptions(environment=("PROJ_*",))
+    )
     result = await bash.run(BashArgs(command="env"), context)
     seen = dict(line.split("=", 1) for line in str(result.details["stdout"]).splitlines())
     assert "planted" not in str(result.details["stdout"])
@@ -131,20 +132,22 @@ async def test_a_shell_of_the_persons_choice_and_its_files_do_not_run(
     startup = project / "startup.sh"
     startup.write_text("echo startup ran\n")
     environ = {**os.environ, "SHELL": "/bin/false", "BASH_ENV": str(startup), "ENV": str(startup)}
-    result = await Bash(Surroundings(workspace, environ, {})).run(BashArgs(command="echo $BASH_VERSION"), context)
+    result = await BashTool(ShellEnvironment(workspace, environ, {})).run(
+        BashArgs(command="echo $BASH_VERSION"), context
+    )
     assert "startup" not in str(result.details["stdout"])
     assert str(result.details["stdout"]).strip()
 
 
 @pytest.mark.requirement("tools.bash.isolation.group")
-async def test_a_command_has_a_group_of_its_own_and_no_input(bash: Bash, context: ToolContext) -> None:
+async def test_a_command_has_a_group_of_its_own_and_no_input(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command="cat; ps -o pgid= -p $$; echo $$"), context)
     group, own = str(result.details["stdout"]).split()
     assert group == own
     assert int(group) != os.getpgid(0)
 
 
-async def test_output_is_shown_while_the_command_runs(bash: Bash, project: Path) -> None:
+async def test_output_is_shown_while_the_command_runs(bash: BashTool, project: Path) -> None:
     shown: list[str] = []
     gate = project / "gate"
     context = ToolContext(call_id="c", progress=shown.append, cancelled=lambda: False)
@@ -159,12 +162,12 @@ async def test_output_is_shown_while_the_command_runs(bash: Bash, project: Path)
 
 @pytest.mark.requirement("tools.bash.guidance.dedicated")
 def test_the_model_is_pointed_to_the_dedicated_tools() -> None:
-    words = Bash.description
+    words = BashTool.description
     assert all(tool in words for tool in ("read_file", "write_file", "search_replace", "grep"))
     assert all(command in words for command in ("cat", "sed", "echo >"))
 
 
-async def test_at_its_time_the_whole_tree_is_ended(bash: Bash, context: ToolContext, project: Path) -> None:
+async def test_at_its_time_the_whole_tree_is_ended(bash: BashTool, context: ToolContext, project: Path) -> None:
     tree = (
         "(sleep 1000 & echo $! > child; (sleep 1001 & echo $! > grandchild; wait); wait) & "
         "setsid sleep 1002 & echo $! > away; trap '' TERM; echo begun; wait; sleep 1003"
@@ -177,7 +180,7 @@ async def test_at_its_time_the_whole_tree_is_ended(bash: Bash, context: ToolCont
     await until(lambda: all(map(ends, pids)))
 
 
-async def test_an_interrupt_ends_the_whole_tree(bash: Bash, context: ToolContext, project: Path) -> None:
+async def test_an_interrupt_ends_the_whole_tree(bash: BashTool, context: ToolContext, project: Path) -> None:
     command = "sleep 1000 & echo $! > child; setsid sleep 1001 & echo $! > away; wait"
     running = asyncio.ensure_future(bash.run(BashArgs(command=command), context))
     files = [project / "child", project / "away"]
@@ -190,7 +193,7 @@ async def test_an_interrupt_ends_the_whole_tree(bash: Bash, context: ToolContext
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_an_interrupt_while_it_starts_leaves_nothing_running(
-    bash: Bash, context: ToolContext, project: Path, steps: int
+    bash: BashTool, context: ToolContext, project: Path, steps: int
 ) -> None:
     command = "setsid sleep 1002 & echo $! > away; wait"
     running = asyncio.ensure_future(bash.run(BashArgs(command=command), context))
@@ -211,7 +214,7 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 async def test_what_a_command_leaves_running_is_ended_and_named(
-    bash: Bash, context: ToolContext, project: Path
+    bash: BashTool, context: ToolContext, project: Path
 ) -> None:
     result = await bash.run(BashArgs(command="sleep 1000 & echo $! > left; echo done"), context)
     assert not result.is_error
@@ -237,10 +240,10 @@ def kernel_like(project: Path, request: pytest.FixtureRequest) -> "Iterator[subp
     script = f"""{first}
 import asyncio, os
 from pathlib import Path
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.bash import Bash, BashArgs, Surroundings
-from vibe_jupyter.tools.workspace import Workspace
-bash = Bash(Surroundings(Workspace(Path({str(project)!r})), os.environ, {{}}))
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.bash import BashTool, BashArgs, ShellEnvironment
+from vibe_jupyter.files.workspace import Workspace
+bash = BashTool(ShellEnvironment(Workspace(Path({str(project)!r})), os.environ, {{}}))
 context = ToolContext(call_id="c", progress=lambda text: None, cancelled=lambda: False)
 asyncio.run(bash.run(BashArgs(command="{way} sleep 1000 & echo $! > child; wait"), context))
 """
@@ -278,7 +281,7 @@ def _folder(process: psutil.Process) -> str:
 
 
 @pytest.mark.requirement("tools.bash.output.limit")
-async def test_long_output_keeps_its_head_and_tail_and_says_so(bash: Bash, context: ToolContext) -> None:
+async def test_long_output_keeps_its_head_and_tail_and_says_so(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command="seq 1 100000; seq 1 100000 >&2"), context)
     for stream in ("stdout", "stderr"):
         text = str(result.details[stream])
@@ -290,7 +293,7 @@ async def test_long_output_keeps_its_head_and_tail_and_says_so(bash: Bash, conte
 
 
 @pytest.mark.requirement("tools.bash.output.encoding")
-async def test_bytes_that_are_no_text_do_not_fail_the_call(bash: Bash, context: ToolContext) -> None:
+async def test_bytes_that_are_no_text_do_not_fail_the_call(bash: BashTool, context: ToolContext) -> None:
     result = await bash.run(BashArgs(command=r"printf 'caf\xe9 \xff\xfe\x00 end'"), context)
     assert not result.is_error
     assert str(result.details["stdout"]).startswith("caf\ufffd ")
@@ -315,6 +318,6 @@ def test_output_within_its_limit_is_whole() -> None:
 
 
 async def test_a_command_that_cannot_start_is_an_error_in_words(workspace: Workspace, context: ToolContext) -> None:
-    bash = Bash(Surroundings(workspace, os.environ, {}))
+    bash = BashTool(ShellEnvironment(workspace, os.environ, {}))
     with pytest.raises(ToolError, match="could not be started"):
         await bash.run(BashArgs(command="echo \0"), context)

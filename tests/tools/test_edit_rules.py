@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 from tests.tools.conftest import snapshot
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceArgs
-from vibe_jupyter.tools.edit.blocks import parse
-from vibe_jupyter.tools.edit.diff import unified
-from vibe_jupyter.tools.edit.edits import apply
-from vibe_jupyter.tools.edit.errors import EditError
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.access import FileAccess, unified_diff
+from vibe_jupyter.files.edits import EditError, apply_blocks, parse_blocks
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.search_replace import SearchReplaceArgs, SearchReplaceTool
 
 LINES = st.sampled_from(
     ["", "a", "b", "ab", "  a", "\ta", "x = 1", "=====", "é日", "\u2028", "\ufeff", "`y`", "\\1 \\g<0>"]
@@ -67,7 +64,7 @@ async def test_any_edit_is_as_the_naive_reference_says_or_the_file_stays(
     place.write_bytes(text.encode())
     before, wanted = snapshot(tmp_path), reference(text, edits)
     context = ToolContext(call_id="1", progress=lambda said: None, cancelled=lambda: False)
-    tool = SearchReplace(FileAccess(Workspace(tmp_path)))
+    tool = SearchReplaceTool(FileAccess(Workspace(tmp_path)))
 
     try:
         await tool.run(SearchReplaceArgs(file_path="f", content=blocks(edits)), context)
@@ -86,7 +83,7 @@ def test_only_the_place_that_was_found_changes(
     text = f"{before}\n{between}\n{search}|\n{after}"
     text = text.replace("\n", "\r\n") if crlf else text
     try:
-        edited = apply(text, parse(blocks([(f"{search}|", replace)])), threshold=0.9).text
+        edited = apply_blocks(text, parse_blocks(blocks([(f"{search}|", replace)])), threshold=0.9).text
     except EditError:
         return
     head, tail = (f"{before}\n{between}\n", f"\n{after}")
@@ -100,7 +97,7 @@ def test_only_the_place_that_was_found_changes(
 @DEFAULT
 def test_no_content_makes_the_parser_fail_in_another_way(content: str):
     try:
-        found = parse(content)
+        found = parse_blocks(content)
     except EditError:
         return
     markers = re.compile(r"<{5,} SEARCH[ \t]*\r?|>{5,} REPLACE[ \t]*\r?")
@@ -114,7 +111,7 @@ def test_a_shown_difference_leads_from_the_old_text_to_the_new_one(
 ):
     old, new = old + ends[0], new + ends[1]
 
-    shown = unified(old, new, context)
+    shown = unified_diff(old, new, context)
 
     assert patched(old, shown) == new
     assert (shown == "") is (old == new)

@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.search import SORTED_HERE
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs, GrepOptions
-from vibe_jupyter.tools.search.engine import SORTED_HERE
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.grep import GrepArgs, GrepOptions, GrepTool
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -30,7 +30,7 @@ def engine_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def grep(workspace: Workspace, context: ToolContext, engine_name: str):
-    tool = Grep(workspace)
+    tool = GrepTool(workspace)
 
     async def call(**args: object) -> ToolResult:
         return await asyncio.wait_for(tool.run(GrepArgs.model_validate(args), context), 30)
@@ -218,14 +218,14 @@ async def test_a_place_outside_is_asked_for_and_named_whole(project: Path, grep,
     result = await grep(pattern="hit", path="../outside")
 
     assert matches(result) == [f"{project.parent}/outside/a.txt:1:hit"]
-    touched = Grep(workspace).touches(GrepArgs(pattern="hit", path="../outside"))
+    touched = GrepTool(workspace).touches(GrepArgs(pattern="hit", path="../outside"))
     assert touched == (Resource(kind="path", value="../outside", access="read"),)
     (project / "link").symlink_to("../outside")
     permissions = Permissions(workspace)
     for path in ("../outside", "link", str(project.parent / "outside" / "a.txt")):
-        decision = permissions.decide(Grep(workspace), GrepArgs(pattern="hit", path=path), RunTerms())
+        decision = permissions.decide(GrepTool(workspace), GrepArgs(pattern="hit", path=path), RunTerms())
         assert isinstance(decision, Ask), path
-    assert isinstance(permissions.decide(Grep(workspace), GrepArgs(pattern="hit"), RunTerms()), Allow)
+    assert isinstance(permissions.decide(GrepTool(workspace), GrepArgs(pattern="hit"), RunTerms()), Allow)
 
 
 @pytest.mark.requirement("tools.grep.limit.matches")
@@ -259,8 +259,8 @@ async def test_the_first_matches_in_path_order_are_kept_however_many_there_are(p
 
 async def test_the_settings_bound_a_search(project: Path, workspace: Workspace, context: ToolContext):
     fill(project, {"a.txt": "hit\n" * 10})
-    few = Grep(workspace, GrepOptions(default_max_matches=3))
-    short = Grep(workspace, GrepOptions(max_output_bytes=30))
+    few = GrepTool(workspace, GrepOptions(default_max_matches=3))
+    short = GrepTool(workspace, GrepOptions(max_output_bytes=30))
 
     assert matches(await few.run(GrepArgs(pattern="hit"), context)) == [f"a.txt:{n}:hit" for n in (1, 2, 3)]
     assert matches(await short.run(GrepArgs(pattern="hit"), context)) == ["a.txt:1:hit", "a.txt:2:hit"]
@@ -363,9 +363,9 @@ async def test_both_engines_leave_out_the_same_files(
     folders = sorted(str(path) for path in project.rglob("*") if path.is_dir())
     asked = [GrepArgs(pattern="^hit", path=path) for path in (".", *chance.sample(folders, min(2, len(folders))))]
 
-    by_ripgrep = [await Grep(workspace).run(args, context) for args in asked]
+    by_ripgrep = [await GrepTool(workspace).run(args, context) for args in asked]
     monkeypatch.setenv("PATH", "/nowhere")
-    by_python = [await Grep(workspace).run(args, context) for args in asked]
+    by_python = [await GrepTool(workspace).run(args, context) for args in asked]
 
     assert by_python == by_ripgrep
 
@@ -377,7 +377,7 @@ async def test_a_search_that_takes_too_long_is_ended_with_an_error(
     monkeypatch.setenv("PATH", "/nowhere")
     fill(project, {"a.txt": "a" * 40 + "!"})
 
-    tool = Grep(workspace, GrepOptions(default_timeout=1))
+    tool = GrepTool(workspace, GrepOptions(default_timeout=1))
 
     with pytest.raises(ToolError, match="took longer than 1 seconds"):
         await asyncio.wait_for(tool.run(GrepArgs(pattern="(a+)+$"), context), 20)
@@ -390,7 +390,7 @@ async def test_cancelling_a_search_ends_its_process(
 ):
     monkeypatch.setenv("PATH", "/nowhere")
     fill(project, {"a.txt": "a" * 40 + "!"})
-    running = asyncio.create_task(Grep(workspace).run(GrepArgs(pattern="(a+)+$"), context))
+    running = asyncio.create_task(GrepTool(workspace).run(GrepArgs(pattern="(a+)+$"), context))
     async with asyncio.timeout(20):
         while not await children_running():
             await asyncio.sleep(0.01)
@@ -408,7 +408,7 @@ async def test_children_get_no_keys_from_the_environment(
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("MISTRAL_API_KEY", "planted")
     fill(project, {"a.txt": "a" * 40 + "!"})
-    running = asyncio.create_task(Grep(workspace).run(GrepArgs(pattern="(a+)+$"), context))
+    running = asyncio.create_task(GrepTool(workspace).run(GrepArgs(pattern="(a+)+$"), context))
     try:
         async with asyncio.timeout(20):
             while not (children := await children_running()):
@@ -433,6 +433,6 @@ async def children_running() -> list[int]:
                 command = Path(f"/proc/{child}/cmdline").read_bytes()
             except OSError:
                 continue
-            if b"vibe_jupyter.tools.search.worker" in command:
+            if b"vibe_jupyter.files.search_worker" in command:
                 found.append(int(child))
     return found

@@ -12,8 +12,10 @@ from pydantic import BaseModel
 
 from tests.agent.conftest import Bench
 from tests.tools.conftest import snapshot
-from vibe_jupyter.notebook.mentions import Mentions
-from vibe_jupyter.policy.permissions import RunTerms
+from vibe_jupyter.context.mentions import Mentions
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     Approve,
@@ -28,13 +30,11 @@ from vibe_jupyter.protocol import (
     ToolResult,
 )
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
-from vibe_jupyter.tools.base import StaticToolset, Tool, ToolContext
-from vibe_jupyter.tools.builtin.grep import Grep
-from vibe_jupyter.tools.builtin.read_file import ReadFile
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceOptions
-from vibe_jupyter.tools.builtin.write_file import WriteFile
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
+from vibe_jupyter.tools.grep import GrepTool
+from vibe_jupyter.tools.read_file import ReadFileTool
+from vibe_jupyter.tools.search_replace import SearchReplaceOptions, SearchReplaceTool
+from vibe_jupyter.tools.write_file import WriteFileTool
 
 SECRET = "TOPSECRET outside"
 EDIT = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"
@@ -102,7 +102,12 @@ async def place(project: Path, model: ScriptedModel, tmp_path: Path) -> AsyncIte
     bench.permissions.workspace = workspace = Workspace(project)
     found = Place(project, outside, bench)
     files = FileAccess(workspace)
-    tools: Sequence[Tool[Any]] = (ReadFile(workspace), Grep(workspace), WriteFile(files), SearchReplace(files))
+    tools: Sequence[Tool[Any]] = (
+        ReadFileTool(workspace),
+        GrepTool(workspace),
+        WriteFileTool(files),
+        SearchReplaceTool(files),
+    )
     bench.tools = StaticToolset([_Late(tool, found) for tool in tools])
     yield found
     await bench.client.close()
@@ -353,7 +358,7 @@ async def test_what_ripgrep_says_counts_only_if_it_is_in_the_folder_that_was_jud
 
 async def test_a_backup_is_written_only_where_it_was_judged(place: Place) -> None:
     workspace = Workspace(place.project)
-    keeping = SearchReplace(FileAccess(workspace), SearchReplaceOptions(create_backup=True))
+    keeping = SearchReplaceTool(FileAccess(workspace), SearchReplaceOptions(create_backup=True))
     place.bench.tools = StaticToolset([keeping])
     place.bench.permissions.levels = {"search_replace": "always"}
     (place.project / "alias.txt").symlink_to("out/a.txt")

@@ -8,22 +8,21 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.memory import Memory, MemoryArgs
-from vibe_jupyter.tools.facts import MAX_FACTS, FactFile
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.memory import MAX_FACTS, MemoryArgs, MemoryFile, MemoryTool
 
 
 @pytest.fixture
-def file(tmp_path: Path, project: Path) -> FactFile:
-    return FactFile(tmp_path / "memory", project)
+def file(tmp_path: Path, project: Path) -> MemoryFile:
+    return MemoryFile(tmp_path / "memory", project)
 
 
 @pytest.fixture
-def memory(file: FactFile) -> Memory:
-    return Memory(file)
+def memory(file: MemoryFile) -> MemoryTool:
+    return MemoryTool(file)
 
 
 def text_of(result: ToolResult) -> str:
@@ -33,7 +32,7 @@ def text_of(result: ToolResult) -> str:
 
 
 @pytest.mark.requirement("tools.memory.add.fact")
-async def test_add_answers_with_success_and_an_id(memory: Memory, context: ToolContext) -> None:
+async def test_add_answers_with_success_and_an_id(memory: MemoryTool, context: ToolContext) -> None:
     result = await memory.run(MemoryArgs(operation="add", content="Plots are dark.", type="preference"), context)
     success, memory_id = text_of(result).splitlines()
     assert success == "success: true"
@@ -43,7 +42,7 @@ async def test_add_answers_with_success_and_an_id(memory: Memory, context: ToolC
 
 
 @pytest.mark.requirement("tools.memory.search.facts")
-async def test_search_finds_what_fits_and_nothing_is_a_success_too(memory: Memory, context: ToolContext) -> None:
+async def test_search_finds_what_fits_and_nothing_is_a_success_too(memory: MemoryTool, context: ToolContext) -> None:
     for fact in ("The key column is customer_id.", "Prices are in euro.", "Euro prices of customer 7 are wrong."):
         await memory.run(MemoryArgs(operation="add", content=fact), context)
     found = text_of(await memory.run(MemoryArgs(operation="search", query="Customer EURO"), context))
@@ -68,24 +67,24 @@ def test_an_unknown_operation_is_an_error_that_lists_the_known_ones() -> None:
 
 @pytest.mark.requirement("tools.memory.persist.sessions")
 async def test_facts_are_read_by_another_process_and_by_people(
-    memory: Memory, file: FactFile, context: ToolContext, project: Path
+    memory: MemoryTool, file: MemoryFile, context: ToolContext, project: Path
 ) -> None:
     await memory.run(MemoryArgs(operation="add", content="First line.\nSecond line."), context)
     code = (
-        "from pathlib import Path; from vibe_jupyter.tools.facts import FactFile; "
-        f"print(FactFile(Path({str(file.path.parent)!r}), Path({str(project)!r})).facts()[0].text)"
+        "from pathlib import Path; from vibe_jupyter.tools.memory import MemoryFile; "
+        f"print(MemoryFile(Path({str(file.path.parent)!r}), Path({str(project)!r})).facts()[0].text)"
     )
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert seen.stdout == "First line.\nSecond line.\n"
     assert file.path.suffix == ".md"
     assert file.path.read_text().startswith(f"# What the agent remembers of {project}\n\n- `mem_")
     assert file.path.stat().st_mode & 0o077 == 0
-    other = FactFile(file.path.parent, project.parent / "elsewhere" / project.name)
+    other = MemoryFile(file.path.parent, project.parent / "elsewhere" / project.name)
     assert other.facts() == []
 
 
 @pytest.mark.requirement("tools.memory.permission.write")
-async def test_storing_and_forgetting_ask_and_searching_does_not(memory: Memory, workspace: Workspace) -> None:
+async def test_storing_and_forgetting_ask_and_searching_does_not(memory: MemoryTool, workspace: Workspace) -> None:
     permissions = Permissions(workspace)
     decide = {
         operation: permissions.decide(
@@ -96,7 +95,9 @@ async def test_storing_and_forgetting_ask_and_searching_does_not(memory: Memory,
     assert [type(decide[name]) for name in ("add", "forget", "get", "search")] == [Ask, Ask, Allow, Allow]
 
 
-async def test_what_the_person_wrote_into_the_file_stays(memory: Memory, file: FactFile, context: ToolContext) -> None:
+async def test_what_the_person_wrote_into_the_file_stays(
+    memory: MemoryTool, file: MemoryFile, context: ToolContext
+) -> None:
     first = await memory.run(MemoryArgs(operation="add", content="One."), context)
     file.path.write_text(file.path.read_text() + "\n## My own notes\n- not a fact of the agent\n")
     await memory.run(MemoryArgs(operation="add", content="Two."), context)
@@ -107,20 +108,24 @@ async def test_what_the_person_wrote_into_the_file_stays(memory: Memory, file: F
     assert [fact.text for fact in file.facts()] == ["Two."]
 
 
-async def test_the_same_fact_is_kept_once(memory: Memory, file: FactFile, context: ToolContext) -> None:
+async def test_the_same_fact_is_kept_once(memory: MemoryTool, file: MemoryFile, context: ToolContext) -> None:
     one = await memory.run(MemoryArgs(operation="add", content="Same."), context)
     two = await memory.run(MemoryArgs(operation="add", content="Same. "), context)
     assert text_of(one) == text_of(two)
     assert len(file.facts()) == 1
 
 
-async def test_an_id_that_is_not_there_is_answered_with_those_that_are(memory: Memory, context: ToolContext) -> None:
+async def test_an_id_that_is_not_there_is_answered_with_those_that_are(
+    memory: MemoryTool, context: ToolContext
+) -> None:
     added = text_of(await memory.run(MemoryArgs(operation="add", content="Here."), context)).split()[-1]
     with pytest.raises(ToolError, match=added):
         await memory.run(MemoryArgs(operation="forget", memory_id="mem_00000000"), context)
 
 
-async def test_a_full_memory_says_so_and_loses_nothing(memory: Memory, file: FactFile, context: ToolContext) -> None:
+async def test_a_full_memory_says_so_and_loses_nothing(
+    memory: MemoryTool, file: MemoryFile, context: ToolContext
+) -> None:
     await memory.run(MemoryArgs(operation="add", content="x"), context)
     line = file.path.read_text().splitlines()[-1]
     file.path.write_text("".join(f"{line[:7]}{number:08x}{line[15:]}\n" for number in range(MAX_FACTS)))
@@ -131,11 +136,11 @@ async def test_a_full_memory_says_so_and_loses_nothing(memory: Memory, file: Fac
     assert file.path.read_bytes() == before
 
 
-async def test_two_kernels_that_write_at_once_lose_no_fact(file: FactFile, project: Path) -> None:
+async def test_two_kernels_that_write_at_once_lose_no_fact(file: MemoryFile, project: Path) -> None:
     code = (
-        "from pathlib import Path; from vibe_jupyter.tools.facts import FactFile\n"
+        "from pathlib import Path; from vibe_jupyter.tools.memory import MemoryFile\n"
         "import sys\n"
-        f"file = FactFile(Path({str(file.path.parent)!r}), Path({str(project)!r}))\n"
+        f"file = MemoryFile(Path({str(file.path.parent)!r}), Path({str(project)!r}))\n"
         "for number in range(25): file.add(f'{sys.argv[1]}-{number}', 'fact')\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]

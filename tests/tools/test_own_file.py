@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from vibe_jupyter.tools.own_file import locked, replace_text
+from vibe_jupyter.files.atomic_write import locked_file, replace_text
 
 
 def test_writers_wait_for_each_other_and_not_for_a_lock_that_a_dead_process_left(tmp_path: Path) -> None:
@@ -12,7 +12,7 @@ def test_writers_wait_for_each_other_and_not_for_a_lock_that_a_dead_process_left
     place.with_name("kept.txt.lock").touch()
 
     def count(_: int) -> None:
-        with locked(place):
+        with locked_file(place):
             replace_text(place, str(int(place.read_text(encoding="utf-8")) + 1))
 
     with ThreadPoolExecutor(8) as threads:

@@ -12,18 +12,18 @@ from PIL import Image
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, ImagePart, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext, spec_of
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs, ReadFileOptions
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext, tool_spec
+from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileOptions, ReadFileTool
 
 LATIN = "d\xe9j\xe0 vu\n"
 
 
 @pytest.fixture
 def read(workspace: Workspace, context: ToolContext):
-    tool = ReadFile(workspace)
+    tool = ReadFileTool(workspace)
 
     async def call(**args: object) -> ToolResult:
         return await tool.run(ReadFileArgs.model_validate(args), context)
@@ -226,18 +226,18 @@ async def test_an_interrupted_read_of_a_huge_file_ends_early(project: Path, work
         return True
 
     context = ToolContext(call_id="1", progress=lambda text: None, cancelled=cancelled)
-    await ReadFile(workspace).run(ReadFileArgs(path="huge.txt", offset=2_999_999), context)
+    await ReadFileTool(workspace).run(ReadFileArgs(path="huge.txt", offset=2_999_999), context)
 
     assert len(asked) == 1
 
 
 @pytest.mark.requirement("tools.read_file.permission.default")
 async def test_the_policy_is_told_the_path_as_the_model_gave_it(workspace: Workspace):
-    tool = ReadFile(workspace)
+    tool = ReadFileTool(workspace)
 
     assert tool.level == "always"
     assert tool.touches(ReadFileArgs(path="~/x")) == (Resource(kind="path", value="~/x", access="read"),)
-    assert set(spec_of(tool).parameters["properties"]) == {"path", "offset", "limit"}
+    assert set(tool_spec(tool).parameters["properties"]) == {"path", "offset", "limit"}
 
 
 @pytest.mark.requirement("tools.read_file.outside.project")
@@ -246,7 +246,7 @@ async def test_the_policy_is_told_the_path_as_the_model_gave_it(workspace: Works
 )
 async def test_a_file_outside_the_project_is_not_read_unasked(tree: Path, path: str):
     workspace = Workspace(tree / "proj")
-    permissions, tool = Permissions(workspace), ReadFile(workspace)
+    permissions, tool = Permissions(workspace), ReadFileTool(workspace)
 
     decision = permissions.decide(tool, ReadFileArgs(path=path), RunTerms())
 
@@ -258,7 +258,7 @@ async def test_a_file_outside_the_project_is_not_read_unasked(tree: Path, path: 
 @pytest.mark.requirement("tools.read_file.result.truncated")
 async def test_the_settings_bound_a_result(project: Path, workspace: Workspace, context: ToolContext):
     (project / "a.txt").write_text("one\ntwo\nthree\n" + "é" * 50 + "\nlast\n", encoding="utf-8")
-    tool = ReadFile(workspace, options=ReadFileOptions(max_read_bytes=14))
+    tool = ReadFileTool(workspace, options=ReadFileOptions(max_read_bytes=14))
 
     first = text_of(await tool.run(ReadFileArgs(path="a.txt"), context))
     long = text_of(await tool.run(ReadFileArgs(path="a.txt", offset=3), context))
@@ -279,7 +279,7 @@ def png(width: int, height: int) -> bytes:
 async def test_an_image_is_sent_to_a_model_that_sees(project: Path, workspace: Workspace, context: ToolContext):
     (project / "small.png").write_bytes(png(20, 10))
     (project / "large.png").write_bytes(png(3_000, 10))
-    tool = ReadFile(workspace, sees_images=lambda: True)
+    tool = ReadFileTool(workspace, sees_images=lambda: True)
 
     small = await tool.run(ReadFileArgs(path="small.png"), context)
     large = await tool.run(ReadFileArgs(path="large.png"), context)
@@ -304,18 +304,18 @@ async def test_a_broken_image_is_refused_in_words(project: Path, workspace: Work
     (project / "a.jpg").write_bytes(b"\xff\xd8\xff" + b"no image" * 10)
 
     with pytest.raises(ToolError, match=r"'a\.jpg' is an image that cannot be sent.*Make a smaller copy"):
-        await ReadFile(workspace, sees_images=lambda: True).run(ReadFileArgs(path="a.jpg"), context)
+        await ReadFileTool(workspace, sees_images=lambda: True).run(ReadFileArgs(path="a.jpg"), context)
 
 
 MEMORY = """
 import asyncio, resource, sys
 from pathlib import Path
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.read_file import ReadFileTool, ReadFileArgs
+from vibe_jupyter.files.workspace import Workspace
 context = ToolContext(call_id="1", progress=print, cancelled=lambda: False)
-tool = ReadFile(Workspace(Path(sys.argv[1])))
+tool = ReadFileTool(Workspace(Path(sys.argv[1])))
 asyncio.run(tool.run(ReadFileArgs(path="small.txt"), context))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for path, offset in (("huge.txt", 0), ("huge.txt", 20_100), ("huge.ipynb", 0), ("huge.bin", 0)):

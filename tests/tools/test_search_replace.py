@@ -13,13 +13,13 @@ from pydantic import ValidationError
 
 from tests.tools.conftest import CORPORA, snapshot
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.access import FileAccess
+from vibe_jupyter.files.edits import EditError
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext, spec_of
-from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceArgs, SearchReplaceOptions
-from vibe_jupyter.tools.edit.errors import EditError
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext, tool_spec
+from vibe_jupyter.tools.search_replace import SearchReplaceArgs, SearchReplaceOptions, SearchReplaceTool
 
 CASES: list[dict[str, Any]] = [
     json.loads(line) for line in (CORPORA / "search_replace.jsonl").read_text(encoding="utf-8").splitlines()
@@ -39,7 +39,7 @@ def block(search: str, replace: str, signs: int = 7) -> str:
 @pytest.fixture
 def edit(files: FileAccess, context: ToolContext):
     async def call(path: str, content: str, **options: Any) -> ToolResult:
-        tool = SearchReplace(files, SearchReplaceOptions(**options))
+        tool = SearchReplaceTool(files, SearchReplaceOptions(**options))
         args = SearchReplaceArgs(file_path=path, content=content)
         await tool.precheck(args)
         return await tool.run(args, context)
@@ -57,7 +57,7 @@ def text_of(result: ToolResult) -> str:
 async def outcome(project: Path, case: dict[str, Any], context: ToolContext) -> dict[str, object]:
     """What the product does with a case, in the corpus's words."""
     workspace = Workspace(project)
-    tool = SearchReplace(FileAccess(workspace))
+    tool = SearchReplaceTool(FileAccess(workspace))
     path = case.get("path", "file.txt")
     try:
         args = SearchReplaceArgs(file_path=path, content=case["content"])
@@ -179,7 +179,7 @@ async def test_blocks_apply_in_order_each_on_the_result_of_those_before(project:
 @pytest.mark.requirement("tools.search_replace.args.fields")
 async def test_one_replacement_may_come_as_old_and_new_string(project: Path, files: FileAccess, context: ToolContext):
     (project / "f").write_text("a b a", encoding="utf-8")
-    tool = SearchReplace(files)
+    tool = SearchReplaceTool(files)
 
     args = SearchReplaceArgs(file_path="f", old_string="b", new_string="c")
     await tool.run(args, context)
@@ -187,7 +187,7 @@ async def test_one_replacement_may_come_as_old_and_new_string(project: Path, fil
     await tool.run(every, context)
 
     assert (project / "f").read_text(encoding="utf-8") == "d c d"
-    schema = spec_of(tool).parameters
+    schema = tool_spec(tool).parameters
     assert (list(schema["properties"]), schema["required"]) == (["file_path", "content"], ["file_path", "content"])
     for wrong in ({}, {"file_path": ""}, {"file_path": "f", "old_string": "x"}, {"file_path": "f", "more": 1}):
         with pytest.raises(ValidationError):
@@ -347,7 +347,7 @@ async def test_a_file_that_cannot_be_edited_is_refused_in_words(tree: Path, cont
     (project / "locked.txt").write_text("a\n", encoding="utf-8")
     (project / "locked.txt").chmod(0o444)
     before = snapshot(tree)
-    tool = SearchReplace(FileAccess(Workspace(project)))
+    tool = SearchReplaceTool(FileAccess(Workspace(project)))
 
     with pytest.raises(ToolError) as refusal:
         await tool.run(SearchReplaceArgs(file_path=path, content=block("a", "b")), context)
@@ -402,7 +402,7 @@ async def test_a_link_in_place_of_the_backup_is_replaced_and_not_followed(projec
 # ---- what the person is shown ----
 async def test_the_card_shows_the_change_in_its_place(project: Path, files: FileAccess):
     (project / "f").write_bytes(b"".join(b"line %d\r\n" % number for number in range(9)))
-    tool = SearchReplace(files)
+    tool = SearchReplaceTool(files)
 
     shown = tool.preview(SearchReplaceArgs(file_path="f", content=block("line 4", "four")))
 
@@ -415,7 +415,7 @@ async def test_the_card_shows_the_change_in_its_place(project: Path, files: File
 @pytest.mark.parametrize("path", ["../outside/secret.txt", "link_out", ".env", "~/.ssh/id_rsa", "pipe"])
 async def test_a_file_that_asks_is_not_opened_before_it_is_allowed(tree: Path, path: str):
     workspace = Workspace(tree / "proj")
-    tool = SearchReplace(FileAccess(workspace))
+    tool = SearchReplaceTool(FileAccess(workspace))
     args = SearchReplaceArgs(file_path=path, content=block("guess", "x"))
     started = time.monotonic()
 
@@ -436,7 +436,7 @@ async def test_an_allowed_edit_that_does_not_fit_shows_nothing_of_a_file_with_se
     project: Path, files: FileAccess, context: ToolContext
 ):
     (project / ".env").write_text("KEY=TOPSECRET\n", encoding="utf-8")
-    tool = SearchReplace(files)
+    tool = SearchReplaceTool(files)
 
     with pytest.raises(EditError) as refusal:
         await tool.run(SearchReplaceArgs(file_path=".env", content=block("KEY=TOPSECRETS", "x")), context)
@@ -446,17 +446,17 @@ async def test_an_allowed_edit_that_does_not_fit_shows_nothing_of_a_file_with_se
 
 async def test_the_policy_is_told_of_the_file_and_of_its_backup(files: FileAccess):
     args = SearchReplaceArgs(file_path="~/x", content="")
-    keeping = SearchReplace(files, SearchReplaceOptions(create_backup=True))
+    keeping = SearchReplaceTool(files, SearchReplaceOptions(create_backup=True))
 
-    assert SearchReplace(files).level == "ask"
-    assert list(SearchReplace(files).touches(args)) == [Resource(kind="path", value="~/x", access="write")]
+    assert SearchReplaceTool(files).level == "ask"
+    assert list(SearchReplaceTool(files).touches(args)) == [Resource(kind="path", value="~/x", access="write")]
     assert [one.value for one in keeping.touches(args)] == ["~/x", "~/x.bak"]
 
 
 async def test_an_edit_that_no_longer_fits_shows_why(project: Path, files: FileAccess):
     (project / "f").write_text("other\n", encoding="utf-8")
 
-    shown = SearchReplace(files).preview(SearchReplaceArgs(file_path="f", content=block("a", "b")))
+    shown = SearchReplaceTool(files).preview(SearchReplaceArgs(file_path="f", content=block("a", "b")))
 
     assert shown == Preview(
         kind="text",

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.truncation import KEPT_LIMIT, RESULT_LIMIT, is_spill_handle, kept_file, spill_result, spill_text
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
-from vibe_jupyter.tools.base import Roomy, ToolContext
-from vibe_jupyter.tools.builtin.grep import Grep, GrepArgs
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
-from vibe_jupyter.tools.spill import KEPT_LIMIT, is_handle, kept, spill, spilled
-from vibe_jupyter.tools.truncate import RESULT_LIMIT
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext
+from vibe_jupyter.tools.grep import GrepArgs, GrepTool
+from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileTool
 
 LONG = "".join(f"line {number}\n" for number in range(20_000))
 
@@ -29,26 +28,26 @@ def session(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("limit", [RESULT_LIMIT, 1_000])
 def test_a_long_text_gives_its_ends_and_the_handle_of_the_whole(session: Path, limit: int):
-    shown = spill(LONG, session, limit)
+    shown = spill_text(LONG, session, limit)
 
     assert len(shown) <= limit
     assert shown.startswith("line 0\nline 1\n")
     assert "line 19999\n\n[All 208,890 characters in 20,001 lines: read_file path=result:" in shown
-    place = kept(handle_in(shown), session)
+    place = kept_file(handle_in(shown), session)
     assert place is not None
     assert place.read_text(encoding="utf-8") == LONG
     assert (place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert spill(LONG, session, limit) == shown
+    assert spill_text(LONG, session, limit) == shown
     assert len(os.listdir(place.parent)) == 1
 
 
 def test_a_text_within_the_limit_is_left_alone(session: Path):
-    assert spill("x" * RESULT_LIMIT, session) == "x" * RESULT_LIMIT
+    assert spill_text("x" * RESULT_LIMIT, session) == "x" * RESULT_LIMIT
     assert not session.exists()
 
 
 def test_without_a_session_only_the_ends_are_left():
-    shown = spill(LONG, None)
+    shown = spill_text(LONG, None)
 
     assert len(shown) <= RESULT_LIMIT
     assert "read_file" not in shown
@@ -59,7 +58,7 @@ def test_what_cannot_be_kept_is_said_and_leaves_nothing(session: Path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
     try:
-        shown = spill(LONG, session)
+        shown = spill_text(LONG, session)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -69,9 +68,9 @@ def test_what_cannot_be_kept_is_said_and_leaves_nothing(session: Path):
 
 
 def test_what_is_kept_of_one_result_is_bounded(session: Path):
-    shown = spill("é" * KEPT_LIMIT, session)
+    shown = spill_text("é" * KEPT_LIMIT, session)
 
-    place = kept(handle_in(shown), session)
+    place = kept_file(handle_in(shown), session)
     assert place is not None
     assert place.stat().st_size == KEPT_LIMIT
     assert f"(its first {KEPT_LIMIT:,} bytes)" in shown
@@ -81,24 +80,24 @@ def test_images_of_a_result_stay_and_each_text_is_bounded(session: Path):
     image = ImagePart(media_type="image/png", data="AAAA")
     result = ToolResult(parts=(TextPart(text=LONG), image), summary="said")
 
-    cut = spilled(result, session)
+    cut = spill_result(result, session)
 
     assert cut.parts[1] is image
-    assert (cut.summary, cut.parts[0].text) == ("said", spill(LONG, session))
-    assert spilled(ToolResult.text("short"), session) == ToolResult.text("short")
+    assert (cut.summary, cut.parts[0].text) == ("said", spill_text(LONG, session))
+    assert spill_result(ToolResult.text("short"), session) == ToolResult.text("short")
 
 
 @pytest.mark.parametrize("path", ["result:", "result:../../x", "result:0123456789AB", "./result:0123456789ab", "x"])
 def test_only_handles_name_kept_results(session: Path, path: str):
-    assert not is_handle(path)
-    assert kept(path, session) is None
+    assert not is_spill_handle(path)
+    assert kept_file(path, session) is None
 
 
 async def test_read_file_pages_through_a_kept_result_without_asking(
     session: Path, workspace: Workspace, context: ToolContext
 ):
-    handle = handle_in(spill(LONG, session))
-    tool = ReadFile(workspace, session_folder=lambda: session)
+    handle = handle_in(spill_text(LONG, session))
+    tool = ReadFileTool(workspace, session_folder=lambda: session)
     args = ReadFileArgs(path=handle, offset=19_000, limit=2)
 
     result = await tool.run(args, context)
@@ -111,12 +110,12 @@ async def test_read_file_pages_through_a_kept_result_without_asking(
 async def test_a_handle_of_another_conversation_reads_nothing(
     tmp_path: Path, session: Path, workspace: Workspace, context: ToolContext
 ):
-    handle = handle_in(spill(LONG, session))
+    handle = handle_in(spill_text(LONG, session))
     (session / "results" / "0123456789ab.txt").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text("secret", encoding="utf-8")
 
     for folder, path in ((tmp_path / "other", handle), (None, handle), (session, "result:0123456789ab")):
-        tool = ReadFile(workspace, session_folder=lambda folder=folder: folder)
+        tool = ReadFileTool(workspace, session_folder=lambda folder=folder: folder)
         with pytest.raises(ToolError, match="no result is kept under that name"):
             await tool.run(ReadFileArgs(path=path), context)
 
@@ -127,9 +126,9 @@ async def test_what_comes_in_pages_fits_its_own_limit(
 ):
     (project / "long.txt").write_text("hit " + "x\n" * 100_000, encoding="utf-8")
     (project / "wide.txt").write_text(("hit " + "x" * 5_000 + "\n") * 100, encoding="utf-8")
-    read, grep = ReadFile(workspace), Grep(workspace)
-    assert isinstance(read, Roomy)
-    assert isinstance(grep, Roomy)
+    read, grep = ReadFileTool(workspace), GrepTool(workspace)
+    assert isinstance(read, SelfLimitedTool)
+    assert isinstance(grep, SelfLimitedTool)
 
     page = await read.run(ReadFileArgs(path=path), context)
     found = await grep.run(GrepArgs(pattern=".", path=path, max_matches=50_000), context)

@@ -4,11 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import TABLE_MIME, Allow
-from vibe_jupyter.tools.base import ToolContext
-from vibe_jupyter.tools.builtin.todo import Todo, TodoArgs, TodoOptions
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.todo import TodoArgs, TodoOptions, TodoTool
 
 STEPS = [
     {"id": "1", "content": "Read the file", "status": "completed", "priority": "high"},
@@ -42,7 +42,7 @@ def test_other_actions_and_values_are_refused(wrong: dict[str, object]) -> None:
 
 @pytest.mark.requirement("tools.todo.write.replaces", "tools.todo.result.fields", "tools.todo.state.turns")
 async def test_a_write_replaces_the_list_and_a_read_gives_it(context: ToolContext) -> None:
-    todo, other = Todo(), Todo()
+    todo, other = TodoTool(), TodoTool()
     await todo.run(write({"id": "old", "content": "Gone"}), context)
     written = await todo.run(write(*STEPS), context)
     assert written.details == {"message": "2 items, 1 completed", "todos": STEPS, "total_count": 2}
@@ -54,7 +54,7 @@ async def test_a_write_replaces_the_list_and_a_read_gives_it(context: ToolContex
 
 @pytest.mark.requirement("tools.todo.item.unique", "tools.todo.limit.count")
 async def test_ids_are_unique_and_the_list_has_an_end(context: ToolContext) -> None:
-    todo = Todo()
+    todo = TodoTool()
     await todo.run(write(*STEPS), context)
     with pytest.raises(ToolError, match="more than once: 1"):
         await todo.run(write(STEPS[0], STEPS[0]), context)
@@ -62,30 +62,30 @@ async def test_ids_are_unique_and_the_list_has_an_end(context: ToolContext) -> N
     with pytest.raises(ToolError, match="101 items are more than 100"):
         await todo.run(write(*many), context)
     with pytest.raises(ToolError, match="more than 2"):
-        await Todo(TodoOptions(max_todos=2)).run(write(*many[:3]), context)
+        await TodoTool(TodoOptions(max_todos=2)).run(write(*many[:3]), context)
     assert (await todo.run(READ, context)).details["todos"] == STEPS
 
 
 @pytest.mark.requirement("tools.todo.permission.default")
 def test_it_never_asks_and_touches_nothing(workspace: Workspace) -> None:
-    todo, args = Todo(), write(*STEPS)
+    todo, args = TodoTool(), write(*STEPS)
     assert todo.touches(args) == ()
     assert isinstance(Permissions(workspace).decide(todo, args, RunTerms(attended=False)), Allow)
 
 
 async def test_the_person_sees_a_table_and_what_is_being_done(context: ToolContext) -> None:
-    result = await Todo().run(write(*STEPS), context)
+    result = await TodoTool().run(write(*STEPS), context)
     assert result.display[TABLE_MIME] == {
         "columns": ["status", "step", "priority"],
         "rows": [["completed", "Read the file", "high"], ["in progress", "Plot it", "low"]],
     }
     assert result.summary == "1 of 2 done"
-    assert Todo().headline(write(*STEPS)).note == "Plot it"
+    assert TodoTool().headline(write(*STEPS)).note == "Plot it"
 
 
 @pytest.mark.requirement("tools.todo.guidance.one-active")
 def test_the_model_is_told_when_and_how() -> None:
-    words = Todo().description
+    words = TodoTool().description
     assert "three steps or more" in words
     assert "exactly one item in_progress" in words
     assert "only when it is truly done" in words

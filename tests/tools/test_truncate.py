@@ -2,7 +2,7 @@
 
 import pytest
 
-from vibe_jupyter.tools.truncate import RESULT_LIMIT, cut_line, head_and_tail
+from vibe_jupyter.files.truncation import RESULT_LIMIT, cut_line, head_and_tail
 
 
 def test_text_within_the_limit_is_left_alone():

@@ -11,7 +11,7 @@ import pytest
 
 from tests.tools.conftest import CORPORA
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.tools.workspace import Located, Workspace
+from vibe_jupyter.files.workspace import Located, Workspace
 
 CASES: list[dict[str, Any]] = [
     json.loads(line) for line in (CORPORA / "path_containment.jsonl").read_text(encoding="utf-8").splitlines()

@@ -9,20 +9,19 @@ from pydantic import ValidationError
 
 from tests.tools.conftest import snapshot
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.files.access import REMEMBERED, FileAccess, ReadMemory
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Preview, TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext, spec_of
-from vibe_jupyter.tools.builtin.read_file import ReadFile, ReadFileArgs
-from vibe_jupyter.tools.builtin.write_file import WriteFile, WriteFileArgs, WriteFileOptions
-from vibe_jupyter.tools.file_access import FileAccess
-from vibe_jupyter.tools.read_memory import REMEMBERED, ReadMemory
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import ToolContext, tool_spec
+from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileTool
+from vibe_jupyter.tools.write_file import WriteFileArgs, WriteFileOptions, WriteFileTool
 
 
 @pytest.fixture
 def write(files: FileAccess, context: ToolContext):
     async def call(path: str, content: str, *, overwrite: bool = False, **options: Any) -> ToolResult:
-        tool = WriteFile(files, WriteFileOptions(**options))
+        tool = WriteFileTool(files, WriteFileOptions(**options))
         args = WriteFileArgs(path=path, content=content, overwrite=overwrite)
         await tool.precheck(args)
         return await tool.run(args, context)
@@ -93,7 +92,7 @@ async def test_path_and_content_are_required_and_overwrite_is_false(files: FileA
             WriteFileArgs.model_validate(wrong)
     with pytest.raises(ToolError, match="The path is empty"):
         await write("  ", "x")
-    assert set(spec_of(WriteFile(files)).parameters["properties"]) == {"path", "content", "overwrite"}
+    assert set(tool_spec(WriteFileTool(files)).parameters["properties"]) == {"path", "content", "overwrite"}
 
 
 @pytest.mark.requirement("tools.write_file.limit.bytes")
@@ -133,7 +132,7 @@ async def test_what_can_be_no_file_is_refused_in_words(tree: Path, context: Tool
     before = snapshot(tree)
 
     with pytest.raises(ToolError) as refusal:
-        await WriteFile(FileAccess(Workspace(tree / "proj"))).run(
+        await WriteFileTool(FileAccess(Workspace(tree / "proj"))).run(
             WriteFileArgs(path=path, content="x", overwrite=True), context
         )
 
@@ -171,7 +170,7 @@ async def test_a_hard_link_does_not_lead_out_of_the_project(project: Path, tmp_p
 # ---- what the person is shown ----
 @pytest.mark.requirement("tools.write_file.permission.default")
 async def test_it_asks_and_shows_path_and_whole_content(workspace: Workspace, files: FileAccess):
-    tool, args = WriteFile(files), WriteFileArgs(path="src/a.py", content="x = 1\n" * 900)
+    tool, args = WriteFileTool(files), WriteFileArgs(path="src/a.py", content="x = 1\n" * 900)
 
     decision = Permissions(workspace).decide(tool, args, RunTerms())
 
@@ -186,17 +185,17 @@ async def test_replacing_shows_the_difference(project: Path, files: FileAccess):
     (project / "a.txt").write_text("a\nb\n", encoding="utf-8")
     args = WriteFileArgs(path="a.txt", content="a\nc", overwrite=True)
 
-    shown = WriteFile(files).preview(args)
+    shown = WriteFileTool(files).preview(args)
 
     assert (shown.kind, shown.edits) == ("diff", None)
     assert shown.text == "@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file"
-    assert WriteFile(files).headline(args).note == "in place of what is there"
+    assert WriteFileTool(files).headline(args).note == "in place of what is there"
 
 
 async def test_replacing_what_cannot_be_compared_shows_the_whole_content(project: Path, files: FileAccess):
     (project / "a.bin").write_bytes(b"\xff\xfe\0")
 
-    shown = WriteFile(files).preview(WriteFileArgs(path="a.bin", content="new", overwrite=True))
+    shown = WriteFileTool(files).preview(WriteFileArgs(path="a.bin", content="new", overwrite=True))
 
     assert (shown.kind, shown.text, shown.edits) == ("code", "new", None)
 
@@ -204,7 +203,7 @@ async def test_replacing_what_cannot_be_compared_shows_the_whole_content(project
 async def test_replacing_by_the_same_says_so(project: Path, files: FileAccess):
     (project / "a.txt").write_text("same", encoding="utf-8")
 
-    shown = WriteFile(files).preview(WriteFileArgs(path="a.txt", content="same", overwrite=True))
+    shown = WriteFileTool(files).preview(WriteFileArgs(path="a.txt", content="same", overwrite=True))
 
     assert (shown.kind, shown.text) == ("text", "a.txt reads so already.")
 
@@ -216,7 +215,7 @@ async def test_replacing_by_the_same_says_so(project: Path, files: FileAccess):
 )
 async def test_a_place_that_asks_is_not_opened_and_shows_the_content_alone(tree: Path, path: str):
     workspace = Workspace(tree / "proj")
-    tool = WriteFile(FileAccess(workspace))
+    tool = WriteFileTool(FileAccess(workspace))
     args = WriteFileArgs(path=path, content="mine", overwrite=True)
 
     await tool.precheck(args)
@@ -230,7 +229,7 @@ async def test_a_place_that_asks_is_not_opened_and_shows_the_content_alone(tree:
 
 @pytest.mark.requirement("tools.write_file.guidance.text")
 async def test_the_description_says_to_edit_to_read_first_and_to_write_nothing_unasked(files: FileAccess):
-    said = WriteFile(files).description
+    said = WriteFileTool(files).description
 
     assert "prefer search_replace" in said
     assert "read it first" in said
@@ -242,7 +241,7 @@ async def test_the_description_says_to_edit_to_read_first_and_to_write_nothing_u
 async def test_the_notebook_of_this_kernel_is_refused_with_the_tools_to_use(
     project: Path, workspace: Workspace, context: ToolContext
 ):
-    from vibe_jupyter.tools.builtin.search_replace import SearchReplace, SearchReplaceArgs
+    from vibe_jupyter.tools.search_replace import SearchReplaceArgs, SearchReplaceTool
 
     (project / "open.ipynb").write_text("{}", encoding="utf-8")
     (project / "link.ipynb").symlink_to("open.ipynb")
@@ -254,12 +253,12 @@ async def test_the_notebook_of_this_kernel_is_refused_with_the_tools_to_use(
     for path in ("open.ipynb", "link.ipynb", str(project / "open.ipynb")):
         writing = WriteFileArgs(path=path, content="x", overwrite=True)
         editing = SearchReplaceArgs(file_path=path, old_string="{", new_string="[")
-        for tool, args in ((WriteFile(files), writing), (SearchReplace(files), editing)):
+        for tool, args in ((WriteFileTool(files), writing), (SearchReplaceTool(files), editing)):
             for attempt in (tool.precheck(args), tool.run(args, context)):
                 with pytest.raises(ToolError, match=r"is the notebook of this kernel.* edit_cell, insert_cell"):
                     await attempt
     assert (project / "open.ipynb").read_text(encoding="utf-8") == "{}"
-    await WriteFile(files).run(WriteFileArgs(path="other.ipynb", content="{}"), context)
+    await WriteFileTool(files).run(WriteFileArgs(path="other.ipynb", content="{}"), context)
 
 
 # ---- what was shown is what is written ----
@@ -270,7 +269,7 @@ async def test_a_file_that_changed_since_it_was_shown_is_left_alone(
     place = project / "a.txt"
     if change != "appeared":
         place.write_text("aaaa", encoding="utf-8")
-    tool, args = WriteFile(files), WriteFileArgs(path="a.txt", content="mine", overwrite=True)
+    tool, args = WriteFileTool(files), WriteFileArgs(path="a.txt", content="mine", overwrite=True)
     first = tool.preview(args)
     match change:
         case "gone":
@@ -297,7 +296,7 @@ async def test_a_file_outside_that_changed_since_it_was_shown_is_left_alone(
 ):
     place = tmp_path / "outside.txt"
     place.write_text("old", encoding="utf-8")
-    tool, args = WriteFile(files), WriteFileArgs(path="../outside.txt", content="mine", overwrite=True)
+    tool, args = WriteFileTool(files), WriteFileArgs(path="../outside.txt", content="mine", overwrite=True)
     shown: Preview = tool.preview(args)
     place.write_text("other", encoding="utf-8")
 
@@ -313,7 +312,7 @@ async def test_a_file_that_changed_since_the_agent_read_it_is_not_replaced(
 ):
     place, memory = project / "a.txt", ReadMemory()
     place.write_text("old", encoding="utf-8")
-    tool, read = WriteFile(FileAccess(workspace, memory=memory)), ReadFile(workspace, memory=memory)
+    tool, read = WriteFileTool(FileAccess(workspace, memory=memory)), ReadFileTool(workspace, memory=memory)
     await read.run(ReadFileArgs(path="a.txt"), context)
     place.write_text("mine", encoding="utf-8")
 

@@ -24,8 +24,8 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
-from vibe_jupyter.ui.keep import EVERYTHING, Keep
-from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.page import ViewPart, ViewPatch
+from vibe_jupyter.ui.static_html import EVERYTHING, RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 
 CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"
@@ -130,7 +130,7 @@ def whole_run() -> list[Event]:
     ]
 
 
-def transcript(events: Iterable[Event], keep: Keep = EVERYTHING) -> Transcript:
+def transcript(events: Iterable[Event], keep: RunRetention = EVERYTHING) -> Transcript:
     """The fold of some events; its clock stands still."""
     folded = Transcript(lambda: 0.0, keep=keep)
     for event in events:
@@ -148,8 +148,8 @@ def kept(events: Iterable[Event]) -> dict[str, str]:
     return {kind: str(content) for kind, content in transcript(events).bundle().items()}
 
 
-def page(patches: Iterable[Patch], parts: Sequence[ViewPart] = ()) -> list[ViewPart]:
-    """What a page shows that applies patches as `vibe_jupyter.ui.parts` says, and knows nothing else."""
+def page(patches: Iterable[ViewPatch], parts: Sequence[ViewPart] = ()) -> list[ViewPart]:
+    """What a page shows that applies patches as `vibe_jupyter.ui.page` says, and knows nothing else."""
     shown = list(parts)
     for patch in patches:
         at = next((at for at, part in enumerate(shown) if part.id == patch["id"]), None)
@@ -169,10 +169,10 @@ def page(patches: Iterable[Patch], parts: Sequence[ViewPart] = ()) -> list[ViewP
     return shown
 
 
-def message(patches: Iterable[Patch]) -> list[Patch]:
+def message(patches: Iterable[ViewPatch]) -> list[ViewPatch]:
     """Patches as one message: text for one tail together, a part that is put again only as it is put last."""
-    last: dict[str, Patch] = {}
-    out: list[Patch] = []
+    last: dict[str, ViewPatch] = {}
+    out: list[ViewPatch] = []
     for patch in patches:
         known = last.get(patch["id"])
         if known is None or "remove" in patch or "remove" in known:

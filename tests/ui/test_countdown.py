@@ -8,11 +8,11 @@ import pytest
 
 from tests.ui.runs import STARTED, finished, said
 from tests.ui.test_front_ends import WAIT, Terminal
-from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Event, Notice
-from vibe_jupyter.ui.paper import Paper
-from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
+from vibe_jupyter.ui.terminal_style import TerminalStyle
+from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
 TEXT = "Trying again at 14:03:22, in 40 s: the server is busy (429). Stopping the run ends the wait."
@@ -28,12 +28,12 @@ class Clock:
         return self.now
 
 
-def in_terminal(terminal: Terminal, events: list[Event], *, until: str, paper: Paper) -> None:
+def in_terminal(terminal: Terminal, events: list[Event], *, until: str, paper: TerminalStyle) -> None:
     """Show a run; before its last event, wait until the screen shows this pattern."""
-    foreground = Foreground(None)
-    prompt = TextPrompt(foreground.call, terminal.read_line, terminal.write, is_typed=lambda: True)
+    main_thread = MainThread(None)
+    prompt = TextPrompt(main_thread.call, terminal.read_line, terminal.write, is_typed=lambda: True)
     front_end = TerminalFrontEnd(
-        Transcript(lambda: 0.0), prompt, call_main=foreground.call, write=terminal.write, paper=paper
+        Transcript(lambda: 0.0), prompt, call_main=main_thread.call, write=terminal.write, paper=paper
     )
 
     async def engine() -> None:
@@ -48,7 +48,7 @@ def in_terminal(terminal: Terminal, events: list[Event], *, until: str, paper: P
     front_end.open(lambda _, **__: None)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(asyncio.run, engine())
-        foreground.serve(future, interrupt=lambda: None)
+        main_thread.serve(future, interrupt=lambda: None)
         future.result(timeout=WAIT)
     front_end.close()
 
@@ -91,14 +91,14 @@ def test_a_terminal_counts_on_one_line_and_leaves_it_empty() -> None:
     terminal = Terminal()
     wait = Notice(level="info", text="Trying again.", wait=9.5)
     two = r"  \d+ s left\r +\r  \d s left"
-    in_terminal(terminal, [STARTED, wait, said("Here.")], until=two, paper=Paper(width=80))
+    in_terminal(terminal, [STARTED, wait, said("Here.")], until=two, paper=TerminalStyle(width=80))
     assert re.search(r"Trying again\.\n  10 s left(\r +\r  \d s left)+\r +\rHere\.\n", terminal.screen)
 
 
 @pytest.mark.parametrize("end", [said("Here."), finished("interrupted")])
 def test_what_comes_next_ends_the_countdown(end: Event) -> None:
     terminal = Terminal()
-    in_terminal(terminal, [STARTED, BUSY, end], until="40 s left", paper=Paper(width=80))
+    in_terminal(terminal, [STARTED, BUSY, end], until="40 s left", paper=TerminalStyle(width=80))
     *_, last = terminal.screen.rpartition("\r")
     assert last.strip()
     assert "left" not in last
@@ -106,6 +106,6 @@ def test_what_comes_next_ends_the_countdown(end: Event) -> None:
 
 def test_where_lines_cannot_be_written_over_only_the_notice_is_printed() -> None:
     terminal = Terminal()
-    in_terminal(terminal, [STARTED, BUSY, finished()], until=re.escape(TEXT), paper=Paper())
+    in_terminal(terminal, [STARTED, BUSY, finished()], until=re.escape(TEXT), paper=TerminalStyle())
     assert "left" not in terminal.screen
     assert "\r" not in terminal.screen

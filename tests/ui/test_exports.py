@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from tests.ui.dom import parse
 from tests.ui.runs import STARTED, code_finished, code_started, finished, said, transcript
 from vibe_jupyter.protocol import Event, Notice
-from vibe_jupyter.ui.keep import Form, Keep
+from vibe_jupyter.ui.static_html import Form, RunRetention
 
 WAIT = 60.0
 """Seconds an export may take."""
@@ -61,7 +61,7 @@ def as_github(shown: str) -> str:
 
 
 def bundle(form: Form, *, times: bool = True, events: Iterable[Event] = RUN) -> dict[str, str]:
-    kept = transcript(events, Keep(form=form, times=times)).bundle()
+    kept = transcript(events, RunRetention(form=form, times=times)).bundle()
     return {kind: str(content) for kind, content in kept.items()}
 
 
@@ -170,5 +170,5 @@ def test_why_a_run_failed_is_always_kept(form: Form) -> None:
 
 @pytest.mark.parametrize("form", IN_ORDER)
 def test_while_a_run_goes_on_everything_is_shown(form: Form) -> None:
-    shown = transcript(RUN[:4], Keep(form=form, times=False)).so_far()["text/html"]
+    shown = transcript(RUN[:4], RunRetention(form=form, times=False)).so_far()["text/html"]
     assert "total" in str(shown)

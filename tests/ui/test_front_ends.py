@@ -12,11 +12,11 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from tests.ui.runs import STARTED, asked, code_finished, finished, resolved, said, whole_run
-from vibe_jupyter.notebook.foreground import Foreground
+from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Command, DecidedBy, Event, Notice, Reject, TextDelta
 from vibe_jupyter.ui.front_end import FrontEnd
-from vibe_jupyter.ui.stdin import TextPrompt
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
+from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
 WAIT = 60
@@ -42,10 +42,10 @@ class Terminal:
         self.screen += text
 
 
-def show(make: Callable[[Foreground], FrontEnd], events: list[Event]) -> list[Command]:
+def show(make: Callable[[MainThread], FrontEnd], events: list[Event]) -> list[Command]:
     """Show a run on the main thread, with the events coming from an engine thread; the commands it sent."""
-    foreground = Foreground(None)
-    front_end = make(foreground)
+    main_thread = MainThread(None)
+    front_end = make(main_thread)
     sent: list[Command] = []
     answered = threading.Event()
 
@@ -62,16 +62,16 @@ def show(make: Callable[[Foreground], FrontEnd], events: list[Event]) -> list[Co
     front_end.open(send)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(asyncio.run, engine())
-        foreground.serve(future, interrupt=lambda: None)
+        main_thread.serve(future, interrupt=lambda: None)
         future.result(timeout=WAIT)
     front_end.close()
     return sent
 
 
 def in_terminal(terminal: Terminal, events: list[Event]) -> list[Command]:
-    def make(foreground: Foreground) -> FrontEnd:
-        prompt = TextPrompt(foreground.call, terminal.read_line, terminal.write, is_typed=lambda: True)
-        return TerminalFrontEnd(Transcript(lambda: 0.0), prompt, call_main=foreground.call, write=terminal.write)
+    def make(main_thread: MainThread) -> FrontEnd:
+        prompt = TextPrompt(main_thread.call, terminal.read_line, terminal.write, is_typed=lambda: True)
+        return TerminalFrontEnd(Transcript(lambda: 0.0), prompt, call_main=main_thread.call, write=terminal.write)
 
     return show(make, events)
 
@@ -140,15 +140,15 @@ def test_a_whole_answer_is_printed_once() -> None:
 SETUP = """
 import asyncio, concurrent.futures, threading
 from tests.ui.runs import *
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.ui.silent import SilentFrontEnd
-from vibe_jupyter.ui.stdin import TextPrompt
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
+from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
-from vibe_jupyter.ui.updates import UpdatingFrontEnd
+from vibe_jupyter.ui.front_end_choice import UpdatingFrontEnd
 
 def show(make, events, pause=0.0):
-    foreground = Foreground(None)
-    front_end = make(foreground)
+    main_thread = MainThread(None)
+    front_end = make(main_thread)
     sent = []
     async def engine():
         for event in events:
@@ -159,7 +159,7 @@ def show(make, events, pause=0.0):
     front_end.open(lambda command, **_: sent.append(command))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(asyncio.run, engine())
-        foreground.serve(future, interrupt=lambda: None)
+        main_thread.serve(future, interrupt=lambda: None)
         future.result(timeout=20)
     front_end.close()
     return sent
@@ -206,7 +206,7 @@ def kernel(own_home: object) -> Iterator[Kernel]:
 
 @pytest.mark.requirement("ui.static.kept")
 def test_a_silent_run_shows_its_kept_form_once_and_at_the_end(kernel: Kernel) -> None:
-    shown = kernel.run("show(lambda foreground: SilentFrontEnd(Transcript()), whole_run());")
+    shown = kernel.run("show(lambda main_thread: SilentFrontEnd(Transcript()), whole_run());")
     assert [one["type"] for one in shown] == ["display_data"]
     assert sorted(shown[0]["data"]) == ["text/html", "text/plain"]
     assert "2 steps" in shown[0]["data"]["text/html"]
@@ -235,10 +235,10 @@ show(lambda f: UpdatingFrontEnd(Transcript(), None, call_main=f.call), events, p
 @pytest.mark.requirement("magics.headless.no-widget")
 def test_an_updating_run_asks_in_the_input_box(kernel: Kernel) -> None:
     code = """
-def make(foreground):
+def make(main_thread):
     write = lambda text: print(text, end="", flush=True)
-    prompt = TextPrompt(foreground.call, input, write, is_typed=lambda: True)
-    return UpdatingFrontEnd(Transcript(), prompt, call_main=foreground.call)
+    prompt = TextPrompt(main_thread.call, input, write, is_typed=lambda: True)
+    return UpdatingFrontEnd(Transcript(), prompt, call_main=main_thread.call)
 
 print(show(make, [STARTED, asked(), resolved(), code_started(), code_finished(), finished()]))
 """

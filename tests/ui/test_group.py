@@ -4,8 +4,8 @@ from tests.ui.dom import Element, parse
 from tests.ui.runs import STARTED, asked, code_finished, code_started, kept, resolved, said, transcript
 from tests.ui.scenes import looks
 from vibe_jupyter.protocol import Event, RunFinished, TextDelta, ToolCallDelta, Usage
-from vibe_jupyter.ui.group import GROUP_LIMIT
-from vibe_jupyter.ui.parts import ViewPart
+from vibe_jupyter.ui.page import ViewPart
+from vibe_jupyter.ui.step import GROUP_LIMIT
 
 
 def steps(*events: Event) -> list[ViewPart]:

@@ -20,7 +20,7 @@ from tests.ui.runs import (
     whole_run,
 )
 from vibe_jupyter.protocol import Event, Notice, ReasoningDelta, TextDelta
-from vibe_jupyter.ui.kept import KEPT_LIMIT, PLAIN_LIMIT
+from vibe_jupyter.ui.static_html import KEPT_LIMIT, PLAIN_LIMIT
 
 MIN_CONTRAST = 4.0
 """To one; what a colour that must do on white and on #111 can reach is 4.3. So words have none, only the dot has."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_jupyter.ui.lookalikes import escape_lookalikes, has_lookalikes
+from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from vibe_jupyter.protocol import (
     ToolStarted,
     arguments_text,
 )
-from vibe_jupyter.ui.card import card_html, editable
-from vibe_jupyter.ui.progress import Milestones
+from vibe_jupyter.ui.cards import card_html, editable_argument
+from vibe_jupyter.ui.step import Milestones
 from vibe_jupyter.ui.transcript import Transcript
 
 CALLED = Headline(verb="Called", doing="Calling", asking="Call", target="measure", note="of lab")
@@ -137,13 +137,16 @@ def card(arguments: str, note: str = "") -> ApprovalRequested:
 
 def test_all_arguments_can_be_edited_as_they_are_shown() -> None:
     asked = card('{"b":[1,2.0,{"x":null}],"a":"ü\\n"}')
-    assert editable(asked) == '{\n  "b": [\n    1,\n    2.0,\n    {\n      "x": null\n    }\n  ],\n  "a": "ü\\n"\n}'
+    assert (
+        editable_argument(asked)
+        == '{\n  "b": [\n    1,\n    2.0,\n    {\n      "x": null\n    }\n  ],\n  "a": "ü\\n"\n}'
+    )
     assert parse(card_html(asked)).find("textarea")
 
 
 def test_arguments_with_hidden_characters_are_shown_and_not_edited() -> None:
     asked = card('{"a":"pay\\u202e"}')
-    assert editable(asked) is None
+    assert editable_argument(asked) is None
     assert "⟨U+202E⟩" in card_html(asked)
 
 

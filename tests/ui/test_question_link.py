@@ -4,8 +4,7 @@ import pytest
 
 from tests.ui.dom import parse
 from vibe_jupyter.protocol import Question, QuestionAsked
-from vibe_jupyter.ui.question_card import question_card_html
-from vibe_jupyter.ui.question_text import converse
+from vibe_jupyter.ui.cards import ask_questions, question_card_html
 
 ADDRESS = "https://example.org/sign?a=1&b=<2>&" + "c" * 500
 
@@ -28,7 +27,7 @@ def test_what_leads_to_no_page_is_no_link(address: str) -> None:
 
 def test_in_a_terminal_it_stands_in_full_below_the_question() -> None:
     written: list[str] = []
-    converse(asked(ADDRESS), lambda _: "-", written.append)
+    ask_questions(asked(ADDRESS), lambda _: "-", written.append)
     lines = "".join(written).split("\n")
     assert lines[lines.index("Open it only if you know it.") - 1] == "Sign the form."
     assert lines[lines.index("Open it only if you know it.") + 1] == f"  {ADDRESS}"
@@ -36,5 +35,5 @@ def test_in_a_terminal_it_stands_in_full_below_the_question() -> None:
 
 def test_a_terminal_shows_no_hidden_letters_of_an_address() -> None:
     written: list[str] = []
-    converse(asked("https://example.org/\u202egpj.exe\x1b[2J"), lambda _: "-", written.append)
+    ask_questions(asked("https://example.org/\u202egpj.exe\x1b[2J"), lambda _: "-", written.append)
     assert not {"\u202e", "\x1b"} & set("".join(written))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.runs import CODE, asked
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Command, Preview, Reject
-from vibe_jupyter.ui.stdin import MAX_QUESTIONS, NO_CLEAR_ANSWER, NOBODY_READS, TextPrompt
+from vibe_jupyter.ui.text_prompt import MAX_QUESTIONS, NO_CLEAR_ANSWER, NOBODY_READS, TextPrompt
 
 T = TypeVar("T")
 

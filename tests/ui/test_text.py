@@ -12,9 +12,9 @@ from vibe_jupyter.ui.text import (
     has_hidden,
     one_line,
     output_text,
-    readable,
+    readable_text,
     seconds_text,
-    shorten,
+    shorten_text,
 )
 
 
@@ -65,7 +65,7 @@ def test_what_hides_is_written_out(text: str, shown: str) -> None:
 
 
 def test_terminal_colours_go_and_other_sequences_are_written_out() -> None:
-    assert readable("\x1b[1;31mred\x1b[0m \x1b[2Jgone") == "red ⟨U+001B⟩[2Jgone"
+    assert readable_text("\x1b[1;31mred\x1b[0m \x1b[2Jgone") == "red ⟨U+001B⟩[2Jgone"
 
 
 def test_a_progress_bar_becomes_lines() -> None:
@@ -73,7 +73,7 @@ def test_a_progress_bar_becomes_lines() -> None:
 
 
 def test_a_long_text_keeps_head_and_tail() -> None:
-    text = shorten("a" * 500 + "b" * 500, 90)
+    text = shorten_text("a" * 500 + "b" * 500, 90)
     assert text == "a" * 60 + "\n… 910 characters left out …\n" + "b" * 30
 
 

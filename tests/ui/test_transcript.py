@@ -43,7 +43,7 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
-from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.page import ViewPart, ViewPatch
 from vibe_jupyter.ui.transcript import Transcript
 
 ANSWER_SIZE = 60_000
@@ -422,9 +422,9 @@ _EVENTS = st.one_of(
 @given(st.lists(_EVENTS, max_size=30), st.integers(0, 30))
 def test_a_page_that_applies_every_patch_shows_the_parts(events: list[Event], loaded: int) -> None:
     folded = Transcript(lambda: 0.0)
-    patches: list[Patch] = []
+    patches: list[ViewPatch] = []
     snapshot: list[ViewPart] = []
-    later: list[Patch] = []
+    later: list[ViewPatch] = []
     for number, event in enumerate([STARTED, *events]):
         if number == loaded:
             snapshot = folded.parts()
@@ -481,7 +481,7 @@ def _long_answer(kind: str) -> str:
     return "\n\n".join(blocks)[:ANSWER_SIZE]
 
 
-def _size(patches: list[Patch]) -> int:
+def _size(patches: list[ViewPatch]) -> int:
     return len(json.dumps(message(patches), ensure_ascii=False))
 
 
@@ -492,7 +492,7 @@ def test_a_long_answer_costs_the_page_at_most_three_times_its_text(kind: str) ->
     pieces = [text[begin:end] for begin, end in pairwise(edges)]
     folded = transcript([STARTED])
     sent = 0
-    waiting: list[Patch] = []
+    waiting: list[ViewPatch] = []
     for number, piece in enumerate(pieces, 1):
         waiting += folded.apply(TextDelta(piece))
         if number % FLUSH == 0:

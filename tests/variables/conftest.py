@@ -5,10 +5,9 @@ from typing import TypeVar
 
 import pytest
 
-from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable, InspectVariableArgs
-from vibe_jupyter.notebook.tools.list_variables import ListVariables, ListVariablesArgs
 from vibe_jupyter.protocol import TextPart, ToolResult
-from vibe_jupyter.tools.base import ToolContext
+from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.variables.tools import InspectVariableArgs, InspectVariableTool, ListVariablesArgs, ListVariablesTool
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ async def at_once(work: Callable[[], T], /) -> T:
 
 @pytest.fixture
 def inspect(namespace: dict[str, object], context: ToolContext) -> Callable[..., Awaitable[ToolResult]]:
-    tool = InspectVariable(lambda: namespace, at_once)
+    tool = InspectVariableTool(lambda: namespace, at_once)
 
     async def call(name: str, **args: object) -> ToolResult:
         return await tool.run(InspectVariableArgs.model_validate({"name": name, **args}), context)
@@ -39,7 +38,7 @@ def inspect(namespace: dict[str, object], context: ToolContext) -> Callable[...,
 
 @pytest.fixture
 def list_all(namespace: dict[str, object], context: ToolContext) -> Callable[..., Awaitable[ToolResult]]:
-    tool = ListVariables(lambda: namespace, at_once)
+    tool = ListVariablesTool(lambda: namespace, at_once)
 
     async def call(**args: object) -> ToolResult:
         return await tool.run(ListVariablesArgs.model_validate(args), context)

@@ -14,10 +14,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from vibe_jupyter.context.kernel_changes import KernelChanges
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.context import Context
-from vibe_jupyter.notebook.variable_adapters.adapter import View
-from vibe_jupyter.notebook.variables import describe, fingerprint, line
+from vibe_jupyter.variables.adapters import VariableView
+from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_line
 
 SECONDS = 5.0
 """Bound on one look at one value, on a busy machine; a look that grows with the value takes longer."""
@@ -201,9 +201,13 @@ def of_pandas() -> Iterator[tuple[str, object]]:
 
 def undescribed(value: object) -> list[str]:
     """What the readers of a value fail to say."""
-    told = [line(value), describe(value).headline, describe(value, View(stats=False, rows=50)).headline]
+    told = [
+        value_line(value),
+        describe_value(value).headline,
+        describe_value(value, VariableView(stats=False, rows=50)).headline,
+    ]
     # A mark that differs from look to look would have every prompt say that the variable changed.
-    unstable = ["not the same at a second look"] * (fingerprint(value) != fingerprint(value))
+    unstable = ["not the same at a second look"] * (value_fingerprint(value) != value_fingerprint(value))
     return [text for text in told if UNDESCRIBED in text] + unstable
 
 
@@ -219,7 +223,7 @@ async def test_all_of_them_are_listed_inspected_and_told_with_a_prompt(namespace
     for kinds in (two_levels, labels_and_values, of_polars, of_numpy):
         for _, value in kinds():
             namespace[f"v{len(namespace)}"] = value
-    context = Context(lambda: namespace)
+    context = KernelChanges(lambda: namespace)
 
     listed = text_of(await list_all(limit=500))
     inspected = [text_of(await inspect(name)) for name in namespace]
@@ -241,7 +245,7 @@ async def test_columns_of_two_levels_are_named_as_the_frame_takes_them(namespace
     namespace["wide"] = frame
     labels = [f"('v', '{name}')" for name in columns]
 
-    assert f"({labels[0]} float64, {labels[1]} float64)" in line(frame)
+    assert f"({labels[0]} float64, {labels[1]} float64)" in value_line(frame)
     assert [row.split(" | ")[0] for row in text_of(await inspect("wide", rows=0)).split("\n")[3:]] == labels
     assert text_of(await inspect("wide", columns=labels[1:], rows=0)).split("\n")[3:][0].startswith(labels[1])
     with pytest.raises(ToolError, match=r"No column 'v'\. The columns are \('v', "):
@@ -260,14 +264,14 @@ def test_a_million_columns_are_described_in_little_time_and_text(make: Callable[
     frame = make()
     started = time.perf_counter()
 
-    told = [line(frame), describe(frame).body]
-    mark = fingerprint(frame)
+    told = [value_line(frame), describe_value(frame).body]
+    mark = value_fingerprint(frame)
 
     assert time.perf_counter() - started < SECONDS
     assert "2 × 1,000,000" in told[0]
     assert "… 999,960 more columns" in told[1]
     assert max(map(len, told)) < 5_000
-    assert mark == fingerprint(frame)
+    assert mark == value_fingerprint(frame)
 
 
 class Angles(pd.api.extensions.ExtensionArray):
@@ -317,9 +321,9 @@ async def test_a_column_of_another_librarys_type_is_named_and_left_alone(namespa
     result = await inspect("frame", rows=1)
     told = text_of(result)
     series = text_of(await inspect("series", rows=1))
-    shown = [line(frame), line(namespace["series"])]
-    fingerprint(frame)
-    fingerprint(namespace["series"])
+    shown = [value_line(frame), value_line(namespace["series"])]
+    value_fingerprint(frame)
+    value_fingerprint(namespace["series"])
     ran = [name for name in Angles.ran if name not in ("__class__", "__len__")]  # pandas itself asks for these
 
     assert f"<{__name__}.Angles>" in shown[0]
@@ -339,9 +343,11 @@ def test_a_panic_of_a_library_in_rust_is_described_too(caplog: pytest.LogCapture
     nested = pl.DataFrame({"a": pl.Series([2**30], dtype=pl.Int32).cast(pl.Date).implode()})
     caplog.set_level(logging.CRITICAL)
 
-    assert describe(nested).headline == "<polars.dataframe.frame.DataFrame> (could not be described: PanicException)"
+    assert (
+        describe_value(nested).headline == "<polars.dataframe.frame.DataFrame> (could not be described: PanicException)"
+    )
 
 
 def test_warnings_that_are_errors_do_not_hide_a_value() -> None:
     with np.errstate(all="raise"):
-        assert UNDESCRIBED not in describe(np.array([np.inf, -np.inf, 1e308, 1e308])).headline
+        assert UNDESCRIBED not in describe_value(np.array([np.inf, -np.inf, 1e308, 1e308])).headline

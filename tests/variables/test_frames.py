@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.variables import fingerprint, summary_line
 from vibe_jupyter.protocol import TABLE_MIME, Table
+from vibe_jupyter.variables.describe import summary_line, value_fingerprint
 
 SPECIES = ["Adelie", "Gentoo", "Chinstrap", None]
 COLUMNS = {
@@ -224,28 +224,28 @@ async def test_a_lazy_frame_is_neither_collected_nor_asked_for_its_schema(namesp
         text = text_of(await inspect(name))
         assert text.startswith(f"{name}: polars LazyFrame")
         assert "Nothing was computed" in text
-        fingerprint(namespace[name])
+        value_fingerprint(namespace[name])
     assert ran == []
 
 
 @pytest.mark.parametrize("library", [pd, pl])
 def test_a_fingerprint_changes_with_the_content_and_only_then(library):
     frame = library.DataFrame({"a": list(range(10)), "b": list("abcdefghij"), "c": [[1]] * 10})
-    before = fingerprint(frame)
-    assert fingerprint(frame) == before
+    before = value_fingerprint(frame)
+    assert value_fingerprint(frame) == before
 
     if library is pd:
         frame.loc[5, "b"] = "changed"
-        assert fingerprint(frame) != before
-        before = fingerprint(frame)
+        assert value_fingerprint(frame) != before
+        before = value_fingerprint(frame)
         frame["d"] = 1
-        assert fingerprint(frame) != before
+        assert value_fingerprint(frame) != before
     else:
         frame[5, "a"] = 99
-        assert fingerprint(frame) != before
-        before = fingerprint(frame)
+        assert value_fingerprint(frame) != before
+        before = value_fingerprint(frame)
         frame.insert_column(0, pl.Series("d", [1] * 10))
-        assert fingerprint(frame) != before
+        assert value_fingerprint(frame) != before
 
 
 @pytest.mark.parametrize(
@@ -259,16 +259,16 @@ def test_a_fingerprint_changes_with_the_content_and_only_then(library):
     ],
 )
 def test_missing_values_do_not_make_a_fingerprint_change(value: object):
-    assert fingerprint(value) == fingerprint(value)
+    assert value_fingerprint(value) == value_fingerprint(value)
 
 
 def test_an_array_changed_in_place_has_another_fingerprint():
     array = np.zeros(5)
-    before = fingerprint(array)
+    before = value_fingerprint(array)
 
     array[3] = 1
 
-    assert fingerprint(array) != before
+    assert value_fingerprint(array) != before
 
 
 @pytest.mark.parametrize("library", [pd, pl])
@@ -315,6 +315,6 @@ async def test_a_subclass_of_a_frame_is_read_by_the_functions_of_its_base(namesp
     text = text_of(await inspect("t"))
 
     assert "(pandas DataFrame) 2 × 1\ncolumn | type | nulls | values\na | int64 | 0 | 1 … 2, mean 1.5" in text
-    fingerprint(tagged)
+    value_fingerprint(tagged)
     summary_line("t", tagged)
     assert quiet_errors() == []

@@ -15,8 +15,8 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.notebook.variables import describe, fingerprint, line, summary_line
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
+from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
 
 SECONDS = 1.0
 """Bound on looking at any hostile object."""
@@ -72,8 +72,8 @@ def area(width, height=2, *rest, unit="m", **more):
 def test_one_line_says_what_a_value_is(value: object, said: str):
     own = f"{__name__}."
 
-    assert line(value).replace(own, "") == said
-    assert fingerprint(value) == fingerprint(value)
+    assert value_line(value).replace(own, "") == said
+    assert value_fingerprint(value) == value_fingerprint(value)
 
 
 async def test_a_long_text_is_shown_further_when_inspected(namespace, inspect, text_of):
@@ -229,8 +229,8 @@ def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFi
 
     def look() -> None:
         said.append(summary_line("it", value))
-        said.append(describe(value).headline)
-        fingerprint(value)
+        said.append(describe_value(value).headline)
+        value_fingerprint(value)
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
@@ -256,7 +256,7 @@ def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name
 
 @pytest.mark.requirement("notebook.variables.safe")
 def test_a_hostile_object_in_a_frame_is_named_by_its_class():
-    described = describe(HOSTILE["in a frame"])
+    described = describe_value(HOSTILE["in a frame"])
 
     assert "b | object | 1 | " in described.body
     assert "Hostile" in described.body
@@ -334,9 +334,9 @@ async def test_a_name_that_is_not_there_is_an_error_that_helps(namespace, inspec
 
 
 async def test_the_policy_is_told_which_variable_is_read(context):
-    from vibe_jupyter.notebook.tools.inspect_variable import InspectVariable, InspectVariableArgs
+    from vibe_jupyter.variables.tools import InspectVariableArgs, InspectVariableTool
 
-    tool = InspectVariable(dict, None)  # type: ignore[arg-type]
+    tool = InspectVariableTool(dict, None)  # type: ignore[arg-type]
 
     assert tool.level == "always"
     assert tool.touches(InspectVariableArgs(name="x")) == (Resource(kind="variable", value="x", access="read"),)
@@ -349,8 +349,8 @@ def test_a_value_that_cannot_be_described_does_not_hide_the_others(caplog: pytes
     del broken.__dict__["_mgr"]
     caplog.set_level(logging.CRITICAL)
 
-    assert line(broken) == "<pandas.DataFrame> (could not be described: KeyError)"
-    assert isinstance(fingerprint(broken), int)
+    assert value_line(broken) == "<pandas.DataFrame> (could not be described: KeyError)"
+    assert isinstance(value_fingerprint(broken), int)
 
 
 @pytest.mark.parametrize(
@@ -363,11 +363,11 @@ def test_a_value_that_cannot_be_described_does_not_hide_the_others(caplog: pytes
     ],
 )
 def test_a_small_container_changed_in_place_has_another_fingerprint(change, value):
-    before = fingerprint(value)
+    before = value_fingerprint(value)
 
     change(value)
 
-    assert fingerprint(value) != before
+    assert value_fingerprint(value) != before
 
 
 def test_describing_imports_no_library(tmp_path: Path):
@@ -375,8 +375,9 @@ def test_describing_imports_no_library(tmp_path: Path):
 
     code = (
         "import sys\n"
-        "from vibe_jupyter.notebook.variables import describe, fingerprint, summary_line\n"
-        "for value in (1, 'a', [1], {}, object(), sys): summary_line('x', value), describe(value), fingerprint(value)\n"
+        "from vibe_jupyter.variables.describe import describe_value, value_fingerprint, summary_line\n"
+        "for value in (1, 'a', [1], {}, object(), sys):\n"
+        "    summary_line('x', value), describe_value(value), value_fingerprint(value)\n"
         "print([name for name in ('numpy', 'pandas', 'polars', 'torch', 'pydantic', 'httpx') if name in sys.modules])"
     )
     root = Path(__file__).parents[2]

@@ -1,14 +1,20 @@
-"""What an agent is: a model, tools, rules and instructions. What it does is a `Run`; how, `loop` says."""
+"""What an agent is (model, tools, rules, instructions), and what may go along with a run of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
+from typing import Protocol
 
-from vibe_jupyter.agent.middleware import Middleware
+from vibe_jupyter.agent.call_context import CallContext
+from vibe_jupyter.agent.limits import Budget, RunLimit
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model
-from vibe_jupyter.policy.permissions import Permissions
-from vibe_jupyter.policy.secrets import Redactor
-from vibe_jupyter.tools.base import Toolset
+from vibe_jupyter.permissions.decide import Permissions
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.protocol import ImagePart, TextPart
+from vibe_jupyter.tools.contract import Toolset
+
+PromptParts = tuple[TextPart | ImagePart, ...]
 
 
 @dataclass(frozen=True)
@@ -21,9 +27,60 @@ class Agent:
     client: LLMClient
     tools: Toolset
     permissions: Permissions
-    middleware: Sequence[Middleware]
+    middleware: Sequence[RunLimit]
     instructions: str
     """The system prompt."""
     stream: bool = True
     redactor: Redactor = field(default_factory=Redactor)
     """Strikes keys out of everything that is recorded, shown or sent."""
+
+
+def system_prompt(name: str = "default") -> str:
+    """The system prompt of that name, from ``prompts/NAME.md``."""
+    return resources.files("vibe_jupyter.agent").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+@dataclass(frozen=True)
+class HookContext:
+    """What a run_hooks may use of the run, from `begin` to `end`."""
+
+    call_context: CallContext
+    model: Model
+    client: LLMClient
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class PreparedPrompt:
+    """What a run_hooks makes of a prompt."""
+
+    before: PromptParts = ()
+    """Goes before the person's words."""
+    instead: PromptParts | None = None
+    """Takes the place of the person's words; None where they stay."""
+
+
+class RunHooks(Protocol):
+    """One for each run. Engine loop only."""
+
+    async def begin(self, seat: HookContext) -> PreparedPrompt:
+        """Prepare, before anything is sent to the model; an interrupt cancels it. What takes long is said by a Notice.
+
+        Raises:
+            VibeError: the run ends with these words, and nothing is sent.
+        """
+        ...
+
+    async def end(self) -> None:
+        """The run is about to end; whatever was shown in it is over when this returns."""
+        ...
+
+
+class NoHooks:
+    """No run_hooks."""
+
+    async def begin(self, seat: HookContext) -> PreparedPrompt:
+        return PreparedPrompt()
+
+    async def end(self) -> None:
+        pass

@@ -1,4 +1,8 @@
-"""The engine thread: one asyncio loop per kernel, started once and kept across cells."""
+"""The engine thread: one asyncio loop per kernel, kept across cells, and quiet in the user's logging.
+
+Records of `vibe_jupyter` go to the handlers that somebody adds to that logger, and nowhere else: neither to Python's
+handler of last resort nor to a handler the user's own code put on the root logger, since both write into cells.
+"""
 
 import asyncio
 import concurrent.futures
@@ -6,7 +10,7 @@ import contextvars
 import logging
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -15,6 +19,14 @@ _log = logging.getLogger(__name__)
 THREAD_NAME = "vibe-engine"
 CLOSE_TIMEOUT = 3.0
 """Seconds that closing waits for the thread to end."""
+
+_OURS: Final = "vibe_jupyter"
+_NETWORK: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy")
+"""Loggers that speak of each request; the user may use the same packages."""
+_RENDERING: Final = "markdown_it"
+"""It logs every line of every answer."""
+
+_NOWHERE: Final = logging.NullHandler()
 
 
 class Engine:
@@ -25,7 +37,7 @@ class Engine:
         self._loop.set_exception_handler(_log_failure)
         # A copied context keeps what this thread writes with the cell that started it (measured on ipykernel 6 and 7).
         self._thread = threading.Thread(
-            target=contextvars.copy_context().run, args=(self._run,), name=THREAD_NAME, daemon=True
+            target=contextvars.copy_context().run, args=(self._run_loop,), name=THREAD_NAME, daemon=True
         )
         self._thread.start()
 
@@ -39,7 +51,7 @@ class Engine:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_TIMEOUT)
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -55,3 +67,25 @@ class Engine:
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What no task waits for any more; asyncio's own logger would print it into the user's cell."""
     _log.error("%s", context["message"], exc_info=context.get("exception"))
+
+
+class _NotOfTheEngine(logging.Filter):
+    """Passes warnings, and whatever other threads log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING or record.threadName != THREAD_NAME
+
+
+_FILTER: Final = _NotOfTheEngine()
+
+
+def keep_quiet() -> None:
+    """Keep records of the agent's own work out of cells. May be called twice."""
+    ours = logging.getLogger(_OURS)
+    ours.addHandler(_NOWHERE)
+    ours.propagate = False
+    for name in _NETWORK:
+        logging.getLogger(name).addFilter(_FILTER)
+    rendering = logging.getLogger(_RENDERING)
+    if rendering.level == logging.NOTSET:
+        rendering.setLevel(logging.WARNING)

@@ -6,22 +6,16 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 
 import time
 
-from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.asking import Asking
-from vibe_jupyter.agent.budget import Budget
-from vibe_jupyter.agent.calls import answer
-from vibe_jupyter.agent.companion import Alone, Companion, Parts, Prepared, Seat
-from vibe_jupyter.agent.denials import Denials
-from vibe_jupyter.agent.desk import Desk, shown
-from vibe_jupyter.agent.equal_calls import EqualCalls
-from vibe_jupyter.agent.incoming import EnoughError, Incoming
-from vibe_jupyter.agent.presence import Presence
-from vibe_jupyter.agent.progress import ProgressStreams
+from vibe_jupyter.agent.agent import Agent, HookContext, NoHooks, PreparedPrompt, PromptParts, RunHooks
+from vibe_jupyter.agent.approval import Presence
+from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, shown
+from vibe_jupyter.agent.limits import Budget, DenialLimit
+from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.agent.stages import Stages
+from vibe_jupyter.agent.tool_call import CallStatus, answer_call
 from vibe_jupyter.errors import JournalError, VibeError
-from vibe_jupyter.policy.permissions import RunTerms
-from vibe_jupyter.policy.secrets import PLACEHOLDER
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.permissions.redaction import PLACEHOLDER
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
     Event,
@@ -35,18 +29,17 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     UserMessage,
 )
-from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.history import open_calls
+from vibe_jupyter.session.conversation import Conversation, open_calls
 
 
-def start(
+def start_run(
     agent: Agent,
     conversation: Conversation,
     prompt: str,
     *,
     terms: RunTerms,
     context: str = "",
-    companion: Companion | None = None,
+    run_hooks: RunHooks | None = None,
 ) -> Run:
     """A run that has not begun; iterate it on the engine loop.
 
@@ -56,34 +49,34 @@ def start(
         prompt: the person's words, unchanged.
         terms: what holds for this run only.
         context: what changed in the notebook since the last run; goes before the prompt in the same message.
-        companion: prepares the prompt; None for nobody.
+        run_hooks: prepares the prompt; None for nobody.
     """
 
     async def work(run: Run) -> None:
-        loop = Loop(agent, conversation, terms, run)
-        await loop.work(_parts(context), _parts(prompt), companion or Alone())
+        loop = AgentLoop(agent, conversation, terms, run)
+        await loop.work(_prompt_parts(context), _prompt_parts(prompt), run_hooks or NoHooks())
 
     return Run(work)
 
 
-class Loop:
+class AgentLoop:
     """The state of one run while it goes."""
 
     def __init__(self, agent: Agent, conversation: Conversation, terms: RunTerms, run: Run) -> None:
         self._agent = agent
         self._conversation = conversation
         self._run = run
-        presence = Presence(terms.presence, emit=self._emit, known=None if terms.attended else False)
+        presence = Presence(terms.presence, emit=self._emit_event, known=None if terms.attended else False)
         self._progress = ProgressStreams(agent.redactor, run.show)
-        self._desk = Desk(
+        self._call_context = CallContext(
             tools=agent.tools,
             permissions=agent.permissions,
             terms=terms,
-            equal=EqualCalls(),
+            equal=DuplicateCalls(),
             approvals=run.approvals,
             questions=run.questions,
             attended=presence.attended,
-            emit=self._emit,
+            emit=self._emit_event,
             show=self._progress.take,
             redactor=agent.redactor,
             results=conversation.journal.path.parent,
@@ -91,16 +84,18 @@ class Loop:
         )
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware)
-        self._asking = Asking(agent, conversation, run=run, desk=self._desk, incoming=Incoming(self._budget))
-        self._stages = Stages()
-        self._denials = Denials(lambda: presence.is_alone)
+        self._asking = ModelCall(
+            agent, conversation, run=run, call_context=self._call_context, incoming=StreamingAnswer(self._budget)
+        )
+        self._stages = CallStatus()
+        self._denials = DenialLimit(lambda: presence.is_alone)
 
-    async def work(self, context: Parts, words: Parts, companion: Companion) -> None:
+    async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> None:
         """Do the whole run."""
         reason: FinishReason = "interrupted"
         error = ""
         try:
-            await self._emit(
+            await self._emit_event(
                 RunStarted(
                     run_id=self._run.id,
                     model=self._agent.model.alias,
@@ -108,8 +103,8 @@ class Loop:
                     agent=self._agent.name,
                 )
             )
-            if await self._take_prompt(context, words, companion):
-                while (ended := await self._turn()) is None:
+            if await self._take_prompt(context, words, run_hooks):
+                while (ended := await self._run_turn()) is None:
                     pass
                 reason = ended
         except VibeError as failure:
@@ -119,64 +114,64 @@ class Loop:
             raise
         finally:
             try:
-                await companion.end()
+                await run_hooks.end()
             finally:
-                await self._finish(reason, error)
+                await self._finish_run(reason, error)
 
-    async def _take_prompt(self, context: Parts, words: Parts, companion: Companion) -> bool:
+    async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> bool:
         """Add the person's words to the history, with what goes with them; False when an interrupt came meanwhile."""
-        seat = Seat(self._desk, self._agent.model, self._agent.client, self._budget)
-        prepared = Prepared()
+        seat = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
+        prepared = PreparedPrompt()
 
         async def begin() -> None:
             nonlocal prepared
-            prepared = await companion.begin(seat)
+            prepared = await run_hooks.begin(seat)
 
         goes_on = await self._run.guard(begin())
         words = words if prepared.instead is None else prepared.instead
         redacted = tuple(self._agent.redactor.value(part) for part in words)
-        await self._emit(MessageAdded(message=UserMessage(parts=(*context, *prepared.before, *redacted))))
+        await self._emit_event(MessageAdded(message=UserMessage(parts=(*context, *prepared.before, *redacted))))
         if notice := _redacted(redacted, words):
-            await self._emit(Notice(level="warning", text=notice))
+            await self._emit_event(Notice(level="warning", text=notice))
         return goes_on
 
-    async def _turn(self) -> FinishReason | None:
+    async def _run_turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
         if (stop := self._budget.stop()) is not None:
-            await self._emit(Notice(level="warning", text=stop.notice))
+            await self._emit_event(Notice(level="warning", text=stop.notice))
             return stop.reason
         self._budget.turns += 1
-        await self._emit(TurnStarted(turn=self._budget.turns))
+        await self._emit_event(TurnStarted(turn=self._budget.turns))
         try:
             if not await self._run.guard(self._asking.ask()):
                 return "interrupted"
-        except EnoughError as enough:
-            await self._emit(Notice(level="warning", text=enough.stop.notice))
+        except LimitExceeded as enough:
+            await self._emit_event(Notice(level="warning", text=enough.stop.notice))
             return enough.stop.reason
         message = self._asking.latest
         if not message.calls:
             return "length" if message.stop_reason == "length" else "stop"
-        self._desk.equal.begin(message.calls)
+        self._call_context.equal.begin(message.calls)
         for call in message.calls:
-            if not await self._run.guard(self._answer(call)):
+            if not await self._run.guard(self._answer_call(call)):
                 return "interrupted"
         return "refused" if self._denials.are_enough else None
 
-    async def _answer(self, call: ToolCall) -> None:
-        message, denied = await answer(call, self._desk)
+    async def _answer_call(self, call: ToolCall) -> None:
+        message, denied = await answer_call(call, self._call_context)
         self._denials.note(call, denied=denied)
-        await self._emit(MessageAdded(message=message))
+        await self._emit_event(MessageAdded(message=message))
 
-    async def _finish(self, reason: FinishReason, error: str) -> None:
+    async def _finish_run(self, reason: FinishReason, error: str) -> None:
         """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
         try:
             await self._asking.keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._stages.closing(call, self._desk.tools):
+            for event in self._stages.closing(call, self._call_context.tools):
                 try:
-                    await self._emit(event)
+                    await self._emit_event(event)
                 except JournalError as failure:
                     reason, error = "error", str(failure)
                     self._conversation.apply(event)
@@ -190,12 +185,12 @@ class Loop:
             error=error,
         )
         try:
-            await self._emit(finished)
+            await self._emit_event(finished)
         except JournalError:
             self._conversation.apply(finished)
             self._run.emit(finished)
 
-    async def _emit(self, event: Event) -> None:
+    async def _emit_event(self, event: Event) -> None:
         """Write a durable event to disk before anyone acts on it, then show it."""
         self._stages.note(event)
         kept = self._agent.redactor.event(event)
@@ -204,7 +199,7 @@ class Loop:
         self._run.emit(shown(event, kept))
 
 
-def _redacted(sent: Parts, words: Parts) -> str:
+def _redacted(sent: PromptParts, words: PromptParts) -> str:
     """What to say of secrets in the user's own prompt; empty where there are none."""
     texts = [
         (new.text, old.text)
@@ -221,5 +216,5 @@ def _redacted(sent: Parts, words: Parts) -> str:
     )
 
 
-def _parts(text: str) -> Parts:
+def _prompt_parts(text: str) -> PromptParts:
     return (TextPart(text=text),) if text else ()

@@ -1,11 +1,11 @@
-"""One execution of the agent: events come out of it, commands go into it."""
+"""One run of the agent: events come out of it, commands go in, and what waits for the user is kept here."""
 
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from vibe_jupyter.agent.waiting import WaitingRoom
 from vibe_jupyter.protocol import (
     Answer,
     Approve,
@@ -21,6 +21,11 @@ from vibe_jupyter.protocol import (
 Work = Callable[["Run"], Awaitable[None]]
 """What a run does: emits events through the run, the last one a `RunFinished`."""
 
+ID_BITS = 128
+"""Random bits of an id that a decision names (security C14, C32)."""
+
+C = TypeVar("C")
+
 
 class Run:
     """Iterate it to make it go: it starts with the first event asked for and has ended when the iteration has.
@@ -30,8 +35,8 @@ class Run:
 
     def __init__(self, work: Work) -> None:
         self.id = secrets.token_hex(8)
-        self.approvals = WaitingRoom[Approve | Reject]()
-        self.questions = WaitingRoom[Answer]()
+        self.approvals = PendingRequests[Approve | Reject]()
+        self.questions = PendingRequests[Answer]()
         self.interrupted = False
         """Whether someone asked for the end."""
         self._work = work
@@ -50,7 +55,7 @@ class Run:
             self.interrupted = True
         if self._loop is None or self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._take, command, by)
+        self._loop.call_soon_threadsafe(self._take_command, command, by)
 
     def emit(self, event: Event) -> None:
         """Hand out an event. Engine loop only."""
@@ -82,7 +87,7 @@ class Run:
         task = asyncio.ensure_future(self._work(self))
         try:
             while True:
-                event = await self._next(task)
+                event = await self._next_event(task)
                 yield event
                 if isinstance(event, RunFinished):
                     break
@@ -92,7 +97,7 @@ class Run:
                 self.send(Interrupt())
                 await asyncio.wait([task])
 
-    async def _next(self, task: "asyncio.Future[None]") -> Event:
+    async def _next_event(self, task: "asyncio.Future[None]") -> Event:
         """The next event, or the error of a run that broke."""
         if self._events.empty() and not task.done():
             getter = asyncio.ensure_future(self._events.get())
@@ -105,7 +110,7 @@ class Run:
             raise RuntimeError("The run ended without RunFinished.")
         return self._events.get_nowait()
 
-    def _take(self, command: Command, by: DecidedBy) -> None:
+    def _take_command(self, command: Command, by: DecidedBy) -> None:
         match command:
             case Approve() | Reject():
                 self.approvals.deliver(command.approval_id, command, by=by)
@@ -114,3 +119,39 @@ class Run:
             case Interrupt():
                 if self._step is not None:
                     self._step.cancel()
+
+
+@dataclass
+class PendingRequest(Generic[C]):
+    """One thing that nobody has answered yet."""
+
+    id: str
+    answer: "asyncio.Future[C]"
+    by: DecidedBy = "code"
+    """Where the answer came from; means nothing before it came."""
+
+
+class PendingRequests(Generic[C]):
+    """Matches each answer to the one thing it was shown for; the first answer wins, later ones are ignored."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, PendingRequest[C]] = {}
+
+    def open(self) -> PendingRequest[C]:
+        """Make an id that was never used and a future for its answer. Engine loop only."""
+        waiting: PendingRequest[C] = PendingRequest(
+            secrets.token_hex(ID_BITS // 8), asyncio.get_running_loop().create_future()
+        )
+        self._waiting[waiting.id] = waiting
+        return waiting
+
+    def deliver(self, waiting_id: str, answer: C, *, by: DecidedBy) -> None:
+        """Take an answer from the front end; one to something unknown or answered does nothing."""
+        waiting = self._waiting.pop(waiting_id, None)
+        if waiting is not None and not waiting.answer.done():
+            waiting.by = by
+            waiting.answer.set_result(answer)
+
+    def close(self, waiting: PendingRequest[C]) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(waiting.id, None)

@@ -4,50 +4,42 @@ import concurrent.futures
 import contextlib
 import os
 import secrets
+from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
 
-import vibe_jupyter
 from vibe_jupyter import config
-from vibe_jupyter.agent.agent import Agent
-from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.agent.loop import start
-from vibe_jupyter.agent.middleware.price_limit import PriceLimit
-from vibe_jupyter.agent.middleware.turn_limit import TurnLimit
-from vibe_jupyter.agent.prompt import instructions
-from vibe_jupyter.app.beginning import new_conversation, working_folder
-from vibe_jupyter.app.custom_tools import CustomTools
-from vibe_jupyter.app.file_tools import FileTools
-from vibe_jupyter.app.host import ShellHost
-from vibe_jupyter.app.main_lane import MainLane
-from vibe_jupyter.app.mcp_later import Around, McpLater
-from vibe_jupyter.app.models import Models
-from vibe_jupyter.app.outside import Kernel, Outside
-from vibe_jupyter.app.quiet import keep_quiet
-from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.app.stage import CLOSE_WAIT, Stage
-from vibe_jupyter.app.tools import Desk, NotebookSide, all_tools, tool_lists
-from vibe_jupyter.app.trusting import Trusting
+from vibe_jupyter.agent.agent import Agent, system_prompt
+from vibe_jupyter.agent.engine import Engine, keep_quiet
+from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.app.built_in_tools import AgentState, FileTools, NotebookAccess, all_tools, tool_lists
+from vibe_jupyter.app.custom_tools import CustomTools, MainThreadRunner
+from vibe_jupyter.app.kernel_parts import McpParts, ServingParts
+from vibe_jupyter.app.mcp_later import LazyMcp
+from vibe_jupyter.app.models import ModelChoice
+from vibe_jupyter.app.project import KernelSettings, TrustApproval
+from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
+from vibe_jupyter.app.serving import NotebookServing
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.context.kernel_changes import KernelChanges
+from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.interrupts import Presses
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.llm.client import LLMClient
-from vibe_jupyter.notebook.context import Context
-from vibe_jupyter.notebook.execution import CodeRunner
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.mentions import Mentions
-from vibe_jupyter.notebook.pump import Pump, QueuedCell
-from vibe_jupyter.notebook.sigint import Presses
 from vibe_jupyter.options import AGENTS, STOP_CELL, Options
-from vibe_jupyter.policy.grants import Grants
-from vibe_jupyter.policy.kept_grants import KeptGrants
-from vibe_jupyter.policy.permissions import Permissions, RunTerms
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
-from vibe_jupyter.reply import Reply
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.tools.builtin.todo import Todo, TodoOptions
-from vibe_jupyter.tools.definition import BUILT_IN
-from vibe_jupyter.tools.facts import FactFile
-from vibe_jupyter.tools.filter import FilteredToolset, JoinedToolsets
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets
+from vibe_jupyter.tools.memory import MemoryFile
+from vibe_jupyter.tools.todo import TodoOptions, TodoTool
+from vibe_jupyter.version import __version__
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -59,51 +51,49 @@ class App:
     def __init__(self, shell: InteractiveShell, pump: Pump | None, presses: Presses) -> None:
         self.folder = folder = working_folder()
         keep_quiet()
-        self.setup = Setup(folder)
-        self.models = Models(load=self.setup.settings)
+        self.setup = KernelSettings(folder)
+        self.models = ModelChoice(load=self.setup.settings)
         self._shell = shell
         self._pump = pump
         self._presses = presses
         self._engine = Engine()
-        self._foreground = Foreground(pump, presses)
-        self._host = ShellHost(shell, self._foreground, page_answers=self._page_answers)
+        self._main_thread = MainThread(pump, presses)
+        self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers)
         self._workspace = Workspace(folder)
-        self.grants = Grants(KeptGrants(config.vibe_home(os.environ), self._workspace.root))
+        home = config.vibe_home(os.environ)
+        self.grants = Grants(GrantStore(home, self._workspace.root))
         self._permissions = Permissions(self._workspace, grants=self.grants)
-        self._context = Context(self._host.namespace)
+        self._context = KernelChanges(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
-        self._notebook = NotebookSide(shell, pump, self._foreground, self._page_loaded) if pump is not None else None
-        self._desk = Desk(Todo(), FactFile(config.vibe_home(os.environ) / "memory", folder), self.models.sees_images)
-        self._own_tools = CustomTools(self.setup, MainLane(shell, pump, self._foreground))
+        self._notebook = NotebookAccess(shell, pump, self._main_thread, self._page_loaded) if pump is not None else None
+        self._agent_state = AgentState(TodoTool(), MemoryFile(home / "memory", folder), self.models.sees_images)
+        self._own_tools = CustomTools(self.setup, MainThreadRunner(shell, pump, self._main_thread))
         self.setup.found = self._host.secrets
         built_in = all_tools(
             CodeRunner(shell, pump, on_ran=self._host.secrets.look),
             host=self._host,
-            foreground=self._foreground,
+            main_thread=self._main_thread,
             notebook=self._notebook,
-            desk=self._desk,
+            call_context=self._agent_state,
         )
         self._file_tools = FileTools(
-            self._workspace,
-            self._notebook,
-            lambda: self._conversation.journal.path.parent if self._conversation is not None else None,
-            sees_images=self.models.sees_images,
+            self._workspace, self._notebook, self._session_folder, sees_images=self.models.sees_images
         )
-        self._stage = Stage(self._engine, self._foreground, self._host, self._notebook, presses)
-        self.trusting = Trusting(self.setup.project, self._stage, self._host)
+        self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
+        self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
         self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
-        self.mcp = McpLater(
+        self.mcp = LazyMcp(
             self.setup,
-            Around(
+            McpParts(
                 self._engine,
-                self._stage,
+                self._run_view,
                 self._host,
                 self.grants,
                 self.models.sees_images,
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self._instructions = instructions()
+        self._instructions = system_prompt()
         self._session = ""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
@@ -112,10 +102,14 @@ class App:
         """Code of the queued cells that stopped the run that is open."""
         self._runs_again = False
         """Whether the user has run the cell of the open run again."""
-        self.outside = Outside(self._kernel())
+        self.outside = NotebookServing(self._serving_parts())
         """Agents outside, that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
+
+    def _session_folder(self) -> Path | None:
+        """Where the session that is open keeps its files."""
+        return self._conversation.journal.path.parent if self._conversation is not None else None
 
     def prompt(self, text: str, options: Options) -> Reply:
         """Take one prompt to its end and leave its transcript in the output.
@@ -126,30 +120,30 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
-        self._stage.check_free()
+        self._run_view.check_free()
         self.trusting.before_prompt()
         reading = self.setup.read()
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(reading)
         problems = [*problems, *self.mcp.before_prompt(reading)]
         self._presses.check()
-        agent = self._agent(options, reading.settings)
+        agent = self._build_agent(options, reading.settings)
         terms = RunTerms(
-            presence=self._stage.attended,
+            presence=self._run_view.attended,
             allowed=options.allowed,
             approve_all=reading.settings.bypass_tool_permissions,
         )
         conversation = self._open_conversation()
         with self._presses.raising():  # it looks at the user's objects
             told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
-        along = self.mcp.companion(text)
-        run = start(
+        along = self.mcp.run_hooks(text)
+        run = start_run(
             agent,
             conversation,
             text,
             terms=terms,
             context="\n".join(told),
-            companion=along,
+            run_hooks=along,
         )
         for news in self.setup.news([*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
@@ -160,7 +154,7 @@ class App:
         try:
             self._presses.check()
             kept_in = f"the conversation is kept in {conversation.journal.path}"
-            return self._stage.show(run, reading.settings.keep(), kept_in=kept_in).reply()
+            return self._run_view.show(run, reading.settings.keep(), kept_in=kept_in).reply()
         finally:
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
                 self._context.remember()
@@ -168,7 +162,7 @@ class App:
     @property
     def is_serving(self) -> bool:
         """Whether a run, or another cell of ours, has the main thread: what asks was started by it."""
-        return self._foreground.is_serving
+        return self._main_thread.is_serving
 
     @property
     def stopped_for_queue(self) -> bool:
@@ -195,39 +189,39 @@ class App:
             )
         granted = self._permissions.granted()
         lines.append(f"Allowed for this session: {', '.join(granted) or 'nothing'}")
-        lines.append(f"Run: {'open' if self._stage.run is not None else 'none open'}")
+        lines.append(f"Run: {'open' if self._run_view.run is not None else 'none open'}")
         return "\n".join(lines)
 
     def reset(self) -> str:
         """Begin a new conversation and forget what was allowed; the person's variables stay."""
-        if self._foreground.is_serving:
+        if self._main_thread.is_serving:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
-        self._stage.abandon()
+        self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
         self._permissions.forget()
-        self._desk.todo.forget()
+        self._agent_state.todo.forget()
         self._own_tools.forget()
         self.mcp.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
-        self._context = Context(self._host.namespace)
+        self._context = KernelChanges(self._host.namespace)
         return "New conversation. Your variables are as they were; nothing is allowed beforehand any more."
 
     def stop(self) -> str:
         """End the run that is open or was left behind; what to print."""
         said, self._cell_said_stop = self._cell_said_stop, False
-        if self._stage.run is None:
+        if self._run_view.run is None:
             return "Stopped." if said else "No run is open."
-        if self._foreground.is_serving:  # in code of that run
-            self._stage.run.send(Interrupt())
+        if self._main_thread.is_serving:  # in code of that run
+            self._run_view.run.send(Interrupt())
             return "Stopped."
-        return "Stopped." if self._stage.end() else "The run does not end. Restart the kernel."
+        return "Stopped." if self._run_view.end() else "The run does not end. Restart the kernel."
 
     def end_run(self) -> None:
         """End what an exception left behind, if anything."""
-        if not self._foreground.is_serving:
-            self._stage.end()
+        if not self._main_thread.is_serving:
+            self._run_view.end()
 
     def close(self) -> None:
         """End threads, connections and servers of this app.
@@ -235,9 +229,9 @@ class App:
         Raises:
             NotebookError: a run is open, and this was called by code of it.
         """
-        if self._foreground.is_serving:
+        if self._main_thread.is_serving:
             raise NotebookError("A run is open in this kernel, so the extension stays loaded. Stop the run first.")
-        self._stage.abandon()
+        self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
         if self._notebook is not None:
@@ -250,18 +244,18 @@ class App:
         """What ``--yes`` may name."""
         return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names()]
 
-    def _kernel(self) -> Kernel | None:
+    def _serving_parts(self) -> ServingParts | None:
         """What serving agents outside needs; None in a terminal."""
         if self._pump is None or self._notebook is None:
             return None
-        parts = (self._shell, self._pump, self._engine, self._foreground, self._host, self._notebook)
-        return Kernel(*parts, self._permissions, self.setup)
+        parts = (self._shell, self._pump, self._engine, self._main_thread, self._host, self._notebook)
+        return ServingParts(*parts, self._permissions, self.setup)
 
-    def _agent(self, options: Options, settings: config.Settings) -> Agent:
+    def _build_agent(self, options: Options, settings: config.Settings) -> Agent:
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
         self._file_tools.take(settings)
-        self._desk.todo.options = settings.tool_options("todo", TodoOptions)
+        self._agent_state.todo.options = settings.tool_options("todo", TodoOptions)
         names = self.tool_names()
         unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
         if unknown:
@@ -288,7 +282,7 @@ class App:
     def _open_client(self) -> LLMClient:
         if self._client is None:
             self._session = secrets.token_hex(16)
-            self._client = LLMClient(user_agent=f"vibe-jupyter/{vibe_jupyter.__version__}", affinity=self._session)
+            self._client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", affinity=self._session)
         return self._client
 
     def _open_conversation(self) -> Conversation:
@@ -309,14 +303,14 @@ class App:
         """Take what the agent runs in its place. Some queued cells end the run at once."""
         if self._notebook is not None and self._notebook.take(cell):
             return True
-        if self._stage.run is not None:
+        if self._run_view.run is not None:
             if says_stop := STOP_CELL.fullmatch(cell.code) is not None:
                 self._cell_said_stop = True
                 self._enders.append(cell.code)
             # Run again, the cell has lost its output, and with it a card that waits: nobody could answer it.
             self._runs_again = self._runs_again or (self._notebook is not None and self._notebook.runs_in(cell))
             if says_stop or self._runs_again:
-                self._stage.run.send(Interrupt())
+                self._run_view.run.send(Interrupt())
         return False
 
     def _queued_stops(self) -> list[str]:
@@ -335,7 +329,7 @@ class App:
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was loaded anew."""
         if self._notebook is not None:
-            if self._stage.view is not None:
-                self._engine.submit(self._notebook.show(self._stage.view))
+            if self._run_view.view is not None:
+                self._engine.submit(self._notebook.show(self._run_view.view))
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())

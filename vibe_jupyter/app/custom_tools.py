@@ -1,44 +1,98 @@
-"""The person's own tools: from files, and from functions in cells."""
+"""The user's custom tools, from files and from cells, and the main thread they run on."""
 
+import inspect
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from IPython.core.interactiveshell import InteractiveShell
+from pydantic import BaseModel
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.discovery import ToolFile, ToolFiles, files_below, is_tool_file
-from vibe_jupyter.app.main_lane import MainLane
-from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.notebook.variables import describe
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.kernel.capture import OnOutput, kernel_capture, terminal_capture
+from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.nested_await import run_nested
+from vibe_jupyter.kernel.outputs import CollectedOutputs
+from vibe_jupyter.kernel.pump import Pump
+from vibe_jupyter.notebook.tools.cell_report import output_text
 from vibe_jupyter.protocol import ToolSpec
-from vibe_jupyter.tools.base import StaticToolset, Tool
-from vibe_jupyter.tools.custom_tool import CustomTool, on_engine
-from vibe_jupyter.tools.definition import Definition
-from vibe_jupyter.tools.registered import registered
+from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext, ToolDefinition, registered_tools
+from vibe_jupyter.tools.discovery import (
+    CustomTool,
+    ToolFile,
+    ToolFiles,
+    WithOutput,
+    files_below,
+    is_tool_file,
+    on_engine,
+    settle_value,
+)
+from vibe_jupyter.variables.describe import describe_value
 
 _TOOLS: Final = "tools"
 """The folder below the person's own."""
 
 
+class MainThreadRunner:
+    """Borrows the main thread of the cell that serves."""
+
+    def __init__(self, shell: InteractiveShell, pump: Pump | None, main_thread: MainThread) -> None:
+        self._shell = cast(IPythonShell, shell)
+        self._kernel = cast("IPythonKernel | None", getattr(shell, "kernel", None))
+        self._pump = pump
+        self._main_thread = main_thread
+
+    async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
+        """Call a function there, and collect what it prints."""
+
+        def run() -> WithOutput:
+            if context.cancelled() or self._main_thread.interrupted:
+                raise ToolError("interrupted before it ran")
+            outputs = CollectedOutputs()
+            with self._capture_outputs(outputs, context.progress):
+                value = self._call_definition(definition, args, context)
+            return WithOutput(value, output_text(outputs.collected()))
+
+        return await self._main_thread.call(run)
+
+    def _call_definition(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
+        value = definition.call(args, context)
+        if not inspect.isawaitable(value) and not hasattr(value, "__aiter__"):
+            return value
+        serving: AbstractContextManager[None] = nullcontext() if self._pump is None else self._pump.serving()
+        with serving:
+            return run_nested(settle_value(value, context))
+
+    def _capture_outputs(self, outputs: CollectedOutputs, on_output: OnOutput) -> AbstractContextManager[None]:
+        if self._kernel is None:
+            return terminal_capture(self._shell, outputs, on_output)
+        return kernel_capture(self._kernel, outputs, on_output)
+
+
 class CustomTools:
     """A set that looks anew at each request: a function defined during a run is a tool at once."""
 
-    def __init__(self, setup: Setup, main: MainLane) -> None:
+    def __init__(self, setup: KernelSettings, main: MainThreadRunner) -> None:
         self._setup = setup
         self._main = main
         self._files = ToolFiles()
-        self._from_files: tuple[Definition, ...] = ()
-        self._offered: tuple[Definition, ...] = ()
+        self._from_files: tuple[ToolDefinition, ...] = ()
+        self._offered: tuple[ToolDefinition, ...] = ()
         """What `_set` was built of."""
         self._set = StaticToolset([])
 
-    def load(self, reading: config.Reading) -> list[str]:
+    def load(self, reading: config.SettingsReading) -> list[str]:
         """Run the files that are new or changed; gives what is to be told of them. Main thread."""
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
         problems: list[str] = []
         own = config.vibe_home(self._setup.environ) / _TOOLS
-        files = [file for path in self._named(reading) for file in _below(path, problems)]
+        files = [file for path in self._named_paths(reading) for file in _files_below(path, problems)]
         files += self._project_files()
-        files += _below(own, problems) if own.is_dir() else []
+        files += _files_below(own, problems) if own.is_dir() else []
         once: dict[Path, ToolFile] = {}
         for file in files:
             once.setdefault(file.path.resolve(), file)
@@ -47,16 +101,16 @@ class CustomTools:
         return [*problems, *more]
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._present().specs()
+        return self._present_set().specs()
 
     def find(self, name: str) -> Tool[Any] | None:
-        return self._present().find(name)
+        return self._present_set().find(name)
 
-    def _present(self) -> StaticToolset:
-        here = registered()
+    def _present_set(self) -> StaticToolset:
+        here = registered_tools()
         if (offered := (*self._from_files, *here)) != self._offered:
-            tools = {one.name: CustomTool(one, on_engine, _described) for one in self._from_files}
-            tools |= {one.name: CustomTool(one, self._main, _described) for one in here}
+            tools = {one.name: CustomTool(one, on_engine, _describe_value) for one in self._from_files}
+            tools |= {one.name: CustomTool(one, self._main, _describe_value) for one in here}
             self._set, self._offered = StaticToolset(list(tools.values())), offered
         return self._set
 
@@ -64,7 +118,7 @@ class CustomTools:
         """A conversation is over, and with it what tools remember of it."""
         self._files.forget()
 
-    def _named(self, reading: config.Reading) -> Iterator[Path]:
+    def _named_paths(self, reading: config.SettingsReading) -> Iterator[Path]:
         """The person's ``tool_paths``; what a project names comes with its other files."""
         home = config.vibe_home(self._setup.environ)
         named = reading.tree.table.get("tool_paths")
@@ -78,7 +132,7 @@ class CustomTools:
         return [file for file in files if is_tool_file(file.path)]
 
 
-def _below(path: Path, problems: list[str]) -> list[ToolFile]:
+def _files_below(path: Path, problems: list[str]) -> list[ToolFile]:
     try:
         return list(files_below(path))
     except OSError as error:
@@ -86,6 +140,6 @@ def _below(path: Path, problems: list[str]) -> list[ToolFile]:
         return []
 
 
-def _described(value: object) -> str:
-    said = describe(value)
+def _describe_value(value: object) -> str:
+    said = describe_value(value)
     return "\n".join(filter(None, (said.headline, said.body)))

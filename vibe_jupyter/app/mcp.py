@@ -1,78 +1,80 @@
-"""The MCP servers of one kernel: which may be used, which run, and what they offer."""
+"""The MCP servers of one kernel's app: opened when a run needs them, and approved by the user first."""
 
 import concurrent.futures
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.companion import Companion, Prepared, Seat
-from vibe_jupyter.agent.mcp_companion import McpCompanion
-from vibe_jupyter.agent.mcp_companion import Wanted as WantedOfServers
-from vibe_jupyter.agent.mcp_requests import McpRequests
-from vibe_jupyter.app.mcp_consent import McpConsent
-from vibe_jupyter.app.mcp_later import Around
-from vibe_jupyter.app.mcp_offers import McpOffers
-from vibe_jupyter.app.mcp_plan import Plan, plan
-from vibe_jupyter.app.mcp_watch import McpWatch
-from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.app.stage import CLOSE_WAIT
-from vibe_jupyter.config.patterns import chosen
-from vibe_jupyter.config.secret_store import KeyringStore
+from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
+from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
+from vibe_jupyter.app.kernel_parts import McpParts
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.app.run_view import CLOSE_WAIT, RunView
+from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.config.tables import is_chosen
+from vibe_jupyter.context.mention_syntax import mentioned_resources
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.notebook.mention_syntax import resources
-from vibe_jupyter.policy.accepted_servers import AcceptedServers
-from vibe_jupyter.policy.tool_pins import ToolPins
-from vibe_jupyter.tools.mcp.names import PREFIX, published
-from vibe_jupyter.tools.mcp.prompt_call import prompt_call
-from vibe_jupyter.tools.mcp.remote_tool import RemoteTool
-from vibe_jupyter.tools.mcp.server import Server
-from vibe_jupyter.tools.mcp.servers import Servers
-from vibe_jupyter.tools.mcp.tool import Ways
-from vibe_jupyter.tools.mcp.toolset import MCPTools, Wanted
+from vibe_jupyter.mcp.acceptance import AcceptedServers, PlannedServer, ServerIdentity, ServerPlan, plan_servers
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.pins import PinWatch, ToolPins
+from vibe_jupyter.mcp.resources import TabOffers, parse_prompt_call
+from vibe_jupyter.mcp.server_requests import McpRunHooks, ServerRequests
+from vibe_jupyter.mcp.server_requests import NamedOnServers as WantedOfServers
+from vibe_jupyter.mcp.token_store import KeyringStore
+from vibe_jupyter.mcp.tool import ToolWays
+from vibe_jupyter.mcp.tool_names import PREFIX, RemoteTool, name_prefix, published_name
+from vibe_jupyter.mcp.toolset import McpToolset, WantTool
+from vibe_jupyter.permissions.grants import Grants
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.protocol import Headline, Preview
+from vibe_jupyter.ui.static_html import EVERYTHING
+from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")
 
 _LOOK: Final = 0.1
 """Seconds between two looks at whether the person wants no more."""
 
+_UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing was sent; run the cell again."
 
-class Mcp:
+
+class McpServers:
     """Looks at the settings anew at each prompt; what did not change runs on. Main thread, but for what it submits."""
 
-    def __init__(self, setup: Setup, around: Around) -> None:
+    def __init__(self, setup: KernelSettings, around: McpParts) -> None:
         home = config.vibe_home(setup.environ)
         self.accepted = AcceptedServers(home)
         self.pins = ToolPins(home)
-        self.requests = McpRequests(setup.project.folder, KeyringStore())
-        self.servers = Servers(setup.project.folder, setup.environ, self.requests)
-        self.offers = McpOffers(self.servers, around.engine)
-        self.toolset = MCPTools(
-            self.servers, self.pins, Ways(self.requests.calls, around.sees_images), taken=around.taken
+        self.requests = ServerRequests(setup.project.folder, KeyringStore())
+        self.servers = ServerPool(setup.project.folder, setup.environ, self.requests)
+        self.offers = TabOffers(self.servers, around.engine)
+        self.toolset = McpToolset(
+            self.servers, self.pins, ToolWays(self.requests.calls, around.sees_images), taken=around.taken
         )
-        self.consent = McpConsent(self.accepted, around.stage, setup.strike, around.grants)
-        self.plan = Plan()
+        self.approval = McpApproval(self.accepted, around.run_view, setup.strike, around.grants)
+        self.plan = ServerPlan()
         """As the settings were when they were looked at last."""
         self.attended = lambda: around.host.attended
         """Whether somebody can answer a card."""
         self._setup = setup
         self._around = around
-        self.watch = McpWatch(self.servers, self.pins, self.toolset)
+        self.watch = PinWatch(self.servers, self.pins, self.toolset)
         self._used = False
 
-    def look(self, reading: config.Reading | None = None) -> Plan:
+    def look(self, reading: config.SettingsReading | None = None) -> ServerPlan:
         """See what is declared now; asks nobody and starts nothing.
 
         Raises:
             ConfigError: a setting is wrong, or a decision cannot be read.
         """
         reading = reading or self._setup.read()
-        self.toolset.wanted = _wanted(reading.settings)
+        self.toolset.wanted = _offered_filter(reading.settings)
         folder = self._setup.project.folder
-        self.plan = plan(reading, self._setup.environ, folder=folder, accepted=self.accepted)
+        self.plan = plan_servers(reading, self._setup.environ, folder=folder, accepted=self.accepted)
         self.pins.bind(self.plan.identities)
         return self.plan
 
-    def before_prompt(self, reading: config.Reading) -> list[str]:
+    def before_prompt(self, reading: config.SettingsReading) -> list[str]:
         """Ask for servers that nobody decided on, if somebody is here; gives what is to be told.
 
         Raises:
@@ -82,7 +84,7 @@ class Mcp:
         waiting = self.look(reading).at("unknown")
         told: list[str] = []
         if waiting and self.attended():
-            self.consent.servers(waiting)
+            self.approval.servers(waiting)
             self.look(reading)
         for one in self.plan.at("unknown"):
             told.append(
@@ -91,7 +93,7 @@ class Mcp:
             )
         return [*self.plan.problems, *told]
 
-    def companion(self, text: str) -> Companion | None:
+    def run_hooks(self, text: str) -> RunHooks | None:
         """What starts the servers when a run begins, and fetches what the prompt names on them; None without servers.
 
         Args:
@@ -100,10 +102,10 @@ class Mcp:
         if not self.plan.servers and not self._used:
             return None
         self._used = True
-        named = [(one.server, one.uri) for one in resources(text) if self.plan.find(one.server) is not None]
-        wanted = WantedOfServers(named, prompt_call(text))
+        named = [(one.server, one.uri) for one in mentioned_resources(text) if self.plan.find(one.server) is not None]
+        wanted = WantedOfServers(named, parse_prompt_call(text))
         names = [one.name for one in self.plan.at("accepted")]
-        inner = McpCompanion(self.servers, self.requests, names, wanted=wanted, sees_images=self._around.sees_images())
+        inner = McpRunHooks(self.servers, self.requests, names, wanted=wanted, sees_images=self._around.sees_images())
         return _Watched(self, inner)
 
     def declare(self) -> None:
@@ -141,7 +143,7 @@ class Mcp:
             known = self.plan if self.plan.servers else self.look()
         except ConfigError:  # the prompt says what is wrong
             return []
-        return [published(one.name, tool) for one in known.at("accepted") for tool in self.pins.names(one.name)]
+        return [published_name(one.name, tool) for one in known.at("accepted") for tool in self.pins.names(one.name)]
 
     def may_have(self, name: str) -> bool:
         """Whether a tool of this name may come with a server that was not started yet."""
@@ -154,11 +156,11 @@ class Mcp:
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
 
 
-def _wanted(settings: config.Settings) -> Wanted:
+def _offered_filter(settings: config.Settings) -> WantTool:
     """Which tools the settings leave, by any of their names."""
 
-    def wanted(server: Server, tool: RemoteTool, names: Sequence[str]) -> bool:
-        left = chosen((tool.name, *names), enabled=(), disabled=server.disabled_tools)
+    def wanted(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
+        left = is_chosen((tool.name, *names), enabled=(), disabled=server.disabled_tools)
         return left and settings.offers_tool(*names)
 
     return wanted
@@ -167,16 +169,107 @@ def _wanted(settings: config.Settings) -> Wanted:
 class _Watched:
     """Goes along with a run, and sees to it that no tool is another than the one that was accepted."""
 
-    def __init__(self, mcp: Mcp, inner: Companion) -> None:
+    def __init__(self, mcp: McpServers, inner: RunHooks) -> None:
         self._mcp = mcp
         self._inner = inner
 
-    async def begin(self, seat: Seat) -> Prepared:
+    async def begin(self, seat: HookContext) -> PreparedPrompt:
         self._mcp.declare()
         prepared = await self._inner.begin(seat)
-        await self._mcp.watch.begin(seat.desk)
+        await self._mcp.watch.begin(seat.call_context)
         return prepared
 
     async def end(self) -> None:
         self._mcp.watch.end()
         await self._inner.end()
+
+
+class McpApproval:
+    """Asks, and keeps the answer. Main thread."""
+
+    def __init__(
+        self, accepted: AcceptedServers, run_view: RunView, strike: Callable[[], Redactor], grants: Grants
+    ) -> None:
+        self._accepted = accepted
+        self._grants = grants
+        self._strike = strike
+        """Strikes out what is known to be a key: the card stays in the notebook."""
+        self._run_view = run_view
+
+    def servers(self, waiting: Sequence[PlannedServer]) -> bool:
+        """Ask for all of them on one card; whether the person agrees.
+
+        Raises:
+            ConfigError: the answer cannot be kept.
+            NotebookError: the person interrupted instead.
+        """
+        asked = [one.identity for one in waiting if one.identity is not None]
+        allowed = self._ask_approval(_servers_approval(asked, self._strike()))
+        self.remember(asked, accepted=allowed)
+        return allowed
+
+    def remember(self, asked: Sequence[ServerIdentity], *, accepted: bool) -> None:
+        """Keep the answer. What was allowed of servers of these names before was allowed of others.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        self._accepted.remember(asked, accepted=accepted)
+        for one in asked:
+            self._forget_grants(one.name)
+
+    def change(self, server: str, diff: str) -> bool:
+        """Ask for tools that are others than those accepted.
+
+        Raises:
+            NotebookError: the person interrupted instead.
+        """
+        allowed = self._ask_approval(_change_approval(server, self._strike()(diff)))
+        if allowed:
+            self._forget_grants(server)
+        return allowed
+
+    def _forget_grants(self, server: str) -> None:
+        self._grants.forget_beginning(name_prefix(server))
+
+    def _ask_approval(self, approval: StandaloneApproval) -> bool:
+        self._run_view.check_free()
+        asked = StandaloneApprovalRun(approval)
+        self._run_view.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
+        if asked.allowed is None:
+            raise NotebookError(_UNDECIDED)
+        return asked.allowed
+
+
+def _servers_approval(asked: Sequence[ServerIdentity], strike: Redactor) -> StandaloneApproval:
+    names = ", ".join(one.name for one in asked)
+    return StandaloneApproval(
+        name="use_mcp_servers",
+        headline=Headline(
+            verb="Asked to use MCP servers", doing="Asking to use MCP servers", asking="Use MCP servers", target=names
+        ),
+        preview=Preview(kind="text", text=strike("\n".join(line for one in asked for line in one.shown))),
+        reason="they are new here, or are declared otherwise than you accepted them; a program runs with your rights",
+        allow=f"Accept {plural_text(len(asked), 'server')}",
+        bound_to="\n".join(one.digest for one in asked),
+        yes="accepted as shown",
+        no="not started; %vibe mcp accept NAME asks again",
+    )
+
+
+def _change_approval(server: str, diff: str) -> StandaloneApproval:
+    return StandaloneApproval(
+        name="accept_mcp_tools",
+        headline=Headline(
+            verb="Asked for changed tools of",
+            doing="Asking for changed tools of",
+            asking="Accept the changed tools of",
+            target=server,
+        ),
+        preview=Preview(kind="diff", text=diff),
+        reason="what the server says of these tools is not what you accepted; the model would read it",
+        allow="Accept the change",
+        bound_to=server,
+        yes="accepted as they are now",
+        no="not offered",
+    )

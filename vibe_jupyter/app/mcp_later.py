@@ -1,60 +1,43 @@
 """MCP servers for a kernel that may never have any: nothing of theirs is imported before one is declared."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.host import ShellHost
-from vibe_jupyter.app.setup import Setup
-from vibe_jupyter.app.stage import Stage
+from vibe_jupyter.app.kernel_parts import McpParts
+from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.own_imports import without_working_folder
-from vibe_jupyter.policy.grants import Grants
+from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
-    from vibe_jupyter.agent.companion import Companion
-    from vibe_jupyter.app.mcp import Mcp
-    from vibe_jupyter.app.mcp_offers import McpOffers
-    from vibe_jupyter.tools.base import Toolset
+    from vibe_jupyter.agent.agent import RunHooks
+    from vibe_jupyter.app.mcp import McpServers
+    from vibe_jupyter.mcp.resources import TabOffers
+    from vibe_jupyter.tools.contract import Toolset
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True)
-class Around:
-    """The parts of the kernel's app that the servers use."""
-
-    engine: Engine
-    stage: Stage
-    host: ShellHost
-    grants: Grants
-    sees_images: Callable[[], bool]
-    taken: Callable[[], frozenset[str]]
-    """Names of tools that always win."""
-
-
-class McpLater:
+class LazyMcp:
     """Answers for the servers while there are none. Main thread."""
 
-    def __init__(self, setup: Setup, around: Around) -> None:
+    def __init__(self, setup: KernelSettings, around: McpParts) -> None:
         self._setup = setup
         self._around = around
-        self._mcp: Mcp | None = None
+        self._mcp: McpServers | None = None
 
     @property
-    def present(self) -> "Mcp":
+    def present(self) -> "McpServers":
         """The servers, there from now on."""
         if self._mcp is None:
             with without_working_folder():
-                from vibe_jupyter.app.mcp import Mcp
+                from vibe_jupyter.app.mcp import McpServers
 
-            self._mcp = Mcp(self._setup, self._around)
+            self._mcp = McpServers(self._setup, self._around)
         return self._mcp
 
     @property
-    def offers(self) -> "McpOffers | None":
+    def offers(self) -> "TabOffers | None":
         """What running servers offer, for Tab."""
         return None if self._mcp is None else self._mcp.offers
 
@@ -68,13 +51,13 @@ class McpLater:
         """What is given to servers and never shown, by what it is called."""
         return _NOTHING if self._mcp is None else self._mcp.plan.secrets
 
-    def before_prompt(self, reading: config.Reading) -> list[str]:
+    def before_prompt(self, reading: config.SettingsReading) -> list[str]:
         """See `Mcp.before_prompt`."""
         return self.present.before_prompt(reading) if self._are_declared(reading) else []
 
-    def companion(self, text: str) -> "Companion | None":
-        """See `Mcp.companion`."""
-        return None if self._mcp is None else self._mcp.companion(text)
+    def run_hooks(self, text: str) -> "RunHooks | None":
+        """See `Mcp.run_hooks`."""
+        return None if self._mcp is None else self._mcp.run_hooks(text)
 
     def names(self) -> list[str]:
         """The servers that are declared.
@@ -105,5 +88,5 @@ class McpLater:
         if self._mcp is not None:
             self._mcp.close()
 
-    def _are_declared(self, reading: config.Reading) -> bool:
+    def _are_declared(self, reading: config.SettingsReading) -> bool:
         return self._mcp is not None or bool(reading.settings.mcp_servers)

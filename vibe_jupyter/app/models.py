@@ -1,18 +1,25 @@
-"""Which model answers: chosen by name, configured, or the scripted tour."""
+"""Which model answers: chosen by name, configured, or the demo model; and the table of all models."""
 
+import concurrent.futures
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
 
 from vibe_jupyter import config
-from vibe_jupyter.app.model_table import facts_of, model_table
-from vibe_jupyter.app.served import served
-from vibe_jupyter.config.places import env_path
-from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.config.toml_file import env_path
+from vibe_jupyter.errors import ConfigError, ModelError
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.llm.connections import FetchRequest
+from vibe_jupyter.llm.hosted_events import Object
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.options import TOUR
+from vibe_jupyter.ui.text import one_line, readable_text
+from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.testing import ScriptedModel
@@ -22,15 +29,21 @@ LOOPBACK_SERVERS = {11434: "Ollama", 8080: "llama.cpp"}
 LOOPBACK_WAIT = 0.1
 """Seconds to wait for one of them to accept a connection."""
 
+WAIT: Final = 2.0
+"""Seconds all servers together get to answer."""
 
-class Models:
+MODELS_LIMIT = 100
+"""Models that are listed of one server."""
+
+
+class ModelChoice:
     """Holds the choice of the session. Settings are read anew each time, so that an edit counts at the next prompt."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, *, load: Callable[[], config.Settings] | None = None
     ) -> None:
         self._environ = environ
-        self._load = load or (lambda: config.load(environ))
+        self._load = load or (lambda: config.load_settings(environ))
         """None for the person's own settings."""
         self._chosen = ""
         self._answering: Model | None = None
@@ -48,11 +61,11 @@ class Models:
         if wanted == TOUR:
             return self._tour_model()
         if wanted:
-            return config.model_of(settings, wanted, self._environ)
+            return config.choose_model(settings, wanted, self._environ)
         try:
-            return config.model_of(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
+            return config.choose_model(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
         except ConfigError:
-            raise ConfigError(self._advice()) from None
+            raise ConfigError(self._choice_advice()) from None
 
     def for_run(self, name: str | None = None) -> Model:
         """The same, for a run that begins now.
@@ -89,29 +102,29 @@ class Models:
             except ConfigError as error:
                 advice = ["", str(error)]
         names = dict.fromkeys(filter(None, (*settings.model_names(), TOUR, current)))
-        table = model_table([self._row(settings, name, is_current=name == current) for name in names])
-        return "\n".join([table, *served(self._usable(settings, names)), *advice])
+        table = model_table([self._table_row(settings, name, is_current=name == current) for name in names])
+        return "\n".join([table, *remote_model_lines(self._usable_models(settings, names)), *advice])
 
-    def _row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
+    def _table_row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
         mark = "●" if is_current else " "
         if name == TOUR:
             return [mark, name, "a script on this machine, no AI"]
         try:
-            model = config.model_of(settings, name, self._environ, keyed=False)
+            model = config.choose_model(settings, name, self._environ, keyed=False)
         except ConfigError as error:
             return [mark, name, str(error)]
-        return [mark, name, *facts_of(model), self._problem(settings, name)]
+        return [mark, name, *model_facts(model), self._model_problem(settings, name)]
 
-    def _usable(self, settings: config.Settings, names: Iterable[str]) -> list[Model]:
+    def _usable_models(self, settings: config.Settings, names: Iterable[str]) -> list[Model]:
         usable: list[Model] = []
         for name in names:
             with suppress(ConfigError):
-                usable.append(config.model_of(settings, name, self._environ))
+                usable.append(config.choose_model(settings, name, self._environ))
         return usable
 
-    def _problem(self, settings: config.Settings, name: str) -> str:
+    def _model_problem(self, settings: config.Settings, name: str) -> str:
         try:
-            config.model_of(settings, name, self._environ)
+            config.choose_model(settings, name, self._environ)
         except ConfigError as error:
             return str(error).partition(". ")[0].partition(": ")[2] or str(error)
         return ""
@@ -125,13 +138,13 @@ class Models:
     def _tour_model(self) -> Model:
         if self._tour is None:
             from vibe_jupyter.testing import ScriptedModel
-            from vibe_jupyter.tour import guide
+            from vibe_jupyter.tour import next_reply
 
-            self._tour = ScriptedModel(guide)
+            self._tour = ScriptedModel(next_reply)
             self._tour.start()
         return Model(server=Server(name=TOUR, api_base=self._tour.url), name=TOUR, alias=TOUR)
 
-    def _advice(self) -> str:
+    def _choice_advice(self) -> str:
         advice = (
             "No model is configured. One of these, then run the cell again:\n"
             "  with questions     %vibe setup\n"
@@ -140,7 +153,7 @@ class Models:
             "  neither            %vibe model tour (a script on this machine; no key, no network)"
         )
         for port, name in LOOPBACK_SERVERS.items():
-            if _listens(port):
+            if _is_listening(port):
                 advice += (
                     f"\nSomething listens on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
                     f"%vibe model NAME@http://127.0.0.1:{port}/v1"
@@ -148,10 +161,110 @@ class Models:
         return advice
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     """Whether a connection is accepted; sends nothing, since on a shared host it may be someone else's."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=LOOPBACK_WAIT):
             return True
     except OSError:
         return False
+
+
+def model_facts(model: Model) -> list[str]:
+    """Server, price, window and abilities, in a few words each; what is not known is said."""
+    abilities = ["tools", "images"] if model.sees_images else ["tools"]
+    if model.thinking not in (None, "off"):
+        abilities.append(f"thinks ({model.thinking})")
+    where = f"{model.server.name} at {model.server.host}" if model.server.name else model.server.host
+    return [where, price_words(model), window_words(model), ", ".join(abilities)]
+
+
+def price_words(model: Model) -> str:
+    """What it costs."""
+    if model.input_price is None or model.output_price is None:
+        return "price not known"
+    if not model.input_price and not model.output_price:
+        return "free"
+    cached = "" if model.cached_input_price is None else f" (cached ${model.cached_input_price:g})"
+    return f"${model.input_price:g}{cached} in, ${model.output_price:g} out per million tokens"
+
+
+def window_words(model: Model) -> str:
+    """How much it takes at once."""
+    return "window not known" if model.context_window is None else f"{model.context_window:,} tokens"
+
+
+def model_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows under each other; a row with fewer columns ends in a text of any length."""
+    columns = max(len(row) for row in rows)
+    whole = [row for row in rows if len(row) == columns]
+    widths = [max((len(row[at]) for row in whole), default=0) for at in range(columns)]
+    widths[1] = max(len(row[1]) for row in rows)
+    lines = [f"{row[0]} " + "  ".join(cell.ljust(widths[at]) for at, cell in enumerate(row) if at) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def remote_model_lines(models: Sequence[Model]) -> list[str]:
+    """Lines for each mistral.rs server among the models; one that does not answer says so. Main thread."""
+    by_server = {model.server.api_base: model for model in models if model.server.dialect == "mistralrs"}
+    if not by_server:
+        return []
+    engine = Engine()
+    try:
+        futures = {host: engine.submit(_server_model_lines(model)) for host, model in by_server.items()}
+        concurrent.futures.wait(futures.values(), timeout=WAIT)
+        lines: list[str] = []
+        for host, future in futures.items():
+            name = by_server[host].server.host
+            lines += future.result() if future.done() else [f"  {name} does not answer just now."]
+        return lines
+    finally:
+        engine.close()
+
+
+async def _server_model_lines(model: Model) -> list[str]:
+    client = LLMClient(user_agent=f"vibe-jupyter/{__version__}")
+    try:
+        found = await fetch_model_list(client, model)
+    except ModelError:
+        return [f"  {model.server.host} does not answer just now."]
+    finally:
+        await client.close()
+    if not found:
+        return [f"  {model.server.host} does not say which models it has."]
+    said = [f"{name}: {words}" if words else name for name, words in found]
+    return [f"  {model.server.host} has:", *(f"    {readable_text(one_line(line))}" for line in said)]
+
+
+async def fetch_model_list(client: LLMClient, model: Model) -> list[tuple[str, str]]:
+    """Each model of the server of this one: its id, and what is said of it.
+
+    Raises:
+        ModelError: the server cannot be reached.
+    """
+    got = await client.fetch(model, FetchRequest("GET", "/models"))
+    entries = got.json.get("data")
+    listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    return [(str(entry.get("id")), _model_line(entry)) for entry in listed[:MODELS_LIMIT] if entry.get("id")]
+
+
+def _model_line(entry: Object) -> str:
+    """Only what the server gives."""
+    status, tools = entry.get("status"), entry.get("tools_available")
+    count, servers = _whole_number(entry.get("mcp_tools_count")), _whole_number(entry.get("mcp_servers_connected"))
+    words = [status] if isinstance(status, str) and status else []
+    if isinstance(tools, bool):
+        words.append("tools of its own" if tools else "no tools of its own")
+    if count is not None:
+        words.append(f"{count} MCP tool{_plural_s(count)}")
+    if servers is not None:
+        words.append(f"{servers} MCP server{_plural_s(servers)} connected")
+    return ", ".join(words)
+
+
+def _whole_number(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _plural_s(count: int) -> str:
+    return "" if count == 1 else "s"

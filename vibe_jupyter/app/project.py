@@ -1,13 +1,27 @@
-"""The folder the kernel works in: what it would bring, and whether the person trusts it."""
+"""The project of a prompt: its settings, what an untrusted folder would bring, and the card that asks about it."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from vibe_jupyter import config
-from vibe_jupyter.policy.survey import PROJECT_FOLDER, Brought, survey
-from vibe_jupyter.policy.trust import State, TrustedFolders, TrustQuestion
+from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
+from vibe_jupyter.app.run_view import RunView
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.permissions.folder_trust import (
+    PROJECT_FOLDER,
+    FolderContents,
+    State,
+    TrustedFolders,
+    TrustQuestion,
+    scan_folder,
+)
+from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
+from vibe_jupyter.protocol import Headline, Preview
+from vibe_jupyter.ui.static_html import EVERYTHING
 
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
@@ -19,12 +33,81 @@ _STATES: Final[Mapping[State, str]] = {
 }
 
 
+class KernelSettings:
+    """Reads everything anew each time, so that an edit counts at the next prompt. Main thread only."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self.project = ProjectFolder(folder, environ)
+        self.environ = environ
+        """The process's environment."""
+        self.memory = Memory()
+        """What was redacted so far."""
+        self.found: Found = dict
+        """Looks for secrets in the user's variables."""
+        self._told: set[str] = set()
+
+    def read(self) -> config.SettingsReading:
+        """All settings.
+
+        Raises:
+            ConfigError: one is wrong; says where.
+        """
+        look = self.project.look()
+        return config.read_settings(self.environ, project=look.settings, servers=look.servers)
+
+    def settings(self) -> config.Settings:
+        """The values alone."""
+        return self.read().settings
+
+    def news(self, warnings: Sequence[str]) -> list[str]:
+        """What to tell the person of the settings, the tools and the folder, each thing once."""
+        look = self.project.look()
+        told = [*look.brought.problems, *warnings]
+        if look.brings and not look.trusted and look.settings is None and look.servers is None:
+            told.append(f"{look.folder} is not trusted; what it brings is not used. %vibe trust shows it and asks.")
+        new = [text for text in dict.fromkeys(told) if text not in self._told]
+        self._told.update(new)
+        return new
+
+    def strike(self) -> Redactor:
+        """Redacts the keys of the environment and of the user's variables, and what looks like one."""
+        return Redactor.of(config.effective_environment(self.environ), found=self.found, memory=self.memory)
+
+    def redactor(self, settings: config.Settings, others: Mapping[str, str], always: Iterable[str]) -> Redactor:
+        """Redacts everything that is sent, kept or shown in a run.
+
+        Args:
+            settings: name the variables that hold keys, and the exceptions.
+            others: further secrets by what they are called, such as what MCP servers get.
+            always: names among them that hold a secret whatever they are called.
+        """
+        known = {**config.effective_environment(self.environ), **others}
+        named = (*config.key_variables(settings), *always)
+        allows = settings.privacy.allows
+        return Redactor.of(known, named, found=self.found, allows=allows, memory=self.memory)
+
+    def redaction(self, settings: config.Settings) -> str:
+        """What is redacted and what it caught, for `%vibe config`."""
+        caught = ", ".join(f"{kind} ({times:,} times)" for kind, times in self.memory.caught.most_common())
+        allowed = ", ".join(settings.privacy.allow)
+        return "\n".join(
+            [
+                "Redacted in what is sent, kept and shown:",
+                "  by name: values that a variable, key, column, header or argument calls a password, token or key",
+                "  by shape: addresses with a password, JWTs, private keys, webhooks, and keys with a known prefix",
+                f"  by value: the secrets of your environment, .env and variables ({len(self.found()):,} in variables)",
+                f"  exceptions: {allowed or 'none ([privacy] allow = [...] in your config.toml)'}",
+                f"  caught so far: {caught or 'nothing'}",
+            ]
+        )
+
+
 @dataclass(frozen=True)
-class Look:
+class FolderLook:
     """What one look at the folder found; what is used later is what was seen then."""
 
     folder: Path
-    brought: Brought
+    brought: FolderContents
     brings: tuple[str, ...]
     """A line for each thing that needs trust."""
     state: State
@@ -37,12 +120,12 @@ class Look:
     @property
     def settings(self) -> config.ProjectFile | None:
         """Its settings; None where it has none."""
-        return _file(self, _CONFIG)
+        return _project_file(self, _CONFIG)
 
     @property
     def servers(self) -> config.ProjectFile | None:
         """Its list of MCP servers; None where it has none."""
-        return _file(self, _SERVERS)
+        return _project_file(self, _SERVERS)
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -64,32 +147,34 @@ class Look:
         return "\n".join([f"{self.folder} {_STATES[self.state]}.", *(f"  {line}" for line in self.brings)])
 
 
-class Project:
+class ProjectFolder:
     """Looks anew each time, so that a change is seen at the next prompt."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder.resolve()
         self._environ = environ
 
-    def look(self) -> Look:
+    def look(self) -> FolderLook:
         """Read everything that would be loaded; load nothing.
 
         Raises:
             ConfigError: the decisions cannot be read.
         """
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
-            return Look(self.folder, Brought(), (), "unknown")  # the person's own folder
-        brought = survey(self.folder)
-        first = Look(self.folder, brought, (), "unknown")
+            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the person's own folder
+        brought = scan_folder(self.folder)
+        first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
         if first.settings is not None:
-            brought = survey(self.folder, config.tool_paths(first.settings))
-            demanded = config.demands(first.settings)
+            brought = scan_folder(self.folder, config.tool_paths(first.settings))
+            demanded = config.list_demands(first.settings)
         if first.servers is not None:
-            demanded += config.demanded_servers(first.servers)
-        files = [_line(path, content) for path, content in brought.files.items() if path not in (_CONFIG, _SERVERS)]
+            demanded += config.list_demanded_servers(first.servers)
+        files = [
+            _file_line(path, content) for path, content in brought.files.items() if path not in (_CONFIG, _SERVERS)
+        ]
         state = self._trusted_folders().state(self.folder, brought.digest) if brought.files else "unknown"
-        return Look(self.folder, brought, (*demanded, *files), state)
+        return FolderLook(self.folder, brought, (*demanded, *files), state)
 
     def answer(self, question: TrustQuestion, *, trusted: bool) -> None:
         """Keep what the person said."""
@@ -103,13 +188,66 @@ class Project:
         return TrustedFolders(config.vibe_home(self._environ))
 
 
-def _file(look: Look, name: str) -> config.ProjectFile | None:
+def _project_file(look: FolderLook, name: str) -> config.ProjectFile | None:
     text = look.brought.files.get(name)
     if text is None:
         return None
     return config.ProjectFile(look.folder / name, text.decode("utf-8-sig", "replace"), look.trusted)
 
 
-def _line(path: str, content: bytes) -> str:
+def _file_line(path: str, content: bytes) -> str:
     name = path if path.isprintable() else repr(path)  # a name of two lines would look like two things
     return f"{'runs' if path.endswith('.py') else 'tells the model'} {name} ({len(content):,} bytes)"
+
+
+class TrustApproval:
+    """Asks on a card, and keeps the answer. Main thread."""
+
+    def __init__(self, project: ProjectFolder, run_view: RunView, host: ShellHost) -> None:
+        self._project = project
+        self._run_view = run_view
+        self._host = host
+
+    def before_prompt(self) -> None:
+        """Ask, if the folder brings something that was not decided on, and somebody is here.
+
+        Raises:
+            ConfigError: the decisions cannot be read or kept.
+            NotebookError: the person interrupted instead.
+        """
+        look = self._project.look()
+        if self._host.attended and look.question is not None and look.state in ("unknown", "changed"):
+            self._ask_trust(look.question)
+
+    def command(self) -> str:
+        """`%vibe trust`: ask, unless it is trusted or nobody can answer; what to print.
+
+        Raises:
+            ConfigError, NotebookError: as above.
+        """
+        look = self._project.look()
+        if look.question is None or look.trusted or not self._host.attended:
+            return look.words
+        self._ask_trust(look.question)
+        return ""
+
+    def _ask_trust(self, question: TrustQuestion) -> None:
+        self._run_view.check_free()
+        asked = StandaloneApprovalRun(_trust_approval(question))
+        self._run_view.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
+        if asked.allowed is None:
+            raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
+        self._project.answer(question, trusted=asked.allowed)
+
+
+def _trust_approval(question: TrustQuestion) -> StandaloneApproval:
+    return StandaloneApproval(
+        name="trust_folder",
+        headline=Headline(verb="Asked to trust", doing="Asking to trust", asking="Trust", target=str(question.folder)),
+        preview=Preview(kind="text", text="\n".join(question.brings)),
+        reason="what it brings has changed" if question.changed else "it brings settings or tools of its own",
+        allow="Trust this folder",
+        bound_to=question.digest,
+        yes="trusted as it is now",
+        no="not trusted; nothing of it is used",
+    )

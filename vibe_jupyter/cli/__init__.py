@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import vibe_jupyter
 from vibe_jupyter.errors import ConfigError, VibeError
+from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
 
@@ -19,7 +19,7 @@ USAGE_EXIT = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    chosen = _parser(words).parse_args(words)
+    chosen = _argument_parser(words).parse_args(words)
     try:
         return chosen.command(chosen)
     except ConfigError as error:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The whole command line; each command's own modules are imported only when it is the one that was given."""
     parser = argparse.ArgumentParser(
         prog="vibe-jupyter",
@@ -38,13 +38,13 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=vibe_jupyter.__version__)
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     _add_run(commands.add_parser("run", help="run a notebook's cells, its prompts included", epilog=EXIT_CODES))
     examine = commands.add_parser("doctor", help="check what JupyterLab and the kernel need, and say what to do")
     examine.add_argument("--kernel", default="python3", metavar="NAME", help="kernel to look at (default: python3)")
-    examine.set_defaults(command=_examine)
+    examine.set_defaults(command=_run_doctor)
     permit = commands.add_parser("permission", help="say whether a command or path would be asked about, and why")
     if arguments[:1] == ["permission"]:
         from vibe_jupyter.cli.permission import add_permission
@@ -66,36 +66,38 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
     )
-    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds one cell may take (default: no limit)")
+    parser.add_argument(
+        "--timeout", type=_parse_seconds, metavar="S", help="seconds one cell may take (default: no limit)"
+    )
     parser.add_argument("--kernel", metavar="NAME", help="kernel to run it with (default: the notebook's own)")
-    parser.set_defaults(command=_run)
+    parser.set_defaults(command=_run_notebook)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     value = float(text)
     if not value > 0:
         raise argparse.ArgumentTypeError("must be more than 0")
     return value
 
 
-def _examine(chosen: argparse.Namespace) -> int:
-    from vibe_jupyter.cli.doctor import doctor
+def _run_doctor(chosen: argparse.Namespace) -> int:
+    from vibe_jupyter.cli.doctor import print_report
 
-    return doctor(chosen.kernel)
+    return print_report(chosen.kernel)
 
 
 def _serve_outside(chosen: argparse.Namespace) -> int:
-    from vibe_jupyter.cli.mcp import serve
+    from vibe_jupyter.cli.mcp import serve_stdio
 
-    return serve(chosen.kernel, chosen.notebook)
+    return serve_stdio(chosen.kernel, chosen.notebook)
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run_notebook(chosen: argparse.Namespace) -> int:
     # With it jsonschema, which nbformat loads, would take a second to make a grammar of addresses; notebooks have none.
     sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
-    from vibe_jupyter.cli.run import RunOptions, run
+    from vibe_jupyter.cli.run import RunOptions, run_notebook
 
-    return run(
+    return run_notebook(
         RunOptions(
             notebook=chosen.notebook,
             prompt=chosen.prompt,

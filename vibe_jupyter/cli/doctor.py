@@ -13,11 +13,11 @@ from typing import Any, Final, cast
 
 from jupyter_core.paths import jupyter_config_path, jupyter_path
 
-from vibe_jupyter import __version__
 from vibe_jupyter.errors import VibeError
 from vibe_jupyter.headless import NotebookRun
-from vibe_jupyter.headless.document import Document
-from vibe_jupyter.headless.kernel import KernelProcess
+from vibe_jupyter.headless.document import HeadlessDocument
+from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.version import __version__
 
 OURS: Final = "vibe-jupyter"
 OLDEST_IPYKERNEL: Final = (6, 29)
@@ -44,7 +44,7 @@ def version(name):
 said = {"python": sys.executable, "pump": None}
 said.update({name: version(name) for name in ("vibe-jupyter", "anywidget", "ipykernel")})
 try:
-    from vibe_jupyter.notebook.pump import Pump
+    from vibe_jupyter.kernel.pump import Pump
     Pump(get_ipython())
 except Exception as error:
     said["pump"] = str(error)
@@ -67,7 +67,7 @@ class _Report:
         self.lines += [f"  !!  {text}", f"      {remedy}"]
 
 
-def doctor(kernel: str) -> int:
+def print_report(kernel: str) -> int:
     """Print the report; 0 when nothing is wrong, else 1."""
     report = _Report()
     report.lines.append(f"Here, where JupyterLab would run: {sys.executable}")
@@ -96,9 +96,9 @@ def _look_here(report: _Report) -> None:
 
 
 def _look_at_the_page(report: _Report) -> None:
-    disabled = _disabled()
+    disabled = _disabled_extensions()
     for name, loss in PAGE.items():
-        found = _labextension(name)
+        found = _labextension_version(name)
         package = COMES_WITH.get(name, name)
         if found is None:
             report.bad(
@@ -107,7 +107,7 @@ def _look_at_the_page(report: _Report) -> None:
             )
         elif any(one == name or one.startswith(f"{name}:") for one in disabled):
             report.bad(f"The extension {name} is disabled: {loss}.", f"jupyter labextension enable {name}")
-        elif name == OURS and _minor(found) != _minor(__version__):
+        elif name == OURS and _minor_version(found) != _minor_version(__version__):
             report.bad(
                 f"The extension {name} is {found}, the package {__version__}.",
                 f"{sys.executable} -m pip install --force-reinstall {OURS}, and load the page anew.",
@@ -123,13 +123,13 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
     if ours is None:
         report.bad(f"{OURS} is not installed there.", f"{python} -m pip install {OURS}")
         return
-    if _minor(ours) != _minor(__version__):
-        newer = max(ours, __version__, key=_minor)
-        old = python if _minor(ours) < _minor(__version__) else sys.executable
+    if _minor_version(ours) != _minor_version(__version__):
+        newer = max(ours, __version__, key=_minor_version)
+        old = python if _minor_version(ours) < _minor_version(__version__) else sys.executable
         report.bad(f"{OURS} is {ours} there and {__version__} here.", f"{old} -m pip install '{OURS}=={newer}'")
     else:
         report.good(f"{OURS} {ours}")
-    if _minor(said["ipykernel"] or "0") < OLDEST_IPYKERNEL:
+    if _minor_version(said["ipykernel"] or "0") < OLDEST_IPYKERNEL:
         report.bad(f"ipykernel {said['ipykernel']} is too old.", f"{python} -m pip install -U ipykernel")
     else:
         report.good(f"ipykernel {said['ipykernel']}")
@@ -144,7 +144,7 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
 
 
 def _ask_kernel(name: str) -> dict[str, Any]:
-    document = Document({"cells": []})
+    document = HeadlessDocument({"cells": []})
     cell = document.append("code", PROBE)
     kernel = KernelProcess(name, Path.cwd() / "doctor.ipynb")
     try:
@@ -157,7 +157,7 @@ def _ask_kernel(name: str) -> dict[str, Any]:
     return json.loads(printed.splitlines()[-1])
 
 
-def _labextension(name: str) -> str | None:
+def _labextension_version(name: str) -> str | None:
     """Version of what JupyterLab would load; None when there is none."""
     for folder in jupyter_path("labextensions"):
         about = Path(folder, name, "package.json")
@@ -166,7 +166,7 @@ def _labextension(name: str) -> str | None:
     return None
 
 
-def _disabled() -> set[str]:
+def _disabled_extensions() -> set[str]:
     """Extensions and plugins that a page_config.json switches off."""
     names: dict[str, bool] = {}
     # The first folder has the last word.
@@ -178,7 +178,7 @@ def _disabled() -> set[str]:
     return {name for name, off in names.items() if off}
 
 
-def _minor(version: str) -> tuple[int, int]:
+def _minor_version(version: str) -> tuple[int, int]:
     first, _, rest = version.partition(".")
     second = rest.partition(".")[0]
     return int(first), int(second) if second.isdecimal() else 0

@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import vibe_jupyter
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.outward.notice_board import Note, notes, the_one
-from vibe_jupyter.outward.relay import Relay
+from vibe_jupyter.mcp_server.notebook_client import NotebookNote, find_note, list_notes
+from vibe_jupyter.mcp_server.stdio_proxy import StdioProxy
+from vibe_jupyter.version import __version__
 
 _STDOUT: Final = 1
 
 
-def serve(kernel: str, notebook: Path | None) -> int:
+def serve_stdio(kernel: str, notebook: Path | None) -> int:
     """Serve on stdin and stdout until stdin ends; returns the exit code.
 
     Args:
@@ -21,8 +21,8 @@ def serve(kernel: str, notebook: Path | None) -> int:
         notebook: path of its file; None for any.
     """
 
-    def find() -> Note:
-        return the_one(notes(), kernel=kernel, notebook=notebook)
+    def find() -> NotebookNote:
+        return find_note(list_notes(), kernel=kernel, notebook=notebook)
 
     try:
         print(f"vibe-jupyter mcp: passing calls on to {find().words}.", file=sys.stderr)
@@ -30,5 +30,5 @@ def serve(kernel: str, notebook: Path | None) -> int:
         # A client starts us when it starts itself; the notebook may be served later.
         print(f"vibe-jupyter mcp: {error} Until then each call is answered with this message.", file=sys.stderr)
     with io.FileIO(_STDOUT, "w", closefd=False) as output:
-        Relay(find, version=vibe_jupyter.__version__, output=output).serve(sys.stdin.buffer)
+        StdioProxy(find, version=__version__, output=output).serve(sys.stdin.buffer)
     return 0

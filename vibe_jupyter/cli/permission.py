@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.policy.places import OPERATIONS, Operation, judge_place
-from vibe_jupyter.policy.shell.judge import Shell, judge
-from vibe_jupyter.policy.tool_lists import ToolLists
-from vibe_jupyter.tools.workspace import Workspace
+from vibe_jupyter.files.workspace import OPERATIONS, Operation, Workspace, judge_place
+from vibe_jupyter.permissions.rules import ToolLists
+from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
 LINE_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of one line of ``--jsonl``."""
@@ -24,14 +23,14 @@ Answer = dict[str, str]
 def add_permission(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter permission``."""
     kinds = parser.add_subparsers(required=True, metavar="KIND")
-    bash = kinds.add_parser("bash", help="a shell command", usage=_usage("bash", "COMMAND"))
+    bash = kinds.add_parser("bash", help="a shell command", usage=_usage_text("bash", "COMMAND"))
     bash.add_argument(
         "words", nargs="*", metavar="COMMAND", help="the command, in one word; after -- if it begins with -"
     )
-    bash.set_defaults(command=_bash)
-    path = kinds.add_parser("path", help="a place", usage=_usage("path", "read|write|list PATH"))
+    bash.set_defaults(command=_answer_command)
+    path = kinds.add_parser("path", help="a place", usage=_usage_text("path", "read|write|list PATH"))
     path.add_argument("words", nargs="*", metavar="read|write|list PATH", help="what is done there, and the path")
-    path.set_defaults(command=_path)
+    path.set_defaults(command=_answer_path)
     for kind in (bash, path):
         kind.add_argument(
             "--project", type=Path, default=Path(), metavar="DIR", help="the project (default: this folder)"
@@ -39,27 +38,27 @@ def add_permission(parser: argparse.ArgumentParser) -> None:
         kind.add_argument("--jsonl", action="store_true", help="read one JSON object a line, write one verdict a line")
 
 
-def _usage(kind: str, words: str) -> str:
+def _usage_text(kind: str, words: str) -> str:
     return f"vibe-jupyter permission {kind} [--project DIR] ({words} | --jsonl)"
 
 
-def _bash(chosen: argparse.Namespace) -> int:
-    workspace = _workspace(chosen.project)
-    shell = Shell.of(os.environ, _lists().for_shell())
+def _answer_command(chosen: argparse.Namespace) -> int:
+    workspace = _open_workspace(chosen.project)
+    shell = ShellState.of(os.environ, _shell_lists().for_shell())
 
     def answer(command: str) -> Answer:
-        verdict = judge(command, workspace, shell)
+        verdict = judge_command(command, workspace, shell)
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
     if chosen.jsonl:
-        return _lines(sys.stdin.buffer, lambda value: answer(_text(value, "command")))
+        return _answer_lines(sys.stdin.buffer, lambda value: answer(_text_field(value, "command")))
     if len(chosen.words) != 1:
         raise ConfigError("Give the command in one word: vibe-jupyter permission bash 'git log -1', or --jsonl.")
-    return _say(answer(chosen.words[0]))
+    return _print_answer(answer(chosen.words[0]))
 
 
-def _path(chosen: argparse.Namespace) -> int:
-    workspace = _workspace(chosen.project)
+def _answer_path(chosen: argparse.Namespace) -> int:
+    workspace = _open_workspace(chosen.project)
 
     def answer(operation: str, path: str) -> Answer:
         known = _OPERATIONS.get(operation)
@@ -69,22 +68,24 @@ def _path(chosen: argparse.Namespace) -> int:
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
     if chosen.jsonl:
-        return _lines(sys.stdin.buffer, lambda value: answer(_text(value, "op"), _text(value, "path")))
+        return _answer_lines(
+            sys.stdin.buffer, lambda value: answer(_text_field(value, "op"), _text_field(value, "path"))
+        )
     if len(chosen.words) != 2:
         raise ConfigError("Give what is done and one path: vibe-jupyter permission path read data.csv, or --jsonl.")
     try:
-        return _say(answer(*chosen.words))
+        return _print_answer(answer(*chosen.words))
     except ValueError as error:
         raise ConfigError(f"{error}.") from error
 
 
-def _workspace(project: Path) -> Workspace:
+def _open_workspace(project: Path) -> Workspace:
     if not project.is_dir():
         raise ConfigError(f"{project} is no folder. Name the project with --project DIR.")
     return Workspace(project)
 
 
-def _lists() -> ToolLists:
+def _shell_lists() -> ToolLists:
     """The person's lists for `bash`. Read without the rest of the settings, which take long to load."""
     home = os.environ.get("VIBE_HOME") or "~/.vibe"
     path = Path(os.path.expanduser(home)) / "config.toml"
@@ -99,13 +100,13 @@ def _lists() -> ToolLists:
         raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Mend the file.") from error
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the line holds no JSON object")
     return cast(dict[str, Any], value)
 
 
-def _lines(source: Iterable[bytes], answer: Callable[[dict[str, Any]], Answer]) -> int:
+def _answer_lines(source: Iterable[bytes], answer: Callable[[dict[str, Any]], Answer]) -> int:
     failed = 0
     for line in source:
         if not line.strip():
@@ -113,21 +114,21 @@ def _lines(source: Iterable[bytes], answer: Callable[[dict[str, Any]], Answer]) 
         try:
             if len(line) > LINE_LIMIT:
                 raise ValueError(f"the line has more than {LINE_LIMIT:,} bytes")
-            said = answer(_object(json.loads(line)))
+            said = answer(_json_object(json.loads(line)))
         except (ValueError, RecursionError) as error:
             failed = 1
             said = {"error": str(error)}
-        _say(said)
+        _print_answer(said)
     return failed
 
 
-def _text(value: dict[str, Any], key: str) -> str:
+def _text_field(value: dict[str, Any], key: str) -> str:
     text = value.get(key)
     if not isinstance(text, str):
         raise ValueError(f"{key!r} is missing or no text")
     return text
 
 
-def _say(answer: Answer) -> int:
+def _print_answer(answer: Answer) -> int:
     print(json.dumps(answer), flush=True)
     return 0

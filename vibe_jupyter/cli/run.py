@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from vibe_jupyter.errors import ConfigError, RunFailed
-from vibe_jupyter.headless import NotebookRun, Outcome
-from vibe_jupyter.headless.document import Document
+from vibe_jupyter.headless import CellOutcome, NotebookRun
+from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
-from vibe_jupyter.headless.kernel import KernelProcess
+from vibe_jupyter.headless.notebook_run import KernelProcess
 
 DONE: Final = 0
 CELL_FAILED: Final = 1
@@ -45,7 +45,7 @@ class RunOptions:
     """None for the one the notebook names."""
 
 
-def run(options: RunOptions) -> int:
+def run_notebook(options: RunOptions) -> int:
     """Run it and save it; returns the exit code.
 
     Raises:
@@ -57,7 +57,7 @@ def run(options: RunOptions) -> int:
     file = NotebookFile(options.notebook)
     target = options.save_as or options.notebook
     file.check_writable(target)
-    document = Document(file.notebook)
+    document = HeadlessDocument(file.notebook)
     if options.prompt is not None:
         _add_prompt(document, options.prompt)
     name = options.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
@@ -79,13 +79,13 @@ def run(options: RunOptions) -> int:
     return code
 
 
-def _add_prompt(document: Document, prompt: str) -> None:
+def _add_prompt(document: HeadlessDocument, prompt: str) -> None:
     if not any(_LOADED.search(cell["source"]) for cell in _code_cells(document)):
         document.append("code", LOAD)
     document.append("code", f"%%vibe\n{prompt}")
 
 
-def _run_cells(document: Document, notebook_run: NotebookRun, say: "_Progress", timeout: float | None) -> int:
+def _run_cells(document: HeadlessDocument, notebook_run: NotebookRun, say: "_Progress", timeout: float | None) -> int:
     """The cells that were there at the start, as Run All does: the agent runs its own."""
     code = DONE
     for cell_id in [cell["id"] for cell in _code_cells(document)]:
@@ -103,12 +103,12 @@ def _run_cells(document: Document, notebook_run: NotebookRun, say: "_Progress", 
     return code
 
 
-def _agent_failed(outcome: Outcome) -> bool:
+def _agent_failed(outcome: CellOutcome) -> bool:
     """Whether the cell ended as that of a failed run does."""
     return outcome.error.startswith(f"{RunFailed.__name__}:")
 
 
-def _code_cells(document: Document) -> list[dict[str, Any]]:
+def _code_cells(document: HeadlessDocument) -> list[dict[str, Any]]:
     return [cell for cell in document.cells if cell["cell_type"] == "code"]
 
 
@@ -141,7 +141,7 @@ class _Progress:
     def note(self, text: str) -> None:
         self.line(f"      {text}")
 
-    def end(self, outcome: Outcome, cell: dict[str, Any], *, meant: bool) -> None:
+    def end(self, outcome: CellOutcome, cell: dict[str, Any], *, meant: bool) -> None:
         if cell["source"].startswith("%%vibe"):
             for output in cell["outputs"]:
                 text = output.get("data", {}).get("text/plain", "") or output.get("text", "")

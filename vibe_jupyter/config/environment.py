@@ -15,11 +15,9 @@ from typing import Any, Final, get_args, get_origin
 from dotenv import dotenv_values
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
-from vibe_jupyter.config.node import Node, Origin, node_of
-from vibe_jupyter.config.places import env_path
-from vibe_jupyter.config.problems import said
-from vibe_jupyter.config.settings import RENAMED, Settings
-from vibe_jupyter.config.tools import TOOL_OPTIONS
+from vibe_jupyter.config.settings import RENAMED, TOOL_OPTIONS, Settings
+from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, env_path, make_node
+from vibe_jupyter.config.validation import describe_problem
 from vibe_jupyter.errors import ConfigError
 
 PREFIX: Final = "VIBE_"
@@ -30,7 +28,7 @@ _OTHERS: Final = 0o077
 """What a file lets others do."""
 
 
-def effective(environ: Mapping[str, str]) -> dict[str, str]:
+def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, and from the person's ``.env`` what it does not have.
 
     Raises:
@@ -61,29 +59,29 @@ def open_keys(environ: Mapping[str, str]) -> list[str]:
     return [f"Other users of this machine can read the keys in {path}. Make the file yours alone: {command}"]
 
 
-def environment_layer(environ: Mapping[str, str]) -> tuple[Node, list[str]]:
+def environment_layer(environ: Mapping[str, str]) -> tuple[SettingNode, list[str]]:
     """The settings in variables, and what to tell of those that set nothing.
 
     Raises:
         ConfigError: a value that cannot be what its key wants; names the variable.
     """
-    tree = Node({}, Origin("environment"))
+    tree = SettingNode({}, SettingOrigin("environment"))
     warnings: list[str] = []
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS or not environ[name]:
             continue
         key, *inner = name.removeprefix(PREFIX).lower().split(NESTED)
         key = RENAMED.get(key, key)
-        annotation = _annotation(Settings, [key, *inner])
+        annotation = _annotation_at(Settings, [key, *inner])
         if annotation is None:
-            warnings += _unknown(name, key)
+            warnings += _unknown_variable(name, key)
         else:
-            origin = Origin("environment", name=f"the variable {name}")
-            tree = _with(tree, [key, *inner], node_of(_value(environ[name], annotation, name), origin))
+            origin = SettingOrigin("environment", name=f"the variable {name}")
+            tree = _with_node(tree, [key, *inner], make_node(_parse_value(environ[name], annotation, name), origin))
     return tree, warnings
 
 
-def _annotation(model: type[BaseModel], path: list[str]) -> Any:
+def _annotation_at(model: type[BaseModel], path: list[str]) -> Any:
     """The type wanted at a path; None where nothing can be set."""
     key, *rest = path
     field = model.model_fields.get(key)
@@ -94,7 +92,7 @@ def _annotation(model: type[BaseModel], path: list[str]) -> Any:
     inner = field.annotation
     if key == "tools" and model is Settings:
         return _tool_annotation(rest)
-    return _annotation(inner, rest) if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+    return _annotation_at(inner, rest) if isinstance(inner, type) and issubclass(inner, BaseModel) else None
 
 
 def _tool_annotation(path: list[str]) -> Any:
@@ -109,18 +107,18 @@ def _tool_annotation(path: list[str]) -> Any:
     return JsonValue if own is None else None
 
 
-def _value(text: str, annotation: Any, name: str) -> JsonValue:
+def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     try:
-        return adapter.dump_python(adapter.validate_python(_read(text, annotation)), mode="json")
+        return adapter.dump_python(adapter.validate_python(_parse_text(text, annotation)), mode="json")
     except ValidationError as error:
         raise ConfigError(
-            f"The environment variable {name} is wrong: {said(error.errors(include_url=False)[0])}. "
+            f"The environment variable {name} is wrong: {describe_problem(error.errors(include_url=False)[0])}. "
             "Set it anew, or take it away, and run the cell again."
         ) from None
 
 
-def _read(text: str, annotation: Any) -> Any:
+def _parse_text(text: str, annotation: Any) -> Any:
     """JSON for lists and tables, else words between commas; scalars as they are, to be understood by their kind."""
     if annotation in (str, int, float, bool):
         return text
@@ -133,13 +131,13 @@ def _read(text: str, annotation: Any) -> Any:
     return text if wants_text else value
 
 
-def _with(tree: Node, path: list[str], node: Node) -> Node:
+def _with_node(tree: SettingNode, path: list[str], node: SettingNode) -> SettingNode:
     key, *rest = path
-    below = _with(tree.table.get(key, Node({}, node.origin)), rest, node) if rest else node
-    return Node({**tree.table, key: below}, tree.origin)
+    below = _with_node(tree.table.get(key, SettingNode({}, node.origin)), rest, node) if rest else node
+    return SettingNode({**tree.table, key: below}, tree.origin)
 
 
-def _unknown(name: str, key: str) -> list[str]:
+def _unknown_variable(name: str, key: str) -> list[str]:
     if key in Settings.unused:
         return []
     if key in Settings.model_fields:

@@ -6,17 +6,16 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from vibe_jupyter.config.choice import key_variables
-from vibe_jupyter.config.environment import effective
-from vibe_jupyter.config.mcp_json import FILE_NAME
-from vibe_jupyter.config.node import Node, Step
-from vibe_jupyter.config.places import config_path, env_path
-from vibe_jupyter.config.problems import key_of
-from vibe_jupyter.config.reading import Reading
-from vibe_jupyter.config.settings import Settings
-from vibe_jupyter.config.tools import TOOL_OPTIONS
-from vibe_jupyter.policy.secrets import Redactor, is_secret_name
-from vibe_jupyter.policy.survey import PROJECT_FOLDER
+from vibe_jupyter.config.environment import effective_environment
+from vibe_jupyter.config.loading import SettingsReading
+from vibe_jupyter.config.model_choice import key_variables
+from vibe_jupyter.config.project import FILE_NAME
+from vibe_jupyter.config.settings import TOOL_OPTIONS, Settings
+from vibe_jupyter.config.toml_file import SettingNode, Step, config_path, env_path
+from vibe_jupyter.config.validation import key_text
+from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
 
 _NAMES_A_VARIABLE: Final = frozenset({"api_key_env_var", "api_key_env", "api_key_header", "api_key_format"})
 _HOLDS_SECRETS: Final = frozenset({"headers", "env", "extra_headers"})
@@ -27,17 +26,17 @@ _LONG: Final = 100
 """Characters of one value shown."""
 
 
-def listing(reading: Reading, environ: Mapping[str, str]) -> str:
+def list_settings(reading: SettingsReading, environ: Mapping[str, str]) -> str:
     """Every key with its value and origin, one a line, and last what is wrong in them."""
-    known = effective(environ)
-    rows = sorted([*_written(reading, known), *_defaults(reading)], key=lambda row: row[1] == "default")
+    known = effective_environment(environ)
+    rows = sorted([*_written_lines(reading, known), *_default_lines(reading)], key=lambda row: row[1] == "default")
     width = max((len(left) for left, _ in rows), default=0)
     lines = [f"{left:<{width}}  # {origin}" for left, origin in rows]
     strike = Redactor.of(known, key_variables(reading.settings))
     return strike("\n".join([*lines, *(f"! {warning}" for warning in reading.warnings)]))
 
 
-def places(environ: Mapping[str, str], folder: str) -> str:
+def list_places(environ: Mapping[str, str], folder: str) -> str:
     """Where settings are looked for."""
     files = [
         (config_path(environ), "yours"),
@@ -48,29 +47,29 @@ def places(environ: Mapping[str, str], folder: str) -> str:
     return "\n".join(f"{path}  # {words}" for path, words in files)
 
 
-def _written(reading: Reading, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _written_lines(reading: SettingsReading, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for path, node in reading.tree.leaves():
         if path and _is_known(path) and node.plain() not in (None, ""):
-            value = _shown(path, node.plain(), environ)
+            value = _shown_value(path, node.plain(), environ)
             origins = {str(item.origin): None for item in node.items} or {str(node.origin): None}
-            yield f"{key_of(path, reading.tree)} = {value}", " and ".join(origins)
+            yield f"{key_text(path, reading.tree)} = {value}", " and ".join(origins)
 
 
-def _defaults(reading: Reading) -> Iterator[tuple[str, str]]:
+def _default_lines(reading: SettingsReading) -> Iterator[tuple[str, str]]:
     """What nobody set."""
-    for key, value in _values(reading.settings, reading.tree, ()):
-        yield f"{key} = {_toml(value)}", "default"
+    for key, value in _model_values(reading.settings, reading.tree, ()):
+        yield f"{key} = {_toml_value(value)}", "default"
     for name, model in TOOL_OPTIONS.items():
         options = reading.settings.tool_options(name, model)
-        for key, value in _values(options, reading.tree, ("tools", name)):
-            yield f"{key} = {_toml(value)}", "default"
+        for key, value in _model_values(options, reading.tree, ("tools", name)):
+            yield f"{key} = {_toml_value(value)}", "default"
 
 
-def _values(model: BaseModel, tree: Node, at: tuple[Step, ...]) -> Iterator[tuple[str, JsonValue]]:
+def _model_values(model: BaseModel, tree: SettingNode, at: tuple[Step, ...]) -> Iterator[tuple[str, JsonValue]]:
     table = tree.at(at).table if tree.at(at) is not tree or not at else {}
     for key, value in model:
         if isinstance(value, BaseModel):
-            yield from _values(value, tree, (*at, key))
+            yield from _model_values(value, tree, (*at, key))
         elif key not in table and isinstance(value, str | int | float | bool):
             yield ".".join(map(str, (*at, key))), value
         elif key not in table and value == ():
@@ -81,18 +80,18 @@ def _is_known(path: tuple[Step, ...]) -> bool:
     return path[0] in Settings.model_fields
 
 
-def _shown(path: tuple[Step, ...], value: JsonValue, environ: Mapping[str, str]) -> str:
+def _shown_value(path: tuple[Step, ...], value: JsonValue, environ: Mapping[str, str]) -> str:
     last = str(path[-1])
     if last in _NAMES_A_VARIABLE and last.startswith("api_key_env"):
-        return f"{_toml(value)} ({'set' if environ.get(str(value)) else 'not set'})"
+        return f"{_toml_value(value)} ({'set' if environ.get(str(value)) else 'not set'})"
     if last not in _NAMES_A_VARIABLE and is_secret_name(last):
         return '"(not shown)"'
     if any(step in _HOLDS_SECRETS for step in path[:-1] if isinstance(step, str)):
         return '"(not shown)"'
-    return _toml(value)
+    return _toml_value(value)
 
 
-def _toml(value: JsonValue) -> str:
+def _toml_value(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -100,5 +99,5 @@ def _toml(value: JsonValue) -> str:
         text = '"' + value.replace("\n", "\\n") + '"'
         return text if len(text) <= _LONG else f"{text[:_LONG]}…"
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     return str(value)

@@ -1,17 +1,21 @@
-"""``[[mcp_servers]]``: servers of further tools (seed 001, MCP Server Discovery)."""
+"""``[[mcp_servers]]``: MCP servers as they are written, and as checked values."""
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, Literal, cast
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from vibe_jupyter.config.entry import Entry
-from vibe_jupyter.config.patterns import Patterns
-from vibe_jupyter.tools.mcp.server import STARTUP_TIMEOUT, TOOL_TIMEOUT
+from vibe_jupyter.config.tables import Entry, Patterns
 
 MOST_PATIENCE: Final = 86_400.0
 """Seconds that a time-out may be at the most."""
+
+STARTUP_TIMEOUT: Final = 10.0
+"""Seconds a server may take until its tools are listed (seed 001, MCP Configuration Structure)."""
+TOOL_TIMEOUT: Final = 60.0
+"""Seconds one call may take (seed 001, MCP Configuration Structure)."""
 
 
 class McpServer(Entry):
@@ -85,7 +89,7 @@ class McpOther(McpServer):
     transport: str
 
 
-def kind_of(entry: object) -> str:
+def server_kind(entry: object) -> str:
     """Which of `MODELS` a table is; one without a transport is what its keys say."""
     if isinstance(entry, McpServer):
         return next(kind for kind, model in MODELS.items() if isinstance(entry, model))
@@ -101,5 +105,45 @@ MODELS: Final[Mapping[str, type[McpServer]]] = {"stdio": McpStdio, "http": McpHt
 
 AnyMcpServer = Annotated[
     Annotated[McpStdio, Tag("stdio")] | Annotated[McpHttp, Tag("http")] | Annotated[McpOther, Tag("other")],
-    Discriminator(kind_of),
+    Discriminator(server_kind),
 ]
+
+
+@dataclass(frozen=True)
+class ServerProgram:
+    """Started on this machine, spoken to over its standard input and output."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Beside the small environment every child gets; values may be keys, so they are never shown."""
+    cwd: str = ""
+    """Where it is started; empty for the project folder."""
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """A server that runs already, spoken to over streamable HTTP."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Sent with every request; values may be keys, so they are never shown."""
+
+
+@dataclass(frozen=True)
+class ToolServer:
+    """One ``[[mcp_servers]]`` entry, checked and with its name."""
+
+    name: str
+    """Unique among the servers, of ``[A-Za-z0-9_-]``."""
+    at: ServerProgram | ServerAddress
+    prompt: str = ""
+    """A hint for the model on when to use it."""
+    startup_timeout: float = STARTUP_TIMEOUT
+    tool_timeout: float = TOOL_TIMEOUT
+    disabled: bool = False
+    disabled_tools: tuple[str, ...] = ()
+    """Patterns of names that are not offered."""
+    sampling: bool = False
+    """Whether it may ask for words of the model; each time the person is asked."""
+    origin: str = ""
+    """Where it is declared, such as ``~/.vibe/config.toml:12``."""

@@ -1,19 +1,21 @@
-"""What a project's own settings may do: before it is trusted only make things tighter (security C12)."""
+"""What a project brings of its own: its settings, which may only tighten until it is trusted, and ``.mcp.json``.
 
+Only this file of a project is read. Each program keeps a person's own servers in a place of its own; here that is
+``~/.vibe/config.toml``.
+"""
+
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from vibe_jupyter.config.mcp_json import json_layer
-from vibe_jupyter.config.node import Node
-from vibe_jupyter.config.problems import key_of
+from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.settings import Settings
-from vibe_jupyter.config.toml_file import parse_toml
-from vibe_jupyter.config.unknown import in_place
-from vibe_jupyter.config.validation import validated
+from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, make_node, parse_toml
+from vibe_jupyter.config.validation import describe_problem, key_text, move_renamed_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
@@ -22,6 +24,17 @@ _OF_THE_USER: Final = "privacy"
 """A table that no project sets: it says what may leave this machine."""
 _SHOWN: Final = 200
 """Characters shown of one value."""
+
+FILE_NAME: Final = ".mcp.json"
+_KEPT: Final = (
+    *("command", "args", "env", "cwd", "url", "headers", "disabled"),
+    *("startup_timeout_sec", "tool_timeout_sec"),
+)
+"""What means the same here. Whatever else such files hold, nothing of it may allow anything."""
+_PLACES: Final = ("${workspaceFolder}", "${workspaceRoot}", "${CLAUDE_PROJECT_DIR}")
+"""What some programs call the folder that the file is in."""
+_TRANSPORTS: Final[Mapping[str, str]] = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
+_ENTRY: Final[TypeAdapter[AnyMcpServer]] = TypeAdapter(AnyMcpServer)
 
 
 @dataclass(frozen=True)
@@ -33,14 +46,14 @@ class ProjectFile:
     trusted: bool
 
 
-def project_layer(file: ProjectFile, below: Node) -> tuple[Node, list[str]]:
+def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, list[str]]:
     """What of a project's settings counts over those `below`, and what to tell.
 
     Raises:
         ConfigError: a trusted file is wrong; one that is not trusted cannot stop anything.
     """
     if file.trusted:
-        layer, told = in_place(parse_toml(file.text, file.path, "project"))
+        layer, told = move_renamed_keys(parse_toml(file.text, file.path, "project"))
         if _OF_THE_USER not in layer.table:
             return layer, told
         return _without(layer, _OF_THE_USER), [
@@ -48,33 +61,36 @@ def project_layer(file: ProjectFile, below: Node) -> tuple[Node, list[str]]:
             f"{file.path}: [privacy] is not used; only your file sets it.",
         ]
     try:
-        layer, _ = in_place(parse_toml(file.text, file.path, "project"))
-        kept = Node(dict(_tightening(layer, below)), layer.origin)
-        validated(kept)
+        layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
+        kept = SettingNode(dict(_tightening_settings(layer, below)), layer.origin)
+        validate_settings(kept)
     except (ConfigError, ValidationError):
-        return Node({}, below.origin), [f"{file.path} is wrong and was left out; the folder is not trusted."]
-    left = [".".join(map(str, path)) for path, _ in _widening(layer, kept)]
+        return SettingNode({}, below.origin), [f"{file.path} is wrong and was left out; the folder is not trusted."]
+    left = [".".join(map(str, path)) for path, _ in _widening_settings(layer, kept)]
     if not left:
         return kept, []
     names = ", ".join(dict.fromkeys(name.split(".")[0] if name.split(".")[0] != "tools" else name for name in left))
     return kept, [f"{file.path} is not trusted; not used of it: {names}. %vibe trust shows it and asks."]
 
 
-def demands(file: ProjectFile) -> list[str]:
+def list_demands(file: ProjectFile) -> list[str]:
     """What the settings would bring if the folder were trusted, a line each; nothing where they only tighten."""
     try:
-        layer, _ = in_place(parse_toml(file.text, file.path, "project"))
+        layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
     except ConfigError as error:
         return [f"settings that cannot be read: {error}"]
     layer = _without(layer, _OF_THE_USER)
-    kept = Node(dict(_tightening(layer, Node({}, layer.origin))), layer.origin)
-    return [f"{file.path.name}: {_line(key_of(path, layer), node)}" for path, node in _widening(layer, kept)]
+    kept = SettingNode(dict(_tightening_settings(layer, SettingNode({}, layer.origin))), layer.origin)
+    return [
+        f"{file.path.name}: {_demand_line(key_text(path, layer), node)}"
+        for path, node in _widening_settings(layer, kept)
+    ]
 
 
-def demanded_servers(file: ProjectFile) -> list[str]:
+def list_demanded_servers(file: ProjectFile) -> list[str]:
     """What its ``.mcp.json`` would have us start or speak to, a line each."""
     layer, problems = json_layer(file.text, file.path)
-    lines = [f"{file.path.name}: {_line(key_of(path, layer), node)}" for path, node in layer.leaves() if path]
+    lines = [f"{file.path.name}: {_demand_line(key_text(path, layer), node)}" for path, node in layer.leaves() if path]
     return [*lines, *problems]
 
 
@@ -88,11 +104,11 @@ def tool_paths(file: ProjectFile) -> list[str]:
     return [] if named is None else [item.value for item in named.items if isinstance(item.value, str)]
 
 
-def _without(layer: Node, key: str) -> Node:
-    return Node({name: node for name, node in layer.table.items() if name != key}, layer.origin)
+def _without(layer: SettingNode, key: str) -> SettingNode:
+    return SettingNode({name: node for name, node in layer.table.items() if name != key}, layer.origin)
 
 
-def _tightening(layer: Node, below: Node) -> Iterator[tuple[str, Node]]:
+def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tuple[str, SettingNode]]:
     table = layer.table
     for key in _TIGHTENING:
         if key in table:
@@ -100,12 +116,12 @@ def _tightening(layer: Node, below: Node) -> Iterator[tuple[str, Node]]:
     turns = table.get("max_turns")
     if turns is not None and _is_less(turns, below.table.get("max_turns")):
         yield "max_turns", turns
-    tools = {name: _tighter_tool(tool, below.at(("tools", name))) for name, tool in _tools(layer).items()}
+    tools = {name: _tighter_tool(tool, below.at(("tools", name))) for name, tool in _tool_tables(layer).items()}
     if any(node.table for node in tools.values()):
-        yield "tools", Node({name: node for name, node in tools.items() if node.table}, layer.origin)
+        yield "tools", SettingNode({name: node for name, node in tools.items() if node.table}, layer.origin)
 
 
-def _tighter_tool(tool: Node, below: Node) -> Node:
+def _tighter_tool(tool: SettingNode, below: SettingNode) -> SettingNode:
     kept = {"denylist": tool.table["denylist"]} if "denylist" in tool.table else {}
     level = tool.table.get("permission")
     if level is not None and isinstance(level.value, str):
@@ -113,31 +129,86 @@ def _tighter_tool(tool: Node, below: Node) -> Node:
         least = 1 if present is None else _TIGHTNESS.get(present.value, 1)
         if _TIGHTNESS.get(level.value, 0) >= max(1, least):
             kept["permission"] = level
-    return Node(kept, tool.origin)
+    return SettingNode(kept, tool.origin)
 
 
-def _tools(layer: Node) -> dict[str, Node]:
+def _tool_tables(layer: SettingNode) -> dict[str, SettingNode]:
     tools = layer.table.get("tools")
     return {} if tools is None else {name: tool for name, tool in tools.table.items() if tool.is_table}
 
 
-def _is_less(turns: Node, below: Node | None) -> bool:
+def _is_less(turns: SettingNode, below: SettingNode | None) -> bool:
     limit = Settings().max_turns if below is None else below.value
     return isinstance(turns.value, int) and isinstance(limit, int) and 1 <= turns.value <= limit
 
 
-def _widening(layer: Node, kept: Node) -> Iterator[tuple[tuple[str | int, ...], Node]]:
+def _widening_settings(layer: SettingNode, kept: SettingNode) -> Iterator[tuple[tuple[str | int, ...], SettingNode]]:
     tight = {path for path, _ in kept.leaves()}
     for path, node in layer.leaves():
-        if path and path not in tight and path[0] in Settings.model_fields and not _empty(node):
+        if path and path not in tight and path[0] in Settings.model_fields and not _is_empty(node):
             yield path, node
 
 
-def _empty(node: Node) -> bool:
+def _is_empty(node: SettingNode) -> bool:
     return (node.is_table or node.is_list) and not node.plain()
 
 
-def _line(key: str, node: Node) -> str:
+def _demand_line(key: str, node: SettingNode) -> str:
     value = repr(node.plain())
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}… ({len(value):,} characters)"
     return f"{key if key.isprintable() else repr(key)} = {shown}"
+
+
+def json_layer(text: str, path: Path) -> tuple[SettingNode, list[str]]:
+    """The servers of such a file, and what was left out of it, in words: it belongs to others, so it stops nothing."""
+    origin = SettingOrigin("project", path)
+    problems: list[str] = []
+    try:
+        value: JsonValue = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return SettingNode({}, origin), [f"{path} is not JSON: {error}. Its servers are left out."]
+    servers = value.get("mcpServers", value.get("servers")) if isinstance(value, dict) else None
+    if not isinstance(servers, dict):
+        return SettingNode({}, origin), [f"{path} has no table mcpServers; nothing of it is used."]
+    entries = list(_json_entries(servers, path, problems))
+    return SettingNode(
+        {"mcp_servers": make_node(cast("list[JsonValue]", entries), origin)} if entries else {}, origin
+    ), problems
+
+
+def _json_entries(servers: dict[str, JsonValue], path: Path, problems: list[str]) -> Iterator[dict[str, JsonValue]]:
+    for name, written in servers.items():
+        if not isinstance(written, dict):
+            problems.append(f"{path}: mcpServers.{name}: expected a table. This server is left out.")
+            continue
+        entry = cast("dict[str, JsonValue]", _resolve_folder(_checked_entry(name, written), str(path.parent)))
+        try:
+            _ENTRY.validate_json(json.dumps(entry), strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            key = ".".join(map(str, problem["loc"][1:]))
+            problems.append(f"{path}: mcpServers.{name}.{key}: {describe_problem(problem)}. This server is left out.")
+            continue
+        yield entry
+
+
+def _resolve_folder(value: JsonValue, folder: str) -> JsonValue:
+    """The same with the folder in place."""
+    if isinstance(value, dict):
+        return {key: _resolve_folder(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_resolve_folder(item, folder) for item in value]
+    if isinstance(value, str):
+        for name in _PLACES:
+            value = value.replace(name, folder)
+    return value
+
+
+def _checked_entry(name: str, written: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    entry: dict[str, JsonValue] = {"name": name} | {key: written[key] for key in _KEPT if key in written}
+    if isinstance(command := entry.get("command"), str):
+        entry["command"] = [command]  # the name of a program, which may hold blanks; never split
+    kind = written.get("type", written.get("transport"))
+    if kind is not None:
+        entry["transport"] = _TRANSPORTS.get(str(kind), str(kind))
+    return entry

@@ -3,21 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from vibe_jupyter.agent.middleware.price_limit import DEFAULT_PRICE
-from vibe_jupyter.agent.middleware.turn_limit import DEFAULT_TURNS
-from vibe_jupyter.config.entry import Entry
+from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
-from vibe_jupyter.config.models import DEFAULT_MODELS, ModelEntry
-from vibe_jupyter.config.patterns import Patterns, chosen
-from vibe_jupyter.config.privacy import Privacy
-from vibe_jupyter.config.project_context import ProjectContext
-from vibe_jupyter.config.providers import DEFAULT_PROVIDERS, ProviderEntry
-from vibe_jupyter.config.session_logging import SessionLogging
-from vibe_jupyter.config.tools import OTHER_NAMES, ToolEntry, options_of
+from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
+from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
 from vibe_jupyter.protocol import Level
-from vibe_jupyter.ui.keep import Form, Keep
+from vibe_jupyter.tools.bash import BashOptions
+from vibe_jupyter.tools.grep import GrepOptions
+from vibe_jupyter.tools.read_file import ReadFileOptions
+from vibe_jupyter.tools.search_replace import SearchReplaceOptions
+from vibe_jupyter.tools.todo import TodoOptions
+from vibe_jupyter.tools.write_file import WriteFileOptions
+from vibe_jupyter.ui.static_html import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -25,6 +24,80 @@ PromptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]
 """Of a file in a ``prompts`` folder; no path."""
 RENAMED: Final = {"auto_approve": "bypass_tool_permissions"}
 """Older name of a key to the present one; both are taken."""
+
+TOOL_OPTIONS: Final[Mapping[str, type[BaseModel]]] = {
+    "bash": BashOptions,
+    "grep": GrepOptions,
+    "read_file": ReadFileOptions,
+    "search_replace": SearchReplaceOptions,
+    "todo": TodoOptions,
+    "write_file": WriteFileOptions,
+}
+"""Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""
+
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"read_file": ("read",), "search_replace": ("edit",)}
+"""What later versions of Mistral Vibe call our tools; settings may use these names too."""
+
+UNUSED_OPTIONS: Final = frozenset(
+    {"codeignore_file", "denylist_standalone", "exclude_patterns", "max_content_bytes", "max_output_bytes", "max_todos"}
+    | {"max_read_bytes", "max_state_history", "max_timeout", "model", "sensitive_patterns", "timeout", "user_agent"}
+    | {"chunk_size", "create_backup", "create_parent_dirs", "default_max_matches", "default_timeout"}
+    | {"fuzzy_threshold", "max_content_size", "max_write_bytes"}
+)
+"""Options of Mistral Vibe's tools. Where ours have no such option, it means nothing and is no reason for a word."""
+OTHER_TOOLS: Final = frozenset({"exit_plan_mode", "skill", "task", "web_fetch", "web_search"})
+"""Tools of Mistral Vibe's that files may speak of, whether there is one here or not."""
+
+
+class Privacy(Entry):
+    """Exceptions of the user. A project's settings cannot make any, trusted or not."""
+
+    allow: Patterns = ()
+    """Names of variables, keys and columns, and kinds such as ``JWT``."""
+
+    def allows(self, name: str) -> bool:
+        """Whether a name or a kind is an exception."""
+        return any(matches_pattern(pattern, name) for pattern in self.allow)
+
+
+class ToolEntry(BaseModel):
+    """One tool. Other keys than these are the tool's own options."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    permission: Level | None = None
+    """None leaves the tool's own level."""
+    allowlist: tuple[str, ...] = ()
+    denylist: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> Mapping[str, JsonValue]:
+        """The tool's own, as written."""
+        return self.model_extra or {}
+
+
+class ProjectContext(Entry):
+    """Bounds of what is told."""
+
+    unused: ClassVar = frozenset({"truncation_buffer"})
+
+    max_chars: int = Field(default=40_000, ge=0)
+    max_doc_bytes: int = Field(default=32_768, ge=0)
+    max_depth: int = Field(default=3, ge=0)
+    max_files: int = Field(default=1_000, ge=0)
+    max_dirs_per_level: int = Field(default=20, ge=0)
+    default_commit_count: int = Field(default=5, ge=0)
+    timeout_seconds: float = Field(default=2.0, gt=0)
+    """For each question to git."""
+
+
+class SessionLogging(Entry):
+    """The person's wish on journals."""
+
+    enabled: bool = True
+    save_dir: str = ""
+    """Empty for ``logs/session`` in the person's folder."""
+    session_prefix: str = "session"
 
 
 class Settings(Entry):
@@ -95,9 +168,9 @@ class Settings(Entry):
         """Tool name to level, where one is set."""
         return {name: entry.permission for name, entry in self.tools.items() if entry.permission is not None}
 
-    def keep(self) -> Keep:
+    def keep(self) -> RunRetention:
         """What stays of a run in the notebook."""
-        return Keep(form=self.transcript, times=self.transcript_times)
+        return RunRetention(form=self.transcript, times=self.transcript_times)
 
     def model_names(self) -> tuple[str, ...]:
         """The aliases one may choose from, own ones first."""
@@ -106,8 +179,14 @@ class Settings(Entry):
     def offers_tool(self, name: str, *others: str) -> bool:
         """Whether both lists leave a tool, under any of the names it goes by."""
         names: Sequence[str] = (name, *others, *OTHER_NAMES.get(name, ()))
-        return chosen(names, enabled=self.enabled_tools, disabled=self.disabled_tools)
+        return is_chosen(names, enabled=self.enabled_tools, disabled=self.disabled_tools)
 
     def tool_options(self, name: str, model: type[M]) -> M:
         """The options of a tool, checked when the settings were read."""
         return options_of(self.tools.get(name), model)
+
+
+def options_of(entry: ToolEntry | None, model: type[M]) -> M:
+    """A tool's options, with its defaults for the rest."""
+    written = (entry or ToolEntry()).options
+    return model.model_validate({key: value for key, value in written.items() if key in model.model_fields})

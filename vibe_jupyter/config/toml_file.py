@@ -1,18 +1,34 @@
-"""A TOML file as settings that know their lines.
+"""Settings as they were written: every value with the file and line it comes from.
 
 tomllib says nothing of lines. But each statement of TOML (a header, a key with its value) is a document of its own, so
 reading statement by statement tells where each begins, whatever strings and arrays hold.
 """
 
+import os
+import secrets
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
+import tomlkit
+import tomlkit.exceptions
+import tomlkit.items
 from pydantic import JsonValue
 
-from vibe_jupyter.config.node import LayerName, Node, Origin, Step
 from vibe_jupyter.errors import ConfigError
+
+CONFIG_FILE: Final = "config.toml"
+ENV_FILE: Final = ".env"
+PROJECT_FOLDER: Final = ".vibe"
+"""In the folder a kernel works in; the person's own has the same form."""
+
+LayerName = Literal["default", "user", "project", "agent", "environment", "flag"]
+"""From the weakest to the strongest."""
+Step = str | int
 
 LOCATING: Final = 20
 """Characters read for each character of the file, until lines are left unknown: a long string is read line by line."""
@@ -21,8 +37,124 @@ LOCATING_FREE: Final = 200_000
 
 Place = tuple[Step, ...]
 
+Entry = Mapping[str, JsonValue]
 
-def read_toml(path: Path, layer: LayerName) -> Node | None:
+
+def vibe_home(environ: Mapping[str, str]) -> Path:
+    """The person's folder: ``VIBE_HOME``, or ``~/.vibe``.
+
+    Raises:
+        ConfigError: there is no home folder, as for a user without an account in a container.
+    """
+    path = environ.get("VIBE_HOME") or "~/.vibe"
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"Cannot tell where {path} is. Set VIBE_HOME to a folder you can write.") from error
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Where the person's settings are."""
+    return vibe_home(environ) / CONFIG_FILE
+
+
+def env_path(environ: Mapping[str, str]) -> Path:
+    """Where the person's keys may be."""
+    return vibe_home(environ) / ENV_FILE
+
+
+@dataclass(frozen=True)
+class SettingOrigin:
+    """Where a value was set."""
+
+    layer: LayerName
+    path: Path | None = None
+    """The file; None for what is in no file."""
+    line: int | None = None
+    """From 1; None where it was not found out."""
+    name: str = ""
+    """The variable or option, for what is in no file."""
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return f"{self.path}, line {self.line}" if self.line is not None else str(self.path)
+        return self.name or self.layer
+
+
+@dataclass(frozen=True)
+class SettingNode:
+    """A value, a list or a table, with its origin all the way down."""
+
+    value: "JsonValue | dict[str, SettingNode] | list[SettingNode]"
+    origin: SettingOrigin
+
+    @property
+    def table(self) -> "dict[str, SettingNode]":
+        """Its entries; none where it is no table."""
+        return _child_nodes(self.value)
+
+    @property
+    def items(self) -> "list[SettingNode]":
+        """Its items; none where it is no list."""
+        return [item for item in self.value if isinstance(item, SettingNode)] if isinstance(self.value, list) else []
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return isinstance(self.value, dict)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return isinstance(self.value, list)
+
+    def plain(self) -> JsonValue:
+        """The bare value."""
+        if self.is_table:
+            return {key: node.plain() for key, node in self.table.items()}
+        if self.is_list:
+            return [node.plain() for node in self.items]
+        assert not isinstance(self.value, dict | list)
+        return self.value
+
+    def at(self, steps: "tuple[Step, ...]") -> "SettingNode":
+        """What lies at the end of a path, or as far along it as there is something; other steps are passed over."""
+        node = self
+        for step in steps:
+            if isinstance(step, int) and step < len(node.items):
+                node = node.items[step]
+            elif isinstance(step, str) and step in node.table:
+                node = node.table[step]
+        return node
+
+    def leaves(self, path: "tuple[Step, ...]" = ()) -> "Iterator[tuple[tuple[Step, ...], SettingNode]]":
+        """Each value that is no table and no list of tables, with its path."""
+        if self.is_table:
+            for key, node in self.table.items():
+                yield from node.leaves((*path, key))
+        elif any(item.is_table for item in self.items):
+            for number, node in enumerate(self.items):
+                yield from node.leaves((*path, number))
+        else:
+            yield path, self
+
+
+def make_node(value: JsonValue, origin: SettingOrigin) -> SettingNode:
+    """Everything in `value`, from one place."""
+    if isinstance(value, dict):
+        return SettingNode({key: make_node(item, origin) for key, item in value.items()}, origin)
+    if isinstance(value, list):
+        return SettingNode([make_node(item, origin) for item in value], origin)
+    return SettingNode(value, origin)
+
+
+def _child_nodes(value: object) -> dict[str, SettingNode]:
+    if not isinstance(value, dict):
+        return {}
+    return {key: node for key, node in value.items() if isinstance(key, str) and isinstance(node, SettingNode)}  # pyright: ignore[reportUnknownVariableType]
+
+
+def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
     """The settings of a file; None where there is none.
 
     Raises:
@@ -37,7 +169,7 @@ def read_toml(path: Path, layer: LayerName) -> Node | None:
     return parse_toml(text, path, layer)
 
 
-def parse_toml(text: str, path: Path, layer: LayerName) -> Node:
+def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
     """The settings in a text.
 
     Raises:
@@ -49,28 +181,28 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> Node:
         raise ConfigError(f"{path} is not TOML: {error}. Mend that line, then run the cell again.") from error
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply to be read. Mend it, then run the cell again.") from None
-    lines = _lines(text)
+    lines = _key_lines(text)
 
-    def place(value: Any, at: Place, line: int | None) -> Node:
+    def place(value: Any, at: Place, line: int | None) -> SettingNode:
         line = lines.get(at, line)
-        origin = Origin(layer, path, line)
+        origin = SettingOrigin(layer, path, line)
         if isinstance(value, Mapping):
             table: Mapping[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
-            return Node({key: place(item, (*at, key), line) for key, item in table.items()}, origin)
+            return SettingNode({key: place(item, (*at, key), line) for key, item in table.items()}, origin)
         if isinstance(value, list):
             items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
-            return Node([place(item, (*at, number), line) for number, item in enumerate(items)], origin)
-        return Node(_json(value), origin)
+            return SettingNode([place(item, (*at, number), line) for number, item in enumerate(items)], origin)
+        return SettingNode(_json_value(value), origin)
 
     return place(values, (), None)
 
 
-def _json(value: Any) -> JsonValue:
+def _json_value(value: Any) -> JsonValue:
     """Dates and times as text."""
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _lines(text: str) -> dict[Place, int]:
+def _key_lines(text: str) -> dict[Place, int]:
     """The line of each header and key."""
     found: dict[Place, int] = {}
     counts: dict[Place, int] = {}
@@ -89,22 +221,22 @@ def _lines(text: str) -> dict[Place, int]:
             continue
         is_header, statement = statement.lstrip().startswith("["), ""
         if is_header:
-            prefix = _header(value, counts)
+            prefix = _header_path(value, counts)
             found[prefix] = start
         else:
-            for path in _keys(value):
+            for path in _key_paths(value):
                 found.setdefault((*prefix, *path), start)
     return found
 
 
-def _header(value: dict[str, Any], counts: dict[Place, int]) -> Place:
+def _header_path(value: dict[str, Any], counts: dict[Place, int]) -> Place:
     """The path a header opens; `counts` holds the last index of each array of tables."""
     path: list[Step] = []
     table = value
     while table:
         key, inside = next(iter(table.items()))
         path.append(key)
-        table = _table(inside)
+        table = _table_or_empty(inside)
         if isinstance(inside, list):
             counts[tuple(path)] = counts.get(tuple(path), -1) + 1
         if tuple(path) in counts:
@@ -112,15 +244,96 @@ def _header(value: dict[str, Any], counts: dict[Place, int]) -> Place:
     return tuple(path)
 
 
-def _keys(value: dict[str, Any]) -> list[Place]:
+def _key_paths(value: dict[str, Any]) -> list[Place]:
     """Every path in the value of one key."""
     paths: list[Place] = []
     for key, inner in value.items():
         paths.append((key,))
-        paths += [(key, *path) for path in _keys(_table(inner))]
+        paths += [(key, *path) for path in _key_paths(_table_or_empty(inner))]
     return paths
 
 
-def _table(value: object) -> dict[str, Any]:
+def _table_or_empty(value: object) -> dict[str, Any]:
     """The value, if it is a table; else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def use_model(
+    alias: str, environ: Mapping[str, str], *, provider: Entry | None = None, model: Entry | None = None
+) -> Path:
+    """Make a model the active one; gives the file that was changed.
+
+    Args:
+        alias: what the model is known by.
+        environ: the process's environment.
+        provider: its server; takes the place of the one with this name. None where it is there.
+        model: its entry; takes the place of the one known as this. None where it is there.
+
+    Raises:
+        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+    """
+    with changed_config(environ) as (path, document):
+        document["active_model"] = alias
+        if provider is not None:
+            put_entry(document, "providers", provider, ("name",))
+        if model is not None:
+            put_entry(document, "models", model, ("alias", "name"))
+    return path
+
+
+@contextmanager
+def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
+    """The person's file and what is in it; what is changed there is written at the end, unless that fails.
+
+    Raises:
+        ConfigError: the file is no TOML, or cannot be written; nothing was changed.
+    """
+    path = config_path(environ)
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
+        yield path, document
+        _write_config(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        raise ConfigError(f"Cannot change {path}: {error}. Mend it, then run the cell again.") from error
+
+
+def put_entry(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
+    """Write one entry of a named list, in the list's own form: ``[[tables]]``, or one array."""
+    entries: Any = document.get(key)
+    if entries is None:
+        document.add(tomlkit.nl())
+        entries = document[key] = tomlkit.aot()
+    known = _known_as(entry, names)
+    there: Any = next((one for one in entries if _known_as(cast(Entry, one), names) == known), None)
+    if there is None:
+        there = tomlkit.inline_table() if type(entries) is tomlkit.items.Array else tomlkit.table()
+        cast(Any, entries).append(_filled_table(there, entry))
+        return
+    _filled_table(there, entry)
+
+
+def _filled_table(table: Any, entry: Entry) -> Any:
+    for name, value in entry.items():
+        table[name] = value
+    return table
+
+
+def _known_as(entry: Entry, names: tuple[str, ...]) -> JsonValue:
+    return next((entry[name] for name in names if entry.get(name)), None)
+
+
+def _write_config(path: Path, text: str) -> None:
+    """Whole or not at all; a link stays a link."""
+    place = path.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            shutil.copymode(place, temporary)
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)

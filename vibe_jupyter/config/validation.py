@@ -1,16 +1,57 @@
-"""From written settings to typed ones."""
+"""From written settings to typed ones: what is wrong with a value, and which keys mean nothing."""
 
 import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from vibe_jupyter.config.node import Node
-from vibe_jupyter.config.problems import config_error
-from vibe_jupyter.config.settings import Settings
-from vibe_jupyter.config.tools import TOOL_OPTIONS
+from vibe_jupyter.config.mcp_servers import MODELS, server_kind
+from vibe_jupyter.config.settings import OTHER_TOOLS, RENAMED, TOOL_OPTIONS, UNUSED_OPTIONS, Settings, ToolEntry
+from vibe_jupyter.config.tables import Entry
+from vibe_jupyter.config.toml_file import SettingNode, Step
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
+from vibe_jupyter.tools.contract import BUILT_IN
+
+HOISTED = "include_"
+"""Keys of the top of the file that people write below ``[project_context]``, as the manual itself does."""
+
+_WANTED: Final[Mapping[str, str]] = {
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "string_type": "expected text in quotes",
+    "string_too_short": "expected some text; it is empty",
+    "tuple_type": "expected a list in [ ]",
+    "list_type": "expected a list in [ ]",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "model_attributes_type": "expected a table",
+    "missing": "it is missing, and must be given",
+}
+_BOUNDS: Final[Mapping[str, str]] = {
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "{le:g} or less",
+}
+_WITH_WORDS: Final[Mapping[str, Callable[[dict[str, object]], str]]] = {
+    "literal_error": lambda context: f"expected {context['expected']}",
+    "union_tag_invalid": lambda context: f"expected {context['expected_tags']}",
+    "union_tag_not_found": lambda context: f"{context['discriminator']} is missing, and must be given",
+    "value_error": lambda context: str(context["error"]),
+    "string_pattern_mismatch": lambda _: "expected a name, not a path: letters, digits, “_”, “-” and “.”",
+}
 
 
-def validated(tree: Node) -> Settings:
+def validate_settings(tree: SettingNode) -> Settings:
     """The settings in a tree.
 
     Strictly: text is no number. As JSON, where a list may become a tuple all the same.
@@ -28,10 +69,129 @@ def validated(tree: Node) -> Settings:
     return settings
 
 
-def _check_options(name: str, options: type[BaseModel], tree: Node) -> None:
+def _check_options(name: str, options: type[BaseModel], tree: SettingNode) -> None:
     at = ("tools", name)
     written = {key: node.plain() for key, node in tree.at(at).table.items() if key in options.model_fields}
     try:
         options.model_validate_json(json.dumps(written), strict=True)
     except ValidationError as error:
         raise config_error(error, tree, at) from None
+
+
+def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
+    """The layer with renamed keys under their present names and misplaced ones where they belong, and what to tell."""
+    table = {RENAMED.get(key, key): node for key, node in layer.table.items()}
+    context = table.get("project_context")
+    if context is None:
+        return SettingNode(table, layer.origin), []
+    strayed = {key: node for key, node in context.table.items() if key.startswith(HOISTED)}
+    rest = {key: node for key, node in context.table.items() if key not in strayed}
+    table = {**strayed, **table, "project_context": SettingNode(rest, context.origin) if context.is_table else context}
+    told = [
+        f"{node.origin}: {key} belongs to the top of the file, before the first [table]; below [project_context] it "
+        "is taken all the same."
+        for key, node in strayed.items()
+    ]
+    return SettingNode(table, layer.origin), told
+
+
+def unknown_keys(layer: SettingNode) -> list[str]:
+    """A sentence for each key of a layer that sets nothing."""
+    return list(_in_table(layer, Settings, ""))
+
+
+def _in_table(node: SettingNode, model: type[BaseModel], below: str) -> Iterator[str]:
+    unused = model.unused if issubclass(model, Entry) else frozenset[str]()
+    for key, inner in node.table.items():
+        field = model.model_fields.get(key)
+        if field is not None and field.annotation == dict[str, ToolEntry]:
+            yield from _in_tools(inner)
+        elif field is not None:
+            for table, kind in _tables_in(inner, field.annotation):
+                yield from _in_table(table, kind, f"{below}{key}.")
+        elif key not in unused:
+            yield _unknown_key_text(inner, key, below, model.model_fields)
+
+
+def _in_tools(tools: SettingNode) -> Iterator[str]:
+    for name, tool in tools.table.items():
+        options = TOOL_OPTIONS.get(name)
+        if options is None:
+            known = [*sorted(BUILT_IN), *OTHER_TOOLS]
+            # People have tools of their own: only what looks like a slip is told.
+            near = get_close_matches(name, known, n=1, cutoff=0.75) if name not in known else []
+            if near:
+                yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
+            continue
+        for key, inner in tool.table.items():
+            if key not in ToolEntry.model_fields and key not in options.model_fields and key not in UNUSED_OPTIONS:
+                yield _unknown_key_text(inner, key, f"tools.{name}.", [*ToolEntry.model_fields, *options.model_fields])
+
+
+def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection[str]) -> str:
+    where = f"{node.origin}: {below}{key} sets nothing."
+    if below and key in Settings.model_fields:
+        return f"{where} {key} belongs to the top of the file, before the first [table]."
+    near = get_close_matches(key, known, n=1)
+    if near:
+        return f"{where} Did you mean {near[0]}?"
+    if is_secret_name(key):
+        return f"{where} Keys do not belong into this file: put them into the environment, or into .env beside it."
+    return where
+
+
+def _tables_in(node: SettingNode, annotation: Any) -> Iterator[tuple[SettingNode, type[BaseModel]]]:
+    """The tables in a value, with the models they are read by."""
+    kinds = list(_models_in(annotation))
+    for table in node.items if node.is_list else [node]:
+        fits = [kind for kind in kinds if _is_of_kind(table, kind)]
+        if table.is_table and fits:
+            yield table, fits[0]
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and get_origin(annotation) is None and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
+
+
+def _is_of_kind(table: SettingNode, kind: type[BaseModel]) -> bool:
+    """Whether a table is of this kind, where there are several."""
+    return kind not in MODELS.values() or MODELS[server_kind(table.plain())] is kind
+
+
+def describe_problem(problem: ErrorDetails) -> str:
+    """What is allowed instead; never the value itself, which may be a secret."""
+    kind, context = problem["type"], problem.get("ctx") or {}
+    if kind in _WANTED:
+        return _WANTED[kind]
+    if kind in _BOUNDS:
+        return f"expected {_BOUNDS[kind].format(**context)}"
+    return _WITH_WORDS[kind](context) if kind in _WITH_WORDS else problem["msg"]
+
+
+def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...] = ()) -> ConfigError:
+    """The first problem, with the file and line, or the variable, that is to blame."""
+    problem = error.errors(include_url=False)[0]
+    path = (*at, *problem["loc"])
+    origin = tree.at(path).origin
+    return ConfigError(
+        f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Mend it, then run the cell again."
+    )
+
+
+def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:
+    """A key as a person finds it: an entry of a list by its name."""
+    words: list[str] = []
+    node = tree
+    for step in path:
+        inner = node.at((step,))
+        is_tag = inner is node and node.is_table and step in MODELS
+        if isinstance(step, int):
+            entry = inner.table.get("alias", inner.table.get("name"))
+            words.append(str(entry.value) if entry is not None and isinstance(entry.value, str) else str(step))
+        elif not is_tag:
+            words.append(step)
+        node = inner
+    return ".".join(words)

@@ -3,6 +3,6 @@
 Start reading at `vibe_jupyter.headless.notebook_run`; `requests` is the Python half of `labextension/src/bridge`.
 """
 
-from vibe_jupyter.headless.notebook_run import NotebookRun, Outcome
+from vibe_jupyter.headless.notebook_run import CellOutcome, NotebookRun
 
-__all__ = ["NotebookRun", "Outcome"]
+__all__ = ["CellOutcome", "NotebookRun"]

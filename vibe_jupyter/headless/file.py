@@ -13,7 +13,7 @@ from nbformat.v4.nbjson import to_notebook  # pyright: ignore[reportUnknownVaria
 from nbformat.validator import normalize  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.notebook.notebook_json import NotebookJson, NotNotebook, parse
+from vibe_jupyter.notebook.document import NotebookJson, NotNotebook, parse_notebook
 
 Notebook = dict[str, Any]
 """nbformat 4.5 as plain JSON."""
@@ -32,12 +32,12 @@ class NotebookFile:
         self.path = path.resolve()
         try:
             raw = self.path.read_bytes()
-            self.notebook = _sound(parse(raw))
+            self.notebook = _with_cell_ids(parse_notebook(raw))
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror or error}. Name an existing notebook.") from error
         except NotNotebook as error:
             raise ConfigError(f"{path} {error}") from error
-        self._seen: dict[Path, bytes | None] = {self.path: _digest(raw)}
+        self._seen: dict[Path, bytes | None] = {self.path: _content_digest(raw)}
         """What stood in the places the notebook may go to; None for nothing."""
 
     def check_writable(self, target: Path) -> None:
@@ -58,7 +58,7 @@ class NotebookFile:
             why = f"You may not write in {folder}"
         if why:
             raise ConfigError(f"{why}, so the result could not be saved. Choose another place with --save-as.")
-        self._seen.setdefault(place, _held(place))
+        self._seen.setdefault(place, _file_digest(place))
 
     def save(self, target: Path) -> None:
         """Write the notebook in one step; the place keeps its mode.
@@ -68,33 +68,33 @@ class NotebookFile:
                 notebook was put instead.
         """
         place = target.resolve()  # what a link points to is replaced, not the link
-        text = _written(self.notebook)
+        text = _notebook_text(self.notebook)
         try:
-            if place in self._seen and _held(place) != self._seen[place]:
+            if place in self._seen and _file_digest(place) != self._seen[place]:
                 why = "was changed by someone else meanwhile and was not overwritten"
-                raise NotebookError(f"{target} {why}.{self._rescue(target, text)}")
-            _replace(place, text)
+                raise NotebookError(f"{target} {why}.{self._rescue_copy(target, text)}")
+            _replace_file(place, text)
         except OSError as error:
             why = error.strerror or error
-            raise NotebookError(f"Cannot write {target}: {why}.{self._rescue(target, text)}") from error
-        self._seen[place] = _digest(text.encode("utf-8"))
+            raise NotebookError(f"Cannot write {target}: {why}.{self._rescue_copy(target, text)}") from error
+        self._seen[place] = _content_digest(text.encode("utf-8"))
 
-    def _rescue(self, target: Path, text: str) -> str:
+    def _rescue_copy(self, target: Path, text: str) -> str:
         """Put the work somewhere else rather than lose it, if need be without its outputs; the words to say so."""
         try:
             folder = Path(tempfile.mkdtemp(prefix="vibe-jupyter-"))
             place = folder / target.name
             try:
-                _replace(place, text)
+                _replace_file(place, text)
             except OSError:
-                _replace(place, _written(_without_outputs(self.notebook)))
+                _replace_file(place, _notebook_text(_without_outputs(self.notebook)))
                 return f" The result, for want of room without its outputs, is in {place}."
         except OSError as error:
             return f" It could not be kept in {tempfile.gettempdir()} either: {error.strerror or error}."
         return f" The result is in {place}."
 
 
-def _sound(notebook: NotebookJson) -> Notebook:
+def _with_cell_ids(notebook: NotebookJson) -> Notebook:
     """The notebook with what nbformat 4.5 wants: an id for each cell."""
     try:
         sound = cast(Notebook, to_notebook(notebook))
@@ -109,7 +109,7 @@ def _sound(notebook: NotebookJson) -> Notebook:
     return sound
 
 
-def _written(notebook: Notebook) -> str:
+def _notebook_text(notebook: Notebook) -> str:
     return nbformat.writes(notebook)  # pyright: ignore
 
 
@@ -119,19 +119,19 @@ def _without_outputs(notebook: Notebook) -> Notebook:
     return cast(Notebook, to_notebook({**notebook, "cells": bare}))
 
 
-def _digest(raw: bytes) -> bytes:
+def _content_digest(raw: bytes) -> bytes:
     return hashlib.sha256(raw).digest()
 
 
-def _held(place: Path) -> bytes | None:
+def _file_digest(place: Path) -> bytes | None:
     """What stands there, as a digest; None for nothing that can be read."""
     try:
-        return _digest(place.read_bytes())
+        return _content_digest(place.read_bytes())
     except (FileNotFoundError, PermissionError):
         return None
 
 
-def _replace(target: Path, text: str) -> None:
+def _replace_file(target: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
     try:

@@ -1,15 +1,28 @@
-"""Run a notebook's cells in their order, and answer the bridge meanwhile."""
+"""?"""
 
+import contextlib
+import os
 import re
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from vibe_jupyter.headless.document import Document
-from vibe_jupyter.headless.kernel import Channel, KernelProcess, Message
-from vibe_jupyter.headless.outputs import Outputs
-from vibe_jupyter.headless.requests import PANEL, Requests
+import zmq
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_client.manager import KernelManager
+
+from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.headless.document import PANEL, BridgeMethods, DocumentOutputs, HeadlessDocument
+
+START_WAIT: Final = 60.0
+"""Seconds a kernel has to start."""
+Message = dict[str, Any]
+Channel = Literal["iopub", "shell", "control"]
 
 TURN: Final = 0.5
 """Seconds between two looks at whether the kernel lives."""
@@ -30,8 +43,103 @@ Status = Literal["ok", "error", "aborted", "interrupted", "timeout", "died"]
 Say = Callable[[str], object]
 
 
+class KernelProcess:
+    """Started by the constructor, ended by `close`.
+
+    Raises:
+        ConfigError: no kernel of this name is installed.
+        NotebookError: it does not start.
+    """
+
+    def __init__(self, name: str, notebook: Path) -> None:
+        self._folder = tempfile.mkdtemp(prefix="vibe-kernel-")
+        self._manager = KernelManager(kernel_name=name, connection_file=f"{self._folder}/c.json")
+        if sys.platform != "win32":
+            # Sockets in a folder of our own are nobody else's to open.
+            self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
+        # Where a server starts the kernel, this says which notebook it is for.
+        environment = {**os.environ, "JPY_SESSION_NAME": str(notebook)}
+        try:
+            self._manager.start_kernel(cwd=str(notebook.parent), env=environment)
+        except NoSuchKernel as error:
+            raise ConfigError(
+                f"The notebook wants the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "
+                "shows those that are; choose one with --kernel."
+            ) from error
+        self._client = self._manager.client()
+        self._client.start_channels()
+        try:
+            self._client.wait_for_ready(timeout=START_WAIT)
+        except RuntimeError as error:
+            self.close()
+            raise NotebookError(f"The kernel {name!r} did not start: {error}.") from error
+        except BaseException:
+            self.close()
+            raise
+        self._channels: dict[Channel, Any] = {
+            "iopub": self._client.iopub_channel,
+            "shell": self._client.shell_channel,
+            "control": self._client.control_channel,
+        }
+        self._poller = zmq.Poller()
+        for channel in self._channels.values():
+            self._poller.register(channel.socket, zmq.POLLIN)
+
+    @property
+    def client(self) -> str:
+        """The session id in the header of everything we send."""
+        return self._client.session.session
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return bool(self._manager.is_alive())
+
+    def execute(self, code: str, cell: str) -> str:
+        """Send a cell; returns the id of the request."""
+        content: dict[str, Any] = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        message = self._client.session.msg("execute_request", content)
+        message["metadata"] = {"cellId": cell}
+        self._client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def tell(self, kind: str, content: dict[str, Any]) -> None:
+        """Send on the control channel, which the kernel hears while it runs a cell."""
+        self._client.control_channel.send(self._client.session.msg(kind, content))
+
+    def next(self, seconds: float) -> tuple[Channel, Message] | None:
+        """The next message; None when none came in this time. Of iopub all is read first."""
+        end = time.monotonic() + seconds
+        while True:
+            ready = dict(self._poller.poll(max(0, round((end - time.monotonic()) * 1000))))
+            for name, channel in self._channels.items():
+                if channel.socket in ready:
+                    return name, channel.get_msg(timeout=1)
+            if time.monotonic() >= end:
+                return None
+
+    def interrupt(self) -> None:
+        """As ■ does."""
+        self._manager.interrupt_kernel()
+
+    def close(self) -> None:
+        """End the process and forget it."""
+        self._client.stop_channels()
+        with contextlib.suppress(RuntimeError):
+            self._manager.shutdown_kernel()
+        self._client.context.destroy(linger=0)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 @dataclass
-class Outcome:
+class CellOutcome:
     """How a cell ended."""
 
     cell: str
@@ -58,15 +166,17 @@ class _Request:
 class NotebookRun:
     """One kernel, one document, and the messages between them. Belongs to the thread that made it."""
 
-    def __init__(self, document: Document, kernel: KernelProcess, *, path: str, say: Say, allowed: str = "") -> None:
+    def __init__(
+        self, document: HeadlessDocument, kernel: KernelProcess, *, path: str, say: Say, allowed: str = ""
+    ) -> None:
         self._document = document
         self._kernel = kernel
         self._path = path
         self._say = say
         self._allowed = allowed
         """Tools, with commas between them, that the agent may use in this notebook without asking."""
-        self._outputs = Outputs(document)
-        self._requests = Requests(document, self)
+        self._outputs = DocumentOutputs(document)
+        self._requests = BridgeMethods(document, self)
         self._open: dict[str, _Request] = {}
         """Requests without their end, by message id."""
 
@@ -80,7 +190,7 @@ class NotebookRun:
         """Of the notebook, from its folder on."""
         return self._path
 
-    def run_cell(self, cell: str, *, timeout: float | None = None) -> Outcome:
+    def run_cell(self, cell: str, *, timeout: float | None = None) -> CellOutcome:
         """Run one cell to its end.
 
         Raises:
@@ -98,7 +208,7 @@ class NotebookRun:
         """Send a cell to the kernel, with what the command line allows; the id of the request."""
         source = self._document.cell(cell)["source"]
         self._document.begin_run(cell)
-        code = source if asked_by else allowing(source, self._allowed)
+        code = source if asked_by else allow_tools(source, self._allowed)
         request = self._kernel.execute(code, cell)
         self._open[request] = _Request(cell, asked_by)
         return request
@@ -107,23 +217,23 @@ class NotebookRun:
         """Interrupt the kernel."""
         self._kernel.interrupt()
 
-    def _to_the_end(self, request: _Request, timeout: float | None) -> Outcome:
-        if self._finish(request, timeout):
-            return _outcome(request)
+    def _to_the_end(self, request: _Request, timeout: float | None) -> CellOutcome:
+        if self._finish_request(request, timeout):
+            return _cell_outcome(request)
         if not self._kernel.is_alive:
-            return Outcome(request.cell, "died", "The kernel died.")
+            return CellOutcome(request.cell, "died", "The kernel died.")
         self._interrupt_until_over(request)
-        return Outcome(request.cell, "timeout", f"It ran longer than {timeout:g} s and was interrupted.")
+        return CellOutcome(request.cell, "timeout", f"It ran longer than {timeout:g} s and was interrupted.")
 
     def _interrupt_until_over(self, request: _Request) -> None:
         """Again and again, since a kernel ignores the interrupt that comes just before the cell does."""
         end = time.monotonic() + INTERRUPT_WAIT
         while self._kernel.is_alive and time.monotonic() < end:
             self.interrupt()
-            if self._finish(request, INTERRUPT_AGAIN):
+            if self._finish_request(request, INTERRUPT_AGAIN):
                 return
 
-    def _finish(self, request: _Request, timeout: float | None) -> bool:
+    def _finish_request(self, request: _Request, timeout: float | None) -> bool:
         """Handle messages until it is over; False when the time is, or the kernel died."""
         end = None if timeout is None else time.monotonic() + timeout
         while not request.is_over:
@@ -132,16 +242,16 @@ class NotebookRun:
                 return False
             arrived = self._kernel.next(left)
             if arrived is not None:
-                self._handle(*arrived)
+                self._handle_message(*arrived)
             elif not self._kernel.is_alive:
                 self._document.running.clear()
                 return False
         return True
 
-    def _handle(self, channel: Channel, message: Message) -> None:
+    def _handle_message(self, channel: Channel, message: Message) -> None:
         parent: dict[str, Any] = message["parent_header"]
         if channel == "iopub" and message["msg_type"] == "vibe_bridge":
-            self._answer(message["content"], parent)
+            self._answer_bridge(message["content"], parent)
             return
         request = self._open.get(parent.get("msg_id", ""))
         if request is None:
@@ -167,16 +277,16 @@ class NotebookRun:
             content = {"client": self.client, "panel": PANEL, "event": "run_done"}
             self._kernel.tell("vibe_bridge_event", {**content, "id": request.asked_by, "cell": request.cell})
 
-    def _answer(self, content: dict[str, Any], parent: dict[str, Any]) -> None:
+    def _answer_bridge(self, content: dict[str, Any], parent: dict[str, Any]) -> None:
         reply = self._requests.answer(content, parent)
         if reply is None:
             return
         self._kernel.tell("vibe_bridge_reply", reply)
-        if reply["ok"] and (words := _done(content)):
+        if reply["ok"] and (words := _changes_text(content)):
             self._say(words)
 
 
-def allowing(source: str, tools: str) -> str:
+def allow_tools(source: str, tools: str) -> str:
     """The code that is sent for a cell: the same, with what the command line allows at each prompt.
 
     It is not written into the notebook, which would allow it to whoever runs the notebook next.
@@ -208,16 +318,16 @@ def _allowing(magic: str, line: str, tools: str) -> str:
     return f"{found[1]} --yes={','.join(names)}{given}{words}"
 
 
-def _outcome(request: _Request) -> Outcome:
+def _cell_outcome(request: _Request) -> CellOutcome:
     reply = request.replied or {}
     if reply.get("status") == "ok":
-        return Outcome(request.cell, "ok")
+        return CellOutcome(request.cell, "ok")
     if reply.get("status") == "aborted":
-        return Outcome(request.cell, "aborted", "The kernel did not run it.")
-    return Outcome(request.cell, "error", f"{reply.get('ename', 'Error')}: {reply.get('evalue', '')}".rstrip(": "))
+        return CellOutcome(request.cell, "aborted", "The kernel did not run it.")
+    return CellOutcome(request.cell, "error", f"{reply.get('ename', 'Error')}: {reply.get('evalue', '')}".rstrip(": "))
 
 
-def _done(content: dict[str, Any]) -> str:
+def _changes_text(content: dict[str, Any]) -> str:
     """What the agent did to the notebook, in words; empty for what only looks."""
     if content["method"] == "run":
         return "ran a cell"

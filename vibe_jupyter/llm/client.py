@@ -1,38 +1,139 @@
-"""One request to a model server: sent, sent again where that helps, and read as it comes in.
+"""One request to a model server: encoded, sent, sent again where that helps, and read as it comes in.
 
 It and `connections` alone import httpx, and only when the first request goes out: until then nobody should wait for it.
+
+What is added depends only on what stands before it, so the requests of a conversation stay prefixes of each other.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
-from vibe_jupyter.llm.agentic import Piece
-from vibe_jupyter.llm.answer import allowed, without_calls
-from vibe_jupyter.llm.body import BodyEncoder
-from vibe_jupyter.llm.connections import Connections, load
-from vibe_jupyter.llm.dialect import Dialect, Terms
+from vibe_jupyter.llm.connections import (
+    READ_GAP,
+    WHOLE,
+    FetchRequest,
+    FetchResult,
+    HttpConnections,
+    is_final,
+    load_http,
+    network_reason,
+    read_whole,
+)
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.endpoint import Endpoint
-from vibe_jupyter.llm.failures import Broken, Refusal
-from vibe_jupyter.llm.fetch import READ_GAP, WHOLE, Fetched, Wanted, taken
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.network import is_final, reason_of
-from vibe_jupyter.llm.reader import Reader, is_stream, reader_for
-from vibe_jupyter.llm.request import Model, Request, RetryScheduled
-from vibe_jupyter.llm.retry import RetryPolicy, Setback, asked_wait, retried
-from vibe_jupyter.protocol import AssistantMessage
+from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
+from vibe_jupyter.llm.growing_answer import Reader, allowed_deltas, is_stream, reader_for, without_calls
+from vibe_jupyter.llm.hosted_events import Piece
+from vibe_jupyter.llm.request import AnswerLimits, Dialect, HeadTerms, Model, ModelRequestTerms, RetryScheduled
+from vibe_jupyter.protocol import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, ToolSpec, UserMessage
 
 if TYPE_CHECKING:
     import httpx
+
+RETRIED_STATUSES = frozenset({408, 409, 425, 429})
+"""And everything from 500 up."""
 
 Item = Piece | RetryScheduled | AssistantMessage
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
+
+NO_ANSWER = AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
+"""Stands between two messages of the person, and between a tool's result and the person."""
+GO_ON = UserMessage(parts=(TextPart(text="Go on."),))
+"""Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
+
+
+@dataclass(frozen=True)
+class FailedAttempt:
+    """An attempt that gave no answer."""
+
+    reason: str
+    """A few words, for `RetryScheduled`."""
+    error: Callable[..., ModelError]
+    """Makes the final error from ``retries`` and, for a refusal, ``wait``."""
+    again: bool
+    """Whether another attempt may help."""
+    asked: float | None = None
+    """Seconds the server asks us to wait; None where it asks nothing."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How patient the client is."""
+
+    retries: int = 2
+    """Further attempts after the first."""
+    first: float = 0.5
+    """Seconds before the first retry; doubled for each further one."""
+    longest: float = 8.0
+    """Seconds the doubling ends at."""
+    longest_asked: float = 120.0
+    """Seconds a server may ask us to wait; if it asks for more, the person is told instead."""
+    jitter: Callable[[], float] = random.random
+    """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once."""
+
+    def pause(self, setback: FailedAttempt, attempt: int) -> float:
+        """Seconds before retry number `attempt`, from 0.
+
+        Raises:
+            ModelError: there is none.
+        """
+        asked = setback.asked if setback.again else None
+        if asked is not None and (asked > self.longest_asked or attempt >= self.retries):
+            raise setback.error(retries=attempt, wait=asked)
+        if not setback.again or attempt >= self.retries:
+            raise setback.error(retries=attempt)
+        if asked is not None:
+            return asked
+        return min(self.first * 2**attempt, self.longest) * (1 - 0.25 * self.jitter())
+
+
+def should_retry(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether a status is worth another attempt; the server's own word on it wins."""
+    match headers.get("x-should-retry", "").lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            return status in RETRIED_STATUSES or status >= 500
+
+
+def requested_wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds the server asks us to wait; None where it asks nothing, or nothing that makes sense."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _seconds_number(headers.get(name, ""))
+        if seconds is not None:
+            return seconds * unit if seconds > 0 else None
+    return _seconds_until(headers.get("retry-after", ""))
+
+
+def _seconds_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    # A NaN or an endless wait is no number of seconds.
+    return value if abs(value) < 1e9 else None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return None
+    seconds = moment.timestamp() - time.time()
+    return seconds if seconds > 0 else None
 
 
 class LLMClient:
@@ -44,22 +145,22 @@ class LLMClient:
         user_agent: str,
         affinity: str = "",
         retry: RetryPolicy | None = None,
-        limits: Limits | None = None,
+        limits: AnswerLimits | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._headers = {"User-Agent": user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
         if affinity:
             self._headers["x-affinity"] = affinity
         self._retry = retry or RetryPolicy()
-        self._limits = limits or Limits()
+        self._limits = limits or AnswerLimits()
         self._sleep = sleep
         self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
         self._affinity = affinity
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
-        self._connections = Connections()
+        self._connections = HttpConnections()
 
-    async def answer(self, request: Request) -> AsyncGenerator[Item, None]:
+    async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
         """Deltas as they arrive, and last exactly one complete message. Closing the iterator closes the connection.
 
         Nothing is asked again once an answer began: what to do with half an answer is the caller's to say.
@@ -70,7 +171,7 @@ class LLMClient:
         dialect = DIALECTS[request.model.server.dialect]
         endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
         attempt = 0
-        while isinstance(response := await self._send(request, dialect, endpoint), Setback):
+        while isinstance(response := await self._send_once(request, dialect, endpoint), FailedAttempt):
             pause = self._retry.pause(response, attempt)
             attempt += 1
             yield RetryScheduled(pause, response.reason)
@@ -81,27 +182,27 @@ class LLMClient:
             _check_encoding(response)
             kind = response.headers.get("content-type", "")
             reader = reader_for(kind, decoder, self._limits, streamed=request.stream)
-            async with aclosing(self._chunks(response, reader)) as chunks:
+            async with aclosing(self._read_chunks(response, reader)) as chunks:
                 async for chunk in chunks:
-                    for delta in allowed(reader.feed(chunk), calls=may_call):
+                    for delta in allowed_deltas(reader.feed(chunk), calls=may_call):
                         yield delta
-            for delta in allowed(reader.end(), calls=may_call):
+            for delta in allowed_deltas(reader.end(), calls=may_call):
                 yield delta
             message = reader.message() if may_call else without_calls(reader.message())
-        except Broken as failure:
+        except BrokenAnswer as failure:
             # Not chained: the cause may hold the key, where a server repeats it.
-            raise failures.broken(endpoint, failure, decoder.text) from None
+            raise failures.broken_error(endpoint, failure, decoder.text) from None
         finally:
             await response.aclose()
         yield message
 
-    async def fetch(self, model: Model, wanted: Wanted) -> Fetched:
+    async def fetch(self, model: Model, wanted: FetchRequest) -> FetchResult:
         """A small request beside the conversation: its answer, whatever its status.
 
         Raises:
             ModelError: no answer came, or more than was wanted.
         """
-        load()
+        load_http()
         import httpx  # noqa: PLC0415
 
         endpoint = Endpoint.of(model, wanted.path, base_ends=DIALECTS[model.server.dialect].base_ends)
@@ -113,44 +214,50 @@ class LLMClient:
         )
         try:
             async with asyncio.timeout(WHOLE):
-                return await taken(await client.send(ask, stream=True), endpoint, wanted.most)
+                return await read_whole(await client.send(ask, stream=True), endpoint, wanted.most)
         except (httpx.HTTPError, TimeoutError) as problem:
-            raise failures.unreachable(endpoint, reason_of(problem)) from None
+            raise failures.unreachable_error(endpoint, network_reason(problem)) from None
 
     async def close(self) -> None:
         """Close all connections. The client may be used again."""
         await self._connections.close()
 
-    async def _send(self, request: Request, dialect: Dialect, endpoint: Endpoint) -> "httpx.Response | Setback":
+    async def _send_once(
+        self, request: ModelRequestTerms, dialect: Dialect, endpoint: Endpoint
+    ) -> "httpx.Response | FailedAttempt":
         """One attempt, up to the headers of an answer. A refusal of our options is not counted as one."""
-        load()
+        load_http()
         import httpx  # noqa: PLC0415
 
         refused = self._refused.get(endpoint, frozenset())
         try:
             async with asyncio.timeout(self._limits.answer):
-                response = await self._post(request, endpoint, Terms(refused, self._affinity))
+                response = await self._post_request(request, endpoint, HeadTerms(refused, self._affinity))
         except (httpx.ReadTimeout, TimeoutError):
             waited = f"nothing for {self._limits.answer:.0f} s"
-            return Setback("timed out", partial(failures.unreachable, endpoint, waited, kind="limit"), again=False)
+            return FailedAttempt(
+                "timed out", partial(failures.unreachable_error, endpoint, waited, kind="limit"), again=False
+            )
         except (httpx.TransportError, httpx.InvalidURL) as problem:
-            reason = reason_of(problem)
+            reason = network_reason(problem)
             again = isinstance(problem, httpx.TransportError) and not is_final(problem)
-            return Setback(f"no connection ({reason})", partial(failures.unreachable, endpoint, reason), again=again)
+            return FailedAttempt(
+                f"no connection ({reason})", partial(failures.unreachable_error, endpoint, reason), again=again
+            )
         if response.status_code < 300:
             return response
-        refusal = await self._refusal(response)
+        refusal = await self._read_refusal(response)
         if more := dialect.refused_fields(refusal.status, refusal.body) - refused:
             self._refused[endpoint] = refused | more
-            return await self._send(request, dialect, endpoint)
-        return Setback(
+            return await self._send_once(request, dialect, endpoint)
+        return FailedAttempt(
             failures.retry_reason(refusal.status),
-            partial(failures.refused, endpoint, refusal),
-            again=not failures.is_overflow(refusal) and retried(refusal.status, response.headers),
-            asked=asked_wait(response.headers),
+            partial(failures.refused_error, endpoint, refusal),
+            again=not failures.is_overflow(refusal) and should_retry(refusal.status, response.headers),
+            asked=requested_wait(response.headers),
         )
 
-    async def _post(self, request: Request, endpoint: Endpoint, terms: Terms) -> "httpx.Response":
+    async def _post_request(self, request: ModelRequestTerms, endpoint: Endpoint, terms: HeadTerms) -> "httpx.Response":
         limits = self._limits
         accept = "text/event-stream, application/x-ndjson, application/json" if request.stream else "application/json"
         headers = {**endpoint.headers, **self._headers, "Accept": accept}
@@ -168,7 +275,7 @@ class LLMClient:
             timeouts["read"] = limits.gap
         return response
 
-    async def _refusal(self, response: "httpx.Response") -> Refusal:
+    async def _read_refusal(self, response: "httpx.Response") -> HttpRefusal:
         """What a refusing server says, as far as it says it within bounds."""
         import httpx  # noqa: PLC0415
 
@@ -180,14 +287,14 @@ class LLMClient:
                     said += chunk
                     if len(said) > self._limits.error_body:
                         break
-        except (TimeoutError, httpx.HTTPError, Broken):
+        except (TimeoutError, httpx.HTTPError, BrokenAnswer):
             pass
         finally:
             await response.aclose()
         body = bytes(said[: self._limits.error_body]).decode("utf-8", "replace")
-        return Refusal(response.status_code, body, response.headers.get("location", ""))
+        return HttpRefusal(response.status_code, body, response.headers.get("location", ""))
 
-    async def _chunks(self, response: "httpx.Response", reader: Reader) -> AsyncGenerator[bytes, None]:
+    async def _read_chunks(self, response: "httpx.Response", reader: Reader) -> AsyncGenerator[bytes, None]:
         """The body, until the answer has ended. A complete answer is not lost to a connection that breaks after it."""
         import httpx  # noqa: PLC0415
 
@@ -213,11 +320,91 @@ class LLMClient:
             if reader.finished:
                 return
             if isinstance(problem, httpx.ReadTimeout):
-                raise Broken("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
-            raise Broken("truncated", reason_of(problem)) from problem
+                raise BrokenAnswer("limit", f"nothing came for {self._limits.gap:.0f} s") from problem
+            raise BrokenAnswer("truncated", network_reason(problem)) from problem
 
 
 def _check_encoding(response: "httpx.Response") -> None:
     encoding = response.headers.get("content-encoding", "").lower()
     if encoding not in _ENCODINGS:
-        raise Broken("not_sse", f"content encoding {encoding}")
+        raise BrokenAnswer("not_sse", f"content encoding {encoding}")
+
+
+class BodyEncoder:
+    """Keeps the bytes of the messages and tools of the latest request, and of no other."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._model: Model | None = None
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tool_bytes = b""
+        self._messages: dict[tuple[int, bool], tuple[Message, bytes]] = {}
+        """By identity, and whether the message itself is meant or what follows it. The message is held beside its
+        bytes, so that its identity cannot become another's."""
+
+    def encode(self, request: ModelRequestTerms, terms: HeadTerms | None = None) -> bytes:
+        """The body of a request."""
+        if request.tools != self._tools:
+            self._tools = request.tools
+            self._tool_bytes = self._dialect.encode_tools(request.tools)
+        head = self._dialect.encode_head(request, tools=self._tool_bytes, terms=terms or HeadTerms())
+        return head + b",".join(self._message_fragments(request)) + self._dialect.tail
+
+    def _message_fragments(self, request: ModelRequestTerms) -> list[bytes]:
+        model = request.model
+        before = self._messages if model == self._model else {}
+        self._model, self._messages = model, {}
+        order = arrange_messages(request.messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
+        fragments: list[bytes] = []
+        for anchor, message in order:
+            key = (id(anchor), anchor is message)
+            kept = before.get(key) or (anchor, self._dialect.encode_message(message, model))
+            self._messages[key] = kept
+            fragments.append(kept[1])
+        return fragments
+
+
+def arrange_messages(
+    messages: Sequence[Message], *, sees_images: bool, alternates: bool
+) -> Iterator[tuple[Message, Message]]:
+    """Pairs of a message that stays and what is sent for it: itself, or the images of the results that end with it.
+
+    Args:
+        messages: the history.
+        sees_images: images of results follow as a message of the person, the only place where servers take them.
+        alternates: see `vibe_jupyter.llm.request.Dialect`.
+    """
+    previous: Message | None = None
+    for anchor, message in _with_images(messages, sees_images=sees_images):
+        if alternates and (between := _message_between(previous, message)) is not None:
+            yield between, between
+        yield anchor, message
+        previous = message
+    if isinstance(previous, AssistantMessage):
+        yield GO_ON, GO_ON
+
+
+def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[tuple[Message, Message]]:
+    """Results stand together, so their images come after the last of them."""
+    waiting: list[TextPart | ImagePart] = []
+    for number, message in enumerate(messages):
+        yield message, message
+        if not sees_images or not isinstance(message, ToolMessage):
+            continue
+        images = [part for part in message.parts if isinstance(part, ImagePart)]
+        if images:
+            waiting += [TextPart(text=f"From the result of {message.name}:"), *images]
+        following = messages[number + 1] if number + 1 < len(messages) else None
+        if waiting and not isinstance(following, ToolMessage):
+            yield message, UserMessage(parts=tuple(waiting))
+            waiting = []
+
+
+def _message_between(previous: Message | None, message: Message) -> Message | None:
+    match previous, message:
+        case (UserMessage() | ToolMessage(), UserMessage()):
+            return NO_ANSWER
+        case (AssistantMessage(), AssistantMessage()):
+            return GO_ON
+        case _:
+            return None

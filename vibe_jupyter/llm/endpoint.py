@@ -1,4 +1,4 @@
-"""Where a request goes, and whether its key may go there."""
+"""Where a request goes, with which headers, and whether its key may go there."""
 
 import re
 from collections.abc import Mapping
@@ -7,11 +7,19 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 from vibe_jupyter.errors import ModelError
-from vibe_jupyter.llm.headers import checked_headers, is_secret
-from vibe_jupyter.llm.request import Model
+from vibe_jupyter.llm.request import Model, Server
 
 _WORD = re.compile(r"[A-Za-z]?[a-z]{0,14}|[A-Z]{0,15}")
 """What a header such as ``X-Auth-Mode`` may hold."""
+
+OURS = frozenset(
+    {"user-agent", "x-affinity", "content-type", "accept", "accept-encoding", "host", "connection", "content-length"}
+    | {"transfer-encoding", "te", "trailer", "upgrade", "expect", "proxy-authorization"}
+)
+"""What the client says itself, or what says how a request is sent."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECRET = re.compile(r"auth|key|token|secret|cookie|password|credential|signature", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Endpoint:
             ModelError: the address is none, or the key or a header must not be sent to it.
         """
         server = model.server
-        whole = _checked(server.name, server.api_base, path, base_ends)
+        whole = _check_address(server.name, server.api_base, path, base_ends)
         parts = urlsplit(whole)
         host = parts.hostname or ""
         endpoint = cls(
@@ -104,7 +112,7 @@ class Endpoint:
             )
 
 
-def _checked(provider: str, api_base: str, path: str, base_ends: tuple[str, ...]) -> str:
+def _check_address(provider: str, api_base: str, path: str, base_ends: tuple[str, ...]) -> str:
     """The whole address; a query in api_base stays at its end."""
     try:
         parts = urlsplit(api_base.strip())
@@ -131,3 +139,28 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def checked_headers(server: Server) -> Mapping[str, str]:
+    """The headers of a server, as they may be sent.
+
+    Raises:
+        ModelError: one of them cannot be sent, or would take the place of one of ours.
+    """
+    for name, value in server.headers.items():
+        if not _NAME.fullmatch(name) or not value.isascii() or not value.isprintable():
+            raise _header_error(server, name, "holds a character that no header can carry. Set it again without it.")
+        if name.lower() in OURS:
+            raise _header_error(server, name, "is set by vibe-jupyter itself. Remove it from the provider's headers.")
+        if name.lower() == "authorization" and server.api_key:
+            raise _header_error(server, name, "would take the place of the API key. Remove one of the two.")
+    return dict(server.headers)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a header may be a key: it is guarded and hidden as one."""
+    return bool(_SECRET.search(name))
+
+
+def _header_error(server: Server, name: str, why: str) -> ModelError:
+    return ModelError(f"The header {name!r} of provider '{server.name}' {why}", kind="http")

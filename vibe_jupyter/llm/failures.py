@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError, ModelErrorKind
-from vibe_jupyter.llm import strict_json
+from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.endpoint import Endpoint
-from vibe_jupyter.llm.surrogates import repair
+from vibe_jupyter.llm.json_text import repair_surrogates
 
 MAX_PROVIDER_MESSAGE = 400
 """Characters kept of a server's own words."""
@@ -37,7 +37,7 @@ _BEARER = re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
 
 
-class Broken(Exception):
+class BrokenAnswer(Exception):
     """An answer that cannot be used; raised by what reads it, before anyone knows where it came from."""
 
     def __init__(self, kind: ModelErrorKind, detail: str = "") -> None:
@@ -48,7 +48,7 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class HttpRefusal:
     """A status of 300 or more."""
 
     status: int
@@ -71,9 +71,9 @@ def provider_message(body: JsonValue) -> str:
     return ""
 
 
-def words(text: str, *secrets: str) -> str:
+def clean_text(text: str, *secrets: str) -> str:
     """A server's text made fit to show: plain, on one line, short, and without the key."""
-    text = repair(text)
+    text = repair_surrogates(text)
     for secret in secrets:
         if len(secret) >= MIN_REDACTED_KEY:
             text = text.replace(secret, "[redacted]")
@@ -82,34 +82,36 @@ def words(text: str, *secrets: str) -> str:
     return text if len(text) <= MAX_PROVIDER_MESSAGE else text[: MAX_PROVIDER_MESSAGE - 1] + "…"
 
 
-def refused(endpoint: Endpoint, refusal: Refusal, *, retries: int = 0, wait: float | None = None) -> ModelError:
+def refused_error(
+    endpoint: Endpoint, refusal: HttpRefusal, *, retries: int = 0, wait: float | None = None
+) -> ModelError:
     """The error of a status; `wait` is what the server asked for when that is more than we wait."""
-    said = words(_message_of(refusal.body), *endpoint.secrets)
-    kind = _kind(refusal)
+    said = clean_text(_message_of(refusal.body), *endpoint.secrets)
+    kind = _error_kind(refusal)
     what, step = _refusal_text(endpoint, refusal, kind)
     if retries:
         what += f", also after {retries} more attempt{'s' if retries > 1 else ''}"
     if wait is not None:
-        step = f"It asks to wait {_duration(wait)}; run the cell again after that."
-    return ModelError(_text(what, said, step), kind=kind, status=refusal.status, provider_message=said)
+        step = f"It asks to wait {_duration_text(wait)}; run the cell again after that."
+    return ModelError(_error_text(what, said, step), kind=kind, status=refusal.status, provider_message=said)
 
 
-def broken(endpoint: Endpoint, failure: Broken, partial_text: str) -> ModelError:
+def broken_error(endpoint: Endpoint, failure: BrokenAnswer, partial_text: str) -> ModelError:
     """The error of an answer that began with a status of 200."""
-    said = words(failure.detail, *endpoint.secrets)
+    said = clean_text(failure.detail, *endpoint.secrets)
     kind: ModelErrorKind = failure.kind
     if kind == "provider" and _OVERFLOW.search(failure.detail):
         kind = "overflow"
     what, step = _broken_text(endpoint, kind)
-    return ModelError(_text(what, said, step), kind=kind, provider_message=said, partial_text=partial_text)
+    return ModelError(_error_text(what, said, step), kind=kind, provider_message=said, partial_text=partial_text)
 
 
-def unreachable(
+def unreachable_error(
     endpoint: Endpoint, reason: str, *, retries: int = 0, kind: ModelErrorKind = "connection"
 ) -> ModelError:
     """The error of a connection that never came about, or broke before an answer began."""
     again = f" after {retries + 1} attempts" if retries else ""
-    what = f"No answer from {endpoint.place}{again} ({words(reason, *endpoint.secrets)})"
+    what = f"No answer from {endpoint.place}{again} ({clean_text(reason, *endpoint.secrets)})"
     base = endpoint.setting
     if "certificate" in reason:
         step = "If its certificate comes from an authority of your own, name that authority's file in SSL_CERT_FILE."
@@ -117,7 +119,7 @@ def unreachable(
         step = f"Is the server running? Start it, or check {base}."
     else:
         step = f"Check the network and {base}."
-    return ModelError(_text(what, "", step), kind=kind)
+    return ModelError(_error_text(what, "", step), kind=kind)
 
 
 def retry_reason(status: int) -> str:
@@ -127,19 +129,19 @@ def retry_reason(status: int) -> str:
 
 def _message_of(body: str) -> str:
     try:
-        return provider_message(strict_json.parse(body)) or body
+        return provider_message(json_text.parse_json(body)) or body
     except ValueError:
         return body
 
 
-def is_overflow(refusal: Refusal) -> bool:
+def is_overflow(refusal: HttpRefusal) -> bool:
     """Whether the conversation is too long, which no further attempt makes shorter."""
     return refusal.status == 413 or (
         refusal.status in _OVERFLOW_STATUSES and _OVERFLOW.search(refusal.body) is not None
     )
 
 
-def _kind(refusal: Refusal) -> ModelErrorKind:
+def _error_kind(refusal: HttpRefusal) -> ModelErrorKind:
     status = refusal.status
     if is_overflow(refusal):
         return "overflow"
@@ -150,7 +152,7 @@ def _kind(refusal: Refusal) -> ModelErrorKind:
     return "rate_limit" if status == 429 else "http"
 
 
-def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) -> tuple[str, str]:
+def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind) -> tuple[str, str]:
     host, name, status = endpoint.place, endpoint.provider, refusal.status
     if kind == "overflow":
         return _overflow_text(endpoint, f" ({status})")
@@ -171,7 +173,8 @@ def _refusal_text(endpoint: Endpoint, refusal: Refusal, kind: ModelErrorKind) ->
         return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
     if status < 400:
         return (
-            f"{host} answered with a redirect ({status}) to {words(refusal.location, *endpoint.secrets) or 'nowhere'}, "
+            f"{host} answered with a redirect ({status}) to "
+            f"{clean_text(refusal.location, *endpoint.secrets) or 'nowhere'}, "
             "which is not followed, since the key is meant for this host only",
             f"If you trust the new address, put it in the place of {endpoint.setting}.",
         )
@@ -197,16 +200,16 @@ def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
         case "truncated":
             return f"The answer of {host} was cut off before its end", again
         case "bad_json":
-            return f"{host} sent an answer that cannot be read", f"If it happens again, {_check(endpoint)}"
+            return f"{host} sent an answer that cannot be read", f"If it happens again, {_check_hint(endpoint)}"
         case "not_sse":
-            return f"{host} sent something that is no answer of a model", _check(endpoint).capitalize()
+            return f"{host} sent something that is no answer of a model", _check_hint(endpoint).capitalize()
         case "empty":
             return f"The model '{endpoint.model}' on {host} answered with nothing", again
         case _:
             return f"The answer of {host} passed a limit and was ended", again
 
 
-def _check(endpoint: Endpoint) -> str:
+def _check_hint(endpoint: Endpoint) -> str:
     return f"check {endpoint.setting}."
 
 
@@ -223,11 +226,11 @@ def _overflow_text(endpoint: Endpoint, status: str) -> tuple[str, str]:
     )
 
 
-def _text(what: str, said: str, step: str) -> str:
+def _error_text(what: str, said: str, step: str) -> str:
     return f"{what}: {said.rstrip('.')}. {step}" if said else f"{what}. {step}"
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{math.ceil(seconds)} s"
     minutes = round(seconds / 60)

@@ -1,12 +1,21 @@
-"""What is asked of a model server, in values that know nothing of any wire format."""
+"""One request as values, how a kind of API spells it, and the bounds on its answer.
 
-from collections.abc import Mapping
+`encode_message` gives each message its bytes once; a request body is then ``encode_head``, the messages joined by
+commas, and `tail`. The messages come last, so the body of each request of a conversation, without its tail, is a
+prefix of the next one.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
-from vibe_jupyter.protocol import Message, ToolSpec, Usage
+from pydantic import JsonValue
+
+from vibe_jupyter.llm.event_streams import MAX_EVENT
+from vibe_jupyter.llm.hosted_events import Piece
+from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec, Usage
 
 DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
@@ -80,7 +89,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequestTerms:
     """One request of a conversation."""
 
     model: Model
@@ -115,3 +124,111 @@ class RetryScheduled:
         until = datetime.now().astimezone() + timedelta(seconds=self.seconds)
         when = f"Trying again at {until:%H:%M:%S}, in {self.seconds:.0f} s"
         return f"{when}: {self.reason}. Stopping the run ends the wait."
+
+
+class AnswerDecoder(Protocol):
+    """Reads one answer. Each method raises `failures.Broken` for what cannot be used."""
+
+    finished: bool
+    """The answer is complete; counts may still come."""
+    ended: bool
+    """Nothing that comes now belongs to the answer."""
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far."""
+        ...
+
+    def event(self, name: str, data: str) -> Sequence[Piece]:
+        """Take one event of a stream."""
+        ...
+
+    def whole(self, body: JsonValue) -> Sequence[Piece]:
+        """Take an answer that came as one JSON body."""
+        ...
+
+    def rest(self) -> Sequence[Piece]:
+        """Deltas of an event that was broken further on, so that what is shown is what is kept."""
+        ...
+
+    def message(self) -> AssistantMessage:
+        """The complete answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeadTerms:
+    """What besides the request decides how its head is written."""
+
+    refused: frozenset[str] = frozenset()
+    """Optional fields this server refused once; they are left out."""
+    session: str = ""
+    """Names the conversation, for servers that keep what they read of it."""
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """All of them, so that a test can make them small."""
+
+    connect: float = 10.0
+    """Seconds to a TCP and TLS connection."""
+    answer: float = 600.0
+    """Seconds until an answer begins, until the next data event of a stream, and for the whole of a JSON body."""
+    gap: float = 120.0
+    """Seconds between two reads of a stream; keep-alive comments count here, unlike in `answer`."""
+    tail: float = 3.0
+    """Seconds that a stream may take to end after its finish reason, for the token counts."""
+    drain: float = 0.2
+    """Seconds to wait for the end of the body after the end mark, so that the connection can be used again."""
+    event: int = MAX_EVENT
+    """Bytes of one event."""
+    message: int = 32 * 1024 * 1024
+    """Bytes of a JSON body, and characters of a streamed answer."""
+    calls: int = 128
+    """Calls in one answer."""
+    error_body: int = 64 * 1024
+    """Bytes read of the body of an error."""
+
+
+class Dialect(Protocol):
+    """One API."""
+
+    @property
+    def path(self) -> str:
+        """What follows api_base, such as ``/chat/completions``."""
+        ...
+
+    @property
+    def base_ends(self) -> tuple[str, ...]:
+        """Ends of api_base that people write and that are not part of the address."""
+        ...
+
+    @property
+    def alternates(self) -> bool:
+        """Whether user and assistant must take turns, and a user may not speak right after a tool."""
+        ...
+
+    @property
+    def tail(self) -> bytes:
+        """What follows the last message."""
+        ...
+
+    def encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        """The tools as they stand in the head; empty for none."""
+        ...
+
+    def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
+        """All that comes before the first message."""
+        ...
+
+    def encode_message(self, message: Message, model: Model) -> bytes:
+        """One message, for one model."""
+        ...
+
+    def refused_fields(self, status: int, body: str) -> frozenset[str]:
+        """Which optional fields a refusal is about."""
+        ...
+
+    def decoder(self, model: Model, limits: AnswerLimits) -> AnswerDecoder:
+        """A reader for one answer."""
+        ...

@@ -8,16 +8,16 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, cast
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.notebook.panels import Address, Panel, best_panel
-from vibe_jupyter.notebook.shell import Kernel, Message
+from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
+from vibe_jupyter.protocol.messages import Value
 
 REQUEST: Final = "vibe_bridge"
 REPLY: Final = "vibe_bridge_reply"
@@ -83,7 +83,7 @@ class _Answer(BaseModel):
     error: _Refusal = _Refusal()
 
 
-class _Kernel(Kernel, Protocol):
+class _Kernel(IPythonKernel, Protocol):
     control_handlers: MutableMapping[str, Callable[..., Awaitable[None]]]
 
 
@@ -109,6 +109,61 @@ class _Question:
                     continue  # from something that only looks like our extension
 
 
+class ViewAddress(Value):
+    """One view of the notebook in one browser tab."""
+
+    client: str
+    """The session of its connection to the kernel."""
+    panel: str
+    """Its own name among the views of one tab."""
+
+
+class NotebookPanel(Value):
+    """What a view said of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    client: str
+    panel: str
+    path: str
+    """Of the notebook, as the server knows it; right also after a rename."""
+    version: str = ""
+    """Of the extension."""
+    front_end: str = ""
+    """Such as ``jupyterlab 4.6.6``."""
+    visible: bool = False
+    ran: bool = False
+    """Whether this tab started the running cell."""
+
+    @classmethod
+    def of(cls, client: str, panel: str, said: dict[str, JsonValue]) -> "NotebookPanel":
+        """From the answer to a hello.
+
+        Raises:
+            pydantic.ValidationError: it is none.
+        """
+        return cls.model_validate({**said, "client": client, "panel": panel})
+
+    @property
+    def address(self) -> ViewAddress:
+        return ViewAddress(client=self.client, panel=self.panel)
+
+    def version_advice(self, ours: str) -> str:
+        """What to install where, if the two halves differ in more than the last number; empty where they fit."""
+        page, kernel = _release_numbers(self.version), _release_numbers(ours)
+        if page == kernel:
+            return ""
+        remedy = (
+            f"run `pip install 'vibe-jupyter=={ours}'` where JupyterLab runs, and reload the page"
+            if page < kernel
+            else f"run `%pip install vibe-jupyter=={self.version}` in a cell, and restart the kernel"
+        )
+        return (
+            f"The notebook extension is version {self.version or 'unknown'}, this kernel's package {ours}. "
+            f"If something misbehaves, {remedy}."
+        )
+
+
 class Bridge:
     """The one way to the page of this kernel's notebook. Asked on the engine's loop."""
 
@@ -127,7 +182,7 @@ class Bridge:
         self._hearers: OrderedDict[str, OnAnswer] = OrderedDict()
         """By the id of the request."""
         self._cell: Message = {}
-        self._panel: Panel | None = None
+        self._panel: NotebookPanel | None = None
         self._asked = False
         self._known = False
         """Whether a page ever answered."""
@@ -177,11 +232,11 @@ class Bridge:
         """Whether a page answered in this run."""
         return self._panel is not None
 
-    async def panel(self, *, again: bool = False) -> Panel | None:
+    async def panel(self, *, again: bool = False) -> NotebookPanel | None:
         """The page that answers in this run; None when there is none. Asked once, or `again`."""
         async with self._asking:
             if again or not self._asked:
-                cell, found = self._cell, best_panel(await self._hello())
+                cell, found = self._cell, best_panel(await self._find_panels())
                 if self._cell is not cell:
                     return found  # another run began, and asks for itself
                 self._panel, self._asked = found, True
@@ -207,10 +262,10 @@ class Bridge:
             if on_answer is not None:
                 on_answer(None)
             raise BridgeError(_NO_PAGE, code="closed")
-        with self._question() as question:
+        with self._open_question() as question:
             if on_answer is not None:
                 self._hear_also_late(question.id, on_answer)
-            self._send(question.id, method, panel.address, args)
+            self._send_request(question.id, method, panel.address, args)
             answer = await self._answer_of(question, panel)
         if not answer.ok:
             raise BridgeError(answer.error.message or answer.error.code, code=answer.error.code, data=answer.error.data)
@@ -221,7 +276,7 @@ class Bridge:
         if len(self._hearers) > LATE_ANSWERS:
             self._hearers.popitem(last=False)
 
-    async def _answer_of(self, question: _Question, panel: Panel) -> _Answer:
+    async def _answer_of(self, question: _Question, panel: NotebookPanel) -> _Answer:
         deadline = time.monotonic() + REQUEST_WAIT
         try:
             return await question.next(PATIENCE)
@@ -237,15 +292,15 @@ class Bridge:
                 f"The notebook's page did not answer within {REQUEST_WAIT:g} s.", code="not_finished"
             ) from None
 
-    async def _hello(self) -> list[Panel]:
-        panels: list[Panel] = []
-        with self._question() as question:
-            self._send(question.id, "hello", None, {"version": self._version})
+    async def _find_panels(self) -> list[NotebookPanel]:
+        panels: list[NotebookPanel] = []
+        with self._open_question() as question:
+            self._send_request(question.id, "hello", None, {"version": self._version})
             end = time.monotonic() + (KNOWN_WAIT if self._known else PRESENCE_WAIT)
             while (left := end - time.monotonic()) > 0:
                 try:
                     answer = await question.next(left)
-                    panel = Panel.of(answer.client, answer.panel, answer.result)
+                    panel = NotebookPanel.of(answer.client, answer.panel, answer.result)
                 except TimeoutError:
                     break
                 except ValidationError:
@@ -257,7 +312,7 @@ class Bridge:
         return panels
 
     @contextmanager
-    def _question(self) -> Generator[_Question]:
+    def _open_question(self) -> Generator[_Question]:
         question = _Question(asyncio.get_running_loop())
         self._questions[question.id] = question
         try:
@@ -265,7 +320,7 @@ class Bridge:
         finally:
             del self._questions[question.id]
 
-    def _send(self, number: str, method: Method, to: Address | None, args: dict[str, JsonValue]) -> None:
+    def _send_request(self, number: str, method: Method, to: ViewAddress | None, args: dict[str, JsonValue]) -> None:
         kernel = self._kernel
         content = {"id": number, "method": method, "to": to.model_dump() if to else None, "args": args}
         topic = f"kernel.{kernel.ident}.{REQUEST}".encode()
@@ -300,3 +355,13 @@ def _result_of(content: Message) -> Mapping[str, JsonValue] | None:
     except ValidationError:
         return {}
     return answer.result if answer.ok else None
+
+
+def best_panel(panels: Iterable[NotebookPanel]) -> NotebookPanel | None:
+    """The tab that ran the cell, else one that is on the screen, else the first; None of none."""
+    return max(panels, key=lambda panel: (panel.ran, panel.visible), default=None)
+
+
+def _release_numbers(version: str) -> tuple[int, ...]:
+    parts = version.split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()

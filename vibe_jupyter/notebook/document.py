@@ -1,13 +1,152 @@
-"""The notebook that owns this kernel, whoever can reach it: its page, or only the file on disk."""
+"""The notebook as values: its cells, what came of edits and runs, and its file's JSON with outputs in brief.
 
-from collections.abc import Callable, Mapping, Sequence
+Scripts, styles and drawings are left out: the HTML of a chart is 25 kB of them, and means nothing to its reader. It is
+read in one pass from left to right, since others wrote it: parsers of whole documents take minutes for some of it.
+"""
+
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Final, Literal, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.notebook.attempt import OnAsking, unheard
-from vibe_jupyter.notebook.outputs import Output
+from vibe_jupyter.kernel.execution import OnAsking, unheard
+from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.protocol import Cell, CellEdit, ExecutionResult
+from vibe_jupyter.protocol.cells import BRIEF_TEXT
+
+HTML_READ: Final = 200_000
+"""Characters of HTML read; what comes after is left out, and the text says so."""
+
+_CELL: Final = " | "
+_CELLS: Final = ("td", "th")
+_LINES: Final = frozenset(
+    [
+        *(
+            "address",
+            "article",
+            "aside",
+            "blockquote",
+            "br",
+            "caption",
+            "dd",
+            "details",
+            "div",
+            "dl",
+            "dt",
+            "figcaption",
+        ),
+        *("figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol"),
+        *("p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
+    ]
+)
+"""Elements that begin and end a line."""
+_UNSEEN: Final = frozenset(
+    [
+        *("audio", "canvas", "iframe", "math", "noscript", "object", "script", "select", "style", "svg", "template"),
+        *("textarea", "title", "video"),
+    ]
+)
+"""Elements whose content is no text of the output."""
+_NAME: Final = re.compile(r"/?[a-zA-Z][a-zA-Z0-9-]*")
+_QUOTE_OR_END: Final = re.compile("[\"'>]")
+_SPACES: Final = re.compile(r"\s+")
+
+MAJOR: Final = 4
+"""Of nbformat; Jupyter has written no other since 2015."""
+
+NotebookJson = dict[str, Any]
+
+TEXTS: Final = ("text/plain", "text/markdown", "text/html")
+"""MIME types a description may quote, the best first."""
+
+RawOutput = dict[str, Any]
+
+
+def html_text(source: str) -> str:
+    """What a browser would show of it, line by line; empty where that is nothing, as of a chart."""
+    text = _Text()
+    for tag, piece in _pieces(source[:HTML_READ]):
+        text.tag(tag)
+        text.add(html.unescape(f"<{piece}" if tag == "<" else piece))
+    lines = text.lines()
+    if lines and len(source) > HTML_READ:
+        lines.append(f"[… {len(source) - HTML_READ:,} characters of HTML left out …]")
+    return "\n".join(lines)
+
+
+class _Text:
+    """Lines as they are put together, each of pieces."""
+
+    def __init__(self) -> None:
+        self._lines: list[list[str]] = [[]]
+        self._is_preformatted = False
+
+    def tag(self, tag: str) -> None:
+        name = tag.removeprefix("/")
+        if name == "pre":
+            self._is_preformatted = tag == name
+        if name in _LINES:
+            self._lines.append(["- "] if tag == "li" else [])
+        elif name in _CELLS:
+            line = self._lines[-1]
+            # The end of a cell may be left out where the next one begins.
+            if tag != name or (line and line[-1] != _CELL):
+                line.append(_CELL)
+
+    def add(self, text: str) -> None:
+        if self._is_preformatted:
+            first, *more = text.split("\n")
+            self._lines[-1].append(first)
+            self._lines += [[line] for line in more]
+            return
+        line = self._lines[-1]
+        text = _SPACES.sub(" ", text)
+        if shown := text.lstrip() if not line or line[-1].endswith(" ") else text:
+            line.append(shown)
+
+    def lines(self) -> list[str]:
+        """Those that show something; the last cell of a row is followed by none."""
+        joined = ("".join(pieces).rstrip() for pieces in self._lines)
+        shown = (line.removesuffix(_CELL.rstrip()).rstrip() for line in joined)
+        return [line for line in shown if line.strip(" -|")]
+
+
+def _pieces(source: str) -> Iterator[tuple[str, str]]:
+    """Tags, such as ``td`` or ``/td``, each with the text up to the next one; the first tag is empty."""
+    tag, at = "", 0
+    while True:
+        start = source.find("<", at)
+        yield tag, source[at:start] if start >= 0 else source[at:]
+        if start < 0:
+            return
+        tag, at = _read_tag(source, start)
+        if tag in _UNSEEN:
+            end = re.compile(f"</{tag}", re.IGNORECASE | re.ASCII).search(source, at)
+            at = end.start() if end else len(source)
+
+
+def _read_tag(source: str, start: int) -> tuple[str, int]:
+    """The tag that may begin here, empty for what shows nothing, and where the text after it begins."""
+    if source.startswith("<!--", start):
+        return "", _after(source, "-->", start)
+    name = _NAME.match(source, start + 1)
+    if name is None:
+        # A lone sign is text, and its own tag; a declaration shows nothing.
+        return (
+            ("", _after(source, ">", start)) if source[start + 1 : start + 2] in ("!", "?", "/") else ("<", start + 1)
+        )
+    at = name.end()
+    while (found := _QUOTE_OR_END.search(source, at)) and found[0] != ">":
+        at = _after(source, found[0], found.end())
+    return name[0].lower(), found.end() if found else len(source)
+
+
+def _after(source: str, text: str, start: int) -> int:
+    found = source.find(text, start)
+    return found + len(text) if found >= 0 else len(source)
 
 
 class StaleCell(NotebookError):
@@ -75,3 +214,139 @@ class Notebook(Protocol):
     ) -> CellRun:
         """Run exactly this source of this cell to its end, or to the end of so many `seconds`."""
         ...
+
+
+class NotNotebook(ValueError):
+    """What the bytes are instead, and what to do; to be read after the name of the file."""
+
+
+def parse_notebook(raw: bytes) -> NotebookJson:
+    """The notebook, in nbformat 4, with a list of cells that are objects; no more of it is looked at.
+
+    Raises:
+        NotNotebook: it is none.
+    """
+    found = _parse_json(raw)
+    if not isinstance(found, dict):
+        raise NotNotebook("is JSON, but no notebook. Name another file, or open it in Jupyter to see what it holds.")
+    notebook = cast(NotebookJson, found)
+    _check_version(notebook)
+    cells = notebook.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cast("list[object]", cells)):
+        raise NotNotebook("is no notebook: it has no list of cells. Open it in Jupyter and repair it.")
+    return notebook
+
+
+def _parse_json(raw: bytes) -> object:
+    if not raw.strip():
+        raise NotNotebook("is empty. Make a notebook in Jupyter and save it there.")
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise NotNotebook(f"is no notebook: byte {error.start} is no UTF-8 text.") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise NotNotebook(
+            f"is no notebook: it is no valid JSON ({where}). Repair it, or take an older copy."
+        ) from error
+    except RecursionError as error:
+        raise NotNotebook("is no notebook: its JSON is nested too deeply.") from error
+
+
+def _check_version(notebook: NotebookJson) -> None:
+    version = notebook.get("nbformat")
+    if not isinstance(version, int):
+        raise NotNotebook("is JSON, but no notebook: it names no nbformat.")
+    if version < MAJOR:
+        raise NotNotebook(
+            f"is in nbformat {version}, which Jupyter no longer writes. Open it in Jupyter and save it, or run "
+            "`jupyter nbconvert --to notebook --inplace` on it."
+        )
+    if version > MAJOR:
+        raise NotNotebook(
+            f"is in nbformat {version}, which is newer than this version of vibe-jupyter knows. "
+            "Run `pip install -U vibe-jupyter`."
+        )
+
+
+def brief_output(output: Mapping[str, Any]) -> dict[str, Any]:
+    """Type, MIME types, size in bytes, and how its text begins."""
+    kind = str(output.get("output_type"))
+    if kind == "stream":
+        text = join_lines(output.get("text"))
+        return {"type": kind, "mimes": [], "size": _byte_count(text), "text": text[:BRIEF_TEXT]}
+    if kind == "error":
+        size = _byte_count(join_lines(output.get("traceback")))
+        text = f"{output.get('ename', '')}: {output.get('evalue', '')}"
+        return {"type": kind, "mimes": [], "size": size, "text": text[:BRIEF_TEXT]}
+    data = _output_data(output)
+    shown = next((mime for mime in TEXTS if mime in data), None)
+    return {
+        "type": kind,
+        "mimes": sorted(data),
+        "size": sum(_byte_count(_as_text(value)) for value in data.values()),
+        "text": "" if shown is None else join_lines(data[shown])[:BRIEF_TEXT],
+    }
+
+
+def bound_output(output: RawOutput, limit: int) -> RawOutput:
+    """The same output with what is longer than the limit cut, or named where a part of it would mean nothing."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        return {**output, "text": _cut_text(join_lines(output.get("text")), limit)}
+    if kind == "error":
+        whole = "\n".join(_output_lines(output.get("traceback")))
+        return output if len(whole) <= limit else {**output, "traceback": _cut_text(whole, limit).split("\n")}
+    return {**output, "data": _bound_data(_output_data(output), limit)}
+
+
+def join_lines(value: object) -> str:
+    """nbformat writes long texts as lists of lines."""
+    if isinstance(value, list):
+        return "".join(map(str, cast("list[object]", value)))
+    return value if isinstance(value, str) else ""
+
+
+def _bound_data(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    left: list[str] = []
+    for mime, value in data.items():
+        text = _as_text(value)
+        if len(text) <= limit:
+            kept[mime] = value
+        elif mime.startswith("text/"):
+            kept[mime] = _cut_text(text, limit)
+        else:
+            left.append(f"[{mime} of {_byte_count(text)} bytes left out]")
+    if left:
+        kept["text/plain"] = "\n".join(filter(None, [join_lines(kept.get("text/plain")), *left]))
+    return kept
+
+
+def _cut_text(text: str, limit: int) -> str:
+    """Head and tail, with what is missing named between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[len(text) - half :]}"
+
+
+def _output_data(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = output.get("data")
+    return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _output_lines(value: object) -> list[str]:
+    return list(map(str, cast("list[object]", value))) if isinstance(value, list) else []
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(line, str) for line in cast("Iterable[object]", value)):
+        return join_lines(cast("list[object]", value))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _byte_count(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

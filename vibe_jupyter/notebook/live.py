@@ -6,13 +6,12 @@ from typing import Final, cast
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.notebook.attempt import OnAsking, unheard
+from vibe_jupyter.kernel.execution import OnAsking, unheard
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.nested_cells import Expected, NestedCells
+from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.bridge import Bridge, BridgeError, Method, OnAnswer
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
-from vibe_jupyter.notebook.expected_requests import Expected
-from vibe_jupyter.notebook.foreground import Foreground
-from vibe_jupyter.notebook.in_place import InPlace
-from vibe_jupyter.notebook.outputs import Output
 from vibe_jupyter.protocol import (
     Cell,
     CellEdit,
@@ -73,14 +72,14 @@ class _Listing(BaseModel):
 class LiveNotebook:
     """Reads, edits and runs cells where the person sees them."""
 
-    def __init__(self, bridge: Bridge, foreground: Foreground, in_place: InPlace, *, note: str = "") -> None:
+    def __init__(self, bridge: Bridge, main_thread: MainThread, in_place: NestedCells, *, note: str = "") -> None:
         self._bridge = bridge
-        self._foreground = foreground
+        self._main_thread = main_thread
         self._in_place = in_place
         self._note = note
 
     async def cells(self) -> Listing:
-        answer = await self._read("cells")
+        answer = await self._read_method("cells")
         try:
             listing = _Listing.model_validate(answer)
         except ValidationError as error:
@@ -93,13 +92,13 @@ class LiveNotebook:
 
     async def outputs(self, cell: str, *, index: int | None, limit: int) -> Sequence[Output]:
         more: dict[str, JsonValue] = {} if index is None else {"index": index}
-        answer = await self._read("outputs", cell=cell, limit=limit, **more)
+        answer = await self._read_method("outputs", cell=cell, limit=limit, **more)
         found = answer.get("outputs")
         return cast("list[Output]", [one for one in found if isinstance(one, dict)]) if isinstance(found, list) else []
 
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
         try:
-            answer = await self._ask("edit", edits=[edit.model_dump() for edit in edits])
+            answer = await self._ask_page("edit", edits=[edit.model_dump() for edit in edits])
         except BridgeError as error:
             if error.code not in ("closed", "not_finished"):
                 raise
@@ -108,7 +107,7 @@ class LiveNotebook:
             order = list(sources)
         else:
             sources, order = _read_back(answer)
-        done = all(_stands(edit, sources, order) for edit in edits)
+        done = all(_is_in_place(edit, sources, order) for edit in edits)
         return EditDone("done" if done else "queued", sources)
 
     async def run(
@@ -121,43 +120,43 @@ class LiveNotebook:
     ) -> CellRun:
         expected = self._in_place.expect(cell.id, cell.source)
         try:
-            refused = await self._announce(cell, expected)
-            result = await self._foreground.call(
+            refused = await self._announce_run(cell, expected)
+            result = await self._main_thread.call(
                 lambda: self._in_place.run(expected, timeout=seconds, announced=refused is None, on_asking=on_asking)
             )
         except NotebookError:
-            await self._foreground.call(lambda: self._in_place.drop(expected))
+            await self._main_thread.call(lambda: self._in_place.drop(expected))
             raise
         if result is not None:
             return CellRun(result, in_place=True)
         if refused is not None:
-            await self._foreground.call(lambda: self._in_place.drop(expected))
+            await self._main_thread.call(lambda: self._in_place.drop(expected))
             raise NotebookError(f"The cell did not start: {refused} {_IN_THE_WAY}") from refused
-        here = await self._foreground.call(
+        here = await self._main_thread.call(
             lambda: self._in_place.run_here(cell.source, timeout=seconds, on_output=on_output, on_asking=on_asking)
         )
         return CellRun(here, in_place=False)
 
-    async def _announce(self, cell: Cell, expected: Expected) -> BridgeError | None:
+    async def _announce_run(self, cell: Cell, expected: Expected) -> BridgeError | None:
         """Have the page send the request; the refusal, if the cell is queued or running already."""
         try:
-            await self._ask("run", on_answer=expected.hear, cell=cell.id, code_hash=cell.hash)
+            await self._ask_page("run", on_answer=expected.hear, cell=cell.id, code_hash=cell.hash)
         except BridgeError as error:
             if error.code != "not_finished":
                 raise
             return error
         return None
 
-    async def _read(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
+    async def _read_method(self, method: Method, **args: JsonValue) -> dict[str, JsonValue]:
         """Ask; and once more where a reload of the page lost the question."""
         try:
-            return await self._ask(method, on_answer=None, **args)
+            return await self._ask_page(method, on_answer=None, **args)
         except BridgeError as error:
             if error.code != "closed":
                 raise
-        return await self._ask(method, on_answer=None, **args)
+        return await self._ask_page(method, on_answer=None, **args)
 
-    async def _ask(
+    async def _ask_page(
         self, method: Method, *, on_answer: OnAnswer | None = None, **args: JsonValue
     ) -> dict[str, JsonValue]:
         try:
@@ -165,11 +164,11 @@ class LiveNotebook:
         except BridgeError as error:
             if error.code == "stale_cell":
                 raise StaleCell(str(error.data.get("cell", "")), str(error.data.get("source", ""))) from error
-            if advice := self._advice(error):
+            if advice := self._error_advice(error):
                 raise BridgeError(f"{error} {advice}", code=error.code, data=error.data) from error
             raise
 
-    def _advice(self, error: BridgeError) -> str:
+    def _error_advice(self, error: BridgeError) -> str:
         if error.code == "unknown_cell":
             return _GONE
         return self._note if error.code == "bad_request" else ""
@@ -183,7 +182,7 @@ def _read_back(answer: Mapping[str, JsonValue]) -> tuple[dict[str, str], list[st
     return {str(cell.get("id")): str(cell.get("source")) for cell in found}, ids
 
 
-def _stands(edit: CellEdit, sources: Mapping[str, str], order: Sequence[str]) -> bool:
+def _is_in_place(edit: CellEdit, sources: Mapping[str, str], order: Sequence[str]) -> bool:
     match edit:
         case SetSource():
             return sources.get(edit.cell) == edit.source

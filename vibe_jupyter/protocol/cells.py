@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vibe_jupyter.protocol.value import Value
+from vibe_jupyter.protocol.messages import Value
 
 CellKind = Literal["code", "markdown", "raw"]
 CellState = Literal["fresh", "stale", "never", "running", "error"]

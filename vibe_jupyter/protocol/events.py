@@ -1,4 +1,4 @@
-"""What happened in a run, in the past tense and in order.
+"""What goes into a run (commands, answers to questions) and what comes out of it (events).
 
 Durable events are kept by the journal, and history and transcript are folds over them.
 """
@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from vibe_jupyter.protocol.commands import DecidedBy
-from vibe_jupyter.protocol.deltas import Delta
-from vibe_jupyter.protocol.messages import Message, Usage
-from vibe_jupyter.protocol.parts import ToolCall
-from vibe_jupyter.protocol.permissions import Resource
-from vibe_jupyter.protocol.questions import Answered, Question
-from vibe_jupyter.protocol.tools import Headline, MimeBundle, Preview
-from vibe_jupyter.protocol.value import Value
+from vibe_jupyter.protocol.messages import Delta, Message, ToolCall, Usage, Value
+from vibe_jupyter.protocol.tools import Headline, MimeBundle, Preview, Resource
+
+DecidedBy = Literal["person", "nobody", "code"]
+"""Where a decision came from: a click or typed text that was seen to arrive, a front end that nobody answers at, or
+code in this process."""
 
 FinishReason = Literal[
     "stop",
@@ -25,6 +23,79 @@ FinishReason = Literal[
     "refused",
     "error",
 ]
+
+
+class Approve(Value):
+    """Let the call run."""
+
+    type: Literal["approve"] = "approve"
+    approval_id: str
+    remember: Literal["once", "session", "project"] = "once"
+    """How long the shown pattern is allowed; ``project`` counts as ``session`` where it was not offered."""
+    edited: str | None = None
+    """The person's version of the argument that `Preview.edits` names; None when it was left as shown."""
+
+
+class Reject(Value):
+    """Do not run the call."""
+
+    type: Literal["reject"] = "reject"
+    approval_id: str
+    message: str = ""
+    """The person's words to the model; may be empty."""
+
+
+class Answered(Value):
+    """The person's answer to one question: what they chose, and what they wrote."""
+
+    question: str
+    selected: tuple[str, ...] = ()
+    """Labels, in the order of the options."""
+    other: str = ""
+    """Their own words; empty when they wrote none."""
+
+    @property
+    def words(self) -> str:
+        """The whole answer in one line."""
+        return ", ".join(filter(None, (*self.selected, self.other))) or "(no answer)"
+
+
+class Answer(Value):
+    """What the person says to questions."""
+
+    type: Literal["answer"] = "answer"
+    question_id: str
+    answers: tuple[Answered, ...] | None
+    """One for each question, in order; None when the person wants to answer none."""
+
+
+class Interrupt(Value):
+    """End the run: answer every open call, keep what was said."""
+
+    type: Literal["interrupt"] = "interrupt"
+
+
+Command = Annotated[Approve | Reject | Answer | Interrupt, Field(discriminator="type")]
+
+
+class Choice(Value):
+    """One answer to choose."""
+
+    label: str
+    description: str = ""
+
+
+class Question(Value):
+    """One thing to know. Free text is always an answer as well."""
+
+    question: str
+    header: str = ""
+    """A word or two that stand for it, such as ``Encoding``."""
+    options: tuple[Choice, ...] = ()
+    """Empty where only free text makes sense."""
+    multi_select: bool = False
+    link: str = ""
+    """An address the person may open, shown in full beside it; nothing opens it by itself. Empty for none."""
 
 
 class RunStarted(Value):

@@ -1,13 +1,20 @@
-"""Messages of a conversation, in the four roles of Chat Completions (seed 000, Message Types)."""
+"""Messages of a conversation in the four roles of Chat Completions, their parts, and their pieces while they come.
 
-from typing import Annotated, Literal
+Slotted dataclasses: a run makes thousands of them, and validation would cost more than the parsing.
+"""
 
-from pydantic import Field
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
-from vibe_jupyter.protocol.parts import ImagePart, ReasoningPart, TextPart, ToolCall
-from vibe_jupyter.protocol.value import Value
+from pydantic import BaseModel, ConfigDict, Field
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "other"]
+
+
+class Value(BaseModel):
+    """Frozen and closed: an unknown key is an error, never silently dropped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Usage(Value):
@@ -34,11 +41,48 @@ class SystemMessage(Value):
     text: str
 
 
+class TextPart(Value):
+    """Plain or Markdown text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(Value):
+    """A raster image."""
+
+    type: Literal["image"] = "image"
+    media_type: str
+    """Such as ``image/png``."""
+    data: str
+    """Base64, without line breaks."""
+
+
 class UserMessage(Value):
     """What the person wrote, with what the notebook added to it."""
 
     role: Literal["user"] = "user"
     parts: tuple[Annotated[TextPart | ImagePart, Field(discriminator="type")], ...]
+
+
+class ReasoningPart(Value):
+    """What the model thought before it answered, where the server tells."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    signature: str | None = None
+    """The server's opaque seal on the text, replayed unchanged; None where it has none."""
+
+
+class ToolCall(Value):
+    """One call the model asks for (seed 004, New Type Definitions)."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    """Never empty and unique in its message; made up by the decoder where the server sends none."""
+    name: str
+    arguments: str
+    """The JSON text the model wrote. It may be malformed: the call then gets an error result and never runs."""
 
 
 class AssistantMessage(Value):
@@ -74,3 +118,37 @@ class ToolMessage(Value):
 
 
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCall, Field(discriminator="type")]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer."""
+
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of what the model thinks."""
+
+    type: ClassVar[Literal["reasoning_delta"]] = "reasoning_delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call that is being written."""
+
+    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
+    position: int
+    """Which call of the answer, from 0."""
+    name: str
+    """The name as far as it is known."""
+    arguments: str
+    """The new piece of its arguments."""
+
+
+Delta = TextDelta | ReasoningDelta | ToolCallDelta

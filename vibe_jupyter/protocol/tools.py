@@ -1,4 +1,4 @@
-"""What the model is told of a tool, and what a call gives back to each of its readers."""
+"""A tool call as values: what it touches, what the policy says, what it gives back to each of its readers."""
 
 import json
 from collections.abc import Mapping
@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from vibe_jupyter.protocol.parts import ImagePart, TextPart
-from vibe_jupyter.protocol.value import Value
+from vibe_jupyter.protocol.messages import ImagePart, TextPart, Value
 
 MimeBundle = dict[str, JsonValue]
 """MIME type to content, as in Jupyter display messages.
@@ -16,16 +15,26 @@ The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python``, `TABL
 `DOWNLOAD_MIME`; it renders all of them itself, and never passes HTML through.
 """
 
+TABLE_MIME = "application/vnd.vibe.table+json"
+"""MIME type of a dumped `Table` in a `MimeBundle`."""
+
+PICTURES_MIME = "application/vnd.vibe.pictures+json"
+"""MIME type of a list of dumped `Picture` in a `MimeBundle`."""
+
+DOWNLOAD_MIME = "application/vnd.vibe.download+json"
+"""MIME type of a dumped `Download`, or of a list of them, in a `MimeBundle`."""
+WHOLE = "*"
+"""As `Preview.edits`: the person may edit all arguments, shown as `arguments_text`."""
+
+Level = Literal["always", "ask", "never"]
+"""How a tool is allowed in the configuration (seed 001, ToolPermission System)."""
+
 
 class Table(Value):
     """A small table shown in the detail of a step."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-TABLE_MIME = "application/vnd.vibe.table+json"
-"""MIME type of a dumped `Table` in a `MimeBundle`."""
 
 
 class Picture(Value):
@@ -38,10 +47,6 @@ class Picture(Value):
     """For who cannot see it, such as ``picture 1 of 2``."""
 
 
-PICTURES_MIME = "application/vnd.vibe.pictures+json"
-"""MIME type of a list of dumped `Picture` in a `MimeBundle`."""
-
-
 class Download(Value):
     """A file the person may take out of the transcript."""
 
@@ -52,12 +57,6 @@ class Download(Value):
     """Where it is kept on this machine; empty where it is not."""
     media_type: str = ""
     """Such as ``audio/wav``, which is played in the live view; empty where it does not matter."""
-
-
-DOWNLOAD_MIME = "application/vnd.vibe.download+json"
-"""MIME type of a dumped `Download`, or of a list of them, in a `MimeBundle`."""
-WHOLE = "*"
-"""As `Preview.edits`: the person may edit all arguments, shown as `arguments_text`."""
 
 
 def arguments_text(arguments: Mapping[str, JsonValue]) -> str:
@@ -126,3 +125,68 @@ class ToolResult(Value):
     def error(cls, text: str, *, summary: str = "") -> "ToolResult":
         """A failed result; the model reads `text`, the person `summary` or else the first line of `text`."""
         return cls(parts=(TextPart(text=text),), summary=summary or text.split("\n", 1)[0], is_error=True)
+
+
+class Resource(Value):
+    """One thing a call touches."""
+
+    kind: Literal["path", "command", "code", "variable", "cell", "url", "mcp", "memory", "tool"]
+    value: str
+    access: Literal["read", "write", "execute"]
+
+
+class Allow(Value):
+    """The call may run."""
+
+    decision: Literal["allow"] = "allow"
+    rule: str
+    """Which rule allowed it, in words for the log."""
+
+
+class Ask(Value):
+    """The call runs only after a person approved exactly this call."""
+
+    decision: Literal["ask"] = "ask"
+    reason: str
+    """Why it asks, in words a person reads on the card: ``runs code in this kernel``."""
+    remember_as: str | None
+    """The pattern a grant would store; None where only a single approval may be given."""
+    keepable: bool = False
+    """Whether a grant may be kept for the project, and not for this session alone."""
+
+
+class Deny(Value):
+    """The call does not run."""
+
+    decision: Literal["deny"] = "deny"
+    reason: str
+    """Read by the model and by the person."""
+
+
+Decision = Allow | Ask | Deny
+
+
+class RaisedError(Value):
+    """The exception a piece of code ended with."""
+
+    name: str
+    """Class name, such as ``KeyError``."""
+    message: str
+    traceback: str
+    """Plain text, terminal colours removed."""
+
+
+class ExecutionResult(Value):
+    """A final result: never ``maybe``."""
+
+    status: Literal["ok", "error", "interrupted", "timeout"]
+    outputs: tuple[dict[str, JsonValue], ...]
+    """nbformat 4 outputs, adjacent streams merged, display updates applied."""
+    execution_count: int | None = None
+    """None for code that is no cell and enters no history."""
+    error: RaisedError | None = None
+    """None unless status is error."""
+    seconds: float
+    names_created: tuple[str, ...] = ()
+    names_changed: tuple[str, ...] = ()
+    """Names now bound to another object; an object changed in place is not noticed."""

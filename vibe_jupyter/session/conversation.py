@@ -1,9 +1,30 @@
-"""The conversation of one kernel: what the journal recorded, folded into what the model sees."""
+"""The conversation of one kernel: what the journal recorded, folded into the history that the model sees.
+
+Every call has exactly one result, in call order. A call that a crash left open is closed here, always with the same
+words, so requests of one conversation stay prefixes of each other. Nothing is ever run again.
+"""
 
 import asyncio
+from collections.abc import Iterable, Sequence
 
-from vibe_jupyter.protocol import DurableEvent, Message, MessageAdded, RunFinished, Usage
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    DurableEvent,
+    Message,
+    MessageAdded,
+    RunFinished,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+    ToolStarted,
+    Usage,
+)
 from vibe_jupyter.session.journal import Journal
+
+NOT_STARTED = "Interrupted before it started: nothing was done."
+MAY_HAVE_RUN = "Interrupted: it may have run, wholly or in part. Check before doing it again."
+RESULT_LOST = "It ran to its end, but the result was lost. Check before doing it again."
 
 
 class Conversation:
@@ -48,3 +69,96 @@ class Conversation:
                 self.usage = self.usage + usage
             case _:
                 pass
+
+
+class _OpenCalls:
+    """The calls of the latest assistant message, until something other than a result follows."""
+
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._calls = calls
+        self._results: dict[str, ToolMessage] = {}
+        self._fates = {call.id: NOT_STARTED for call in calls}
+
+    def take(self, result: ToolMessage) -> None:
+        """Keep the first result of each call; one that answers no open call has no place in a valid history."""
+        if result.call_id in self._fates:
+            self._results.setdefault(result.call_id, result)
+
+    def note(self, call_id: str, fate: str) -> None:
+        """Remember how far a call came."""
+        if call_id in self._fates:
+            self._fates[call_id] = fate
+
+    def close(self) -> list[ToolMessage]:
+        """One result for each call, in call order."""
+        return [self._results.get(call.id) or self._interrupted_result(call) for call in self._calls]
+
+    def _interrupted_result(self, call: ToolCall) -> ToolMessage:
+        text = TextPart(text=self._fates[call.id])
+        return ToolMessage(call_id=call.id, name=call.name, parts=(text,), is_error=True)
+
+
+def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
+    """The history a session's events add up to."""
+    history: list[Message] = []
+    open_calls = _OpenCalls(())
+    for event in events:
+        match event:
+            case MessageAdded(in_history=False):
+                pass
+            case MessageAdded(message=ToolMessage() as result):
+                open_calls.take(result)
+            case MessageAdded(message=message) if not _is_empty(message):
+                history += open_calls.close()
+                history.append(message)
+                open_calls = _OpenCalls(message.calls if isinstance(message, AssistantMessage) else ())
+            case ToolStarted(call_id=call_id):
+                open_calls.note(call_id, MAY_HAVE_RUN)
+            case ToolFinished(call_id=call_id, outcome="ok" | "error"):
+                open_calls.note(call_id, RESULT_LOST)
+            case _:
+                pass
+    return (*history, *open_calls.close())
+
+
+def open_calls(history: Sequence[Message]) -> list[ToolCall]:
+    """The calls of the last answer that have no result yet, in order."""
+    answered: set[str] = set()
+    for message in reversed(history):
+        match message:
+            case ToolMessage():
+                answered.add(message.call_id)
+            case AssistantMessage():
+                return [call for call in message.calls if call.id not in answered]
+            case _:
+                break
+    return []
+
+
+def check_history(history: Sequence[Message]) -> None:
+    """Hold a history to what every model server demands of it.
+
+    Raises:
+        ValueError: a call has not exactly one result in its place, or an answer says nothing.
+    """
+    awaited: list[str] = []
+    for place, message in enumerate(history):
+        if isinstance(message, ToolMessage):
+            if awaited[:1] != [message.call_id]:
+                raise ValueError(f"Message {place} answers {message.call_id!r}, awaited in order: {awaited}")
+            awaited.pop(0)
+            continue
+        if awaited:
+            raise ValueError(f"Message {place} comes before the results of {awaited}")
+        if _is_empty(message):
+            raise ValueError(f"Message {place} is an answer that says nothing")
+        if isinstance(message, AssistantMessage):
+            awaited = [call.id for call in message.calls]
+            if len(set(awaited)) != len(awaited):
+                raise ValueError(f"Message {place} has two calls of one id: {awaited}")
+    if awaited:
+        raise ValueError(f"The history ends before the results of {awaited}")
+
+
+def _is_empty(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and not message.calls and not message.text

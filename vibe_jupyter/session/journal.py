@@ -1,21 +1,47 @@
-"""The journal of a session: what happened, on disk before it is acted on.
+"""The journal of a session: lines appended and read back, the same bytes each time, what is intact of a damaged file.
+
+{"seq":7,"time":"2026-01-31T12:00:00.000Z","event":{…},"sum":"0f3a99c1"}
+
+`sum` is the CRC-32 of every byte before ``,"sum"``, so a line proves itself without being parsed. Keys stand in this
+order and without blanks. JSON text escapes every line break, hence a record is exactly one line.
 
 `records` has the form of a line, `reading` the other end of the file.
 """
 
 import asyncio
 import errno
+import json
 import os
+import re
 import threading
+import zlib
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
+from typing import BinaryIO, Literal, get_args
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import DurableEvent
-from vibe_jupyter.session.records import MAX_LINE, Header, Kind, encode, encode_body, now
+from vibe_jupyter.protocol.messages import Value
+
+FORMAT_VERSION = 1
+MAX_LINE = 64 * 2**20  # bytes; an event holds at most a few images of about 1 MB each
+
+Kind = Literal["header", "event"]
+
+_KINDS: tuple[str, ...] = get_args(Kind)
+_HEAD = re.compile(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
+_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
+_EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent)
+
+_RECORD_START = re.compile(rb'\{"seq":\d+,"time":"')
 
 FILE_NAME = "journal.jsonl"
 CLOSE_WAIT = 5.0  # seconds; a file system that hangs longer is left to the daemon thread
@@ -23,6 +49,190 @@ CLOSE_WAIT = 5.0  # seconds; a file system that hangs longer is left to the daem
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class JournalHeader(Value):
+    """What a journal begins with."""
+
+    version: int = FORMAT_VERSION
+    session_id: str
+    started: str
+    """UTC, ISO 8601 with milliseconds."""
+    pid: int
+    """The process that writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """One intact line."""
+
+    seq: int
+    """The header is 0, then one more for each event; it gives the order, since clocks jump."""
+    time: str
+    body: JournalHeader | DurableEvent
+
+
+class UnreadableRecord(Exception):
+    """A line that is damaged, or that a newer version wrote; the text says which."""
+
+
+def journal_time() -> str:
+    """The time as the journal writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def encode_body(body: JournalHeader | DurableEvent) -> bytes:
+    """The body's JSON.
+
+    Raises:
+        ValueError: it cannot be said in JSON.
+    """
+    try:
+        return body.model_dump_json().encode()
+    except PydanticSerializationError:
+        # Half a surrogate pair: JSON of a model or a file may bring one, UTF-8 has no bytes for it.
+        text = json.dumps(body.model_dump(), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
+    """One line, with its line break."""
+    line = b'{"seq":%d,"time":"%s","%s":%s' % (seq, time.encode(), kind.encode(), body)
+    return b'%s,"sum":"%08x"}\n' % (line, zlib.crc32(line))
+
+
+def decode_record(line: bytes) -> JournalRecord:
+    """Read one line, given without its line break.
+
+    Raises:
+        UnreadableRecord: it is not what was written, or not a kind this version knows.
+    """
+    seal = _SUM.search(line, max(0, len(line) - 32))
+    if seal is None:
+        raise UnreadableRecord("it has no end")
+    if zlib.crc32(memoryview(line)[: seal.start()]) != int(seal[1], 16):
+        raise UnreadableRecord("its checksum is wrong")
+    head = _HEAD.match(line)
+    if head is None or (kind := head[3].decode()) not in _KINDS:
+        raise UnreadableRecord(f"this version knows no {head[3].decode() if head else 'such'} record")
+    return JournalRecord(
+        seq=int(head[1]), time=head[2].decode(), body=_decode_body(kind, line[head.end() : seal.start()])
+    )
+
+
+def _decode_body(kind: str, text: bytes) -> JournalHeader | DurableEvent:
+    try:
+        return JournalHeader.model_validate_json(text) if kind == "header" else _EVENT.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise UnreadableRecord(f"this version cannot read the {kind} ({where}: {first['msg']})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContents:
+    """What a journal still says."""
+
+    header: JournalHeader | None
+    """None when the first line is damaged."""
+    events: tuple[DurableEvent, ...]
+    dropped: tuple[str, ...]
+    """One sentence for each thing that was passed over, with its line number."""
+
+
+def read_journal(path: Path) -> JournalContents:
+    """Everything intact in a journal, in order. Damage, and records of newer versions, are passed over and named.
+
+    Raises:
+        JournalError: the file cannot be opened or read at all.
+    """
+    reading = _Reading()
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(_bounded_lines(file), start=1):
+                reading.take(number, line)
+    except OSError as error:
+        raise JournalError(f"Cannot read {path}: {error.strerror}. Start a new session.") from error
+    return reading.contents()
+
+
+class _Reading:
+    """One pass over a file."""
+
+    def __init__(self) -> None:
+        self._header: JournalHeader | None = None
+        self._events: list[DurableEvent] = []
+        self._dropped: list[str] = []
+        self._next = 0
+
+    def take(self, number: int, line: bytes | None) -> None:
+        """Take the next line; None stands for one that is longer than any record."""
+        if line is None:
+            self._drop_line(number, "it is longer than any record")
+            return
+        try:
+            self._accept_record(number, decode_record(line))
+        except UnreadableRecord as error:
+            self._rescue_line(number, line, str(error))
+
+    def contents(self) -> JournalContents:
+        return JournalContents(self._header, tuple(self._events), tuple(self._dropped))
+
+    def _rescue_line(self, number: int, line: bytes, why: str) -> None:
+        """Where line breaks were lost, a bad line still holds intact records."""
+        starts = [match.start() for match in _RECORD_START.finditer(line)]
+        ends = [*starts[1:], len(line)]
+        rescued = [
+            record for start, end in zip(starts, ends, strict=False) if (record := _intact_record(line[start:end]))
+        ]
+        if not rescued or len(rescued) < len(starts):
+            self._drop_line(number, why)
+        for record in rescued:
+            self._accept_record(number, record)
+
+    def _accept_record(self, number: int, record: JournalRecord) -> None:
+        if isinstance(record.body, JournalHeader):
+            self._accept_header(number, record.body)
+            return
+        if record.seq < self._next:
+            self._drop_line(number, f"it repeats record {record.seq}")
+            return
+        if record.seq > self._next > 0:
+            self._dropped.append(f"Before line {number}: {record.seq - self._next} record(s) are missing.")
+        self._events.append(record.body)
+        self._next = record.seq + 1
+
+    def _accept_header(self, number: int, header: JournalHeader) -> None:
+        if header == self._header:
+            return
+        if self._header is not None:
+            self._dropped.append(f"Line {number}: another journal, {header.session_id}, goes on here.")
+        if header.version > FORMAT_VERSION:
+            self._dropped.append(f"Line {number}: a newer version wrote this; update vibe-jupyter to read all of it.")
+        self._header = self._header or header
+        self._next = 1
+
+    def _drop_line(self, number: int, why: str) -> None:
+        self._dropped.append(f"Line {number} was passed over: {why}.")
+
+
+def _intact_record(piece: bytes) -> JournalRecord | None:
+    """The record in a piece; its last byte may be what became of a line break."""
+    for candidate in (piece, piece[:-1]):
+        try:
+            return decode_record(candidate)
+        except UnreadableRecord:
+            continue
+    return None
+
+
+def _bounded_lines(file: BinaryIO) -> Iterator[bytes | None]:
+    """Lines without their breaks, in bounded memory."""
+    while line := file.readline(MAX_LINE + 1):
+        whole = line.endswith(b"\n") or len(line) <= MAX_LINE
+        yield line.removesuffix(b"\n") if whole else None
+        while not whole and (line := file.readline(MAX_LINE + 1)):
+            whole = line.endswith(b"\n")
 
 
 class _Tail:
@@ -71,7 +281,7 @@ class Journal:
         self._lock = threading.Lock()
         self._closed = False
         self._pid = os.getpid()
-        self._writer = threading.Thread(target=self._write, args=(tail,), name="vibe-journal", daemon=True)
+        self._writer = threading.Thread(target=self._write_queue, args=(tail,), name="vibe-journal", daemon=True)
         self._writer.start()
 
     @classmethod
@@ -82,7 +292,7 @@ class Journal:
             JournalError: the folder cannot be made or written, or already holds a journal.
         """
         path = folder / FILE_NAME
-        header = Header(session_id=session_id, started=now(), pid=os.getpid())
+        header = JournalHeader(session_id=session_id, started=journal_time(), pid=os.getpid())
         try:
             _make_private(folder)
             # Exclusive: two kernels never write one file.
@@ -90,7 +300,7 @@ class Journal:
         except OSError as error:
             raise _cannot_record(path, error) from error
         try:
-            tail.append(_line(0, header.started, "header", encode_body(header)))
+            tail.append(_encode_record(0, header.started, "header", encode_body(header)))
             _sync_folder(folder)
         except OSError as error:
             with suppress(OSError):
@@ -106,7 +316,7 @@ class Journal:
             JournalError: it could not be written; nothing that depends on it may be done.
         """
         try:
-            job = _Job(time=now(), body=encode_body(event), done=Future())
+            job = _Job(time=journal_time(), body=encode_body(event), done=Future())
         except ValueError as error:
             raise JournalError(f"Cannot record a {event.type} event: {error}.") from error
         job.done.set_running_or_notify_cancel()  # From here on it cannot be cancelled, only no longer waited for.
@@ -124,12 +334,12 @@ class Journal:
                 self._jobs.put(None)
         self._writer.join(CLOSE_WAIT)
 
-    def _write(self, tail: _Tail) -> None:
+    def _write_queue(self, tail: _Tail) -> None:
         """The writer thread: jobs in the order they came, until the end mark."""
         seq = 1
         while (job := self._jobs.get()) is not None:
             try:
-                tail.append(_line(seq, job.time, "event", job.body))
+                tail.append(_encode_record(seq, job.time, "event", job.body))
             except OSError as error:
                 job.done.set_exception(_cannot_record(self.path, error))
             except MemoryError:
@@ -142,8 +352,8 @@ class Journal:
             tail.close()
 
 
-def _line(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
-    line = encode(seq, time, kind, body)
+def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
+    line = encode_record(seq, time, kind, body)
     if len(line) > MAX_LINE:
         raise OSError(None, f"the record has {len(line)} bytes, at most {MAX_LINE} are read back")
     return line

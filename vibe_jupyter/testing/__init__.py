@@ -9,9 +9,9 @@
 It is a real HTTP server that speaks Chat Completions, streamed and not. Start reading at `scripted`.
 """
 
-from vibe_jupyter.testing.replies import Answer, Call, Raw, Reply, Status, Tokens, answer, call, hold, raw, say, status
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.scripted import ScriptedModel
+from vibe_jupyter.testing.wire import Answer, Call, Raw, Reply, Status, Tokens, answer, call, hold, raw, say, status
 
 __all__ = [
     "Answer",

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal, Self
 
-from vibe_jupyter.testing.complaints import complaints
-from vibe_jupyter.testing.replies import Answer, Call, Raw, Reply, Status
-from vibe_jupyter.testing.requests import ModelRequest
+from vibe_jupyter.testing.requests import ModelRequest, find_complaints
 from vibe_jupyter.testing.server import ModelServer
-from vibe_jupyter.testing.wire import Wire
-from vibe_jupyter.testing.wire_forms import WIRES, spoken
+from vibe_jupyter.testing.wire import WIRES, Answer, Call, Raw, Reply, Status, Wire, spoken_dialect
 
 Script = Callable[[ModelRequest], Reply]
 
@@ -59,7 +56,7 @@ class ScriptedModel:
     def start(self) -> Self:
         """Begin to listen, on a port that is free."""
         if self._server is None:
-            self._server = ModelServer(self.name, self._reply)
+            self._server = ModelServer(self.name, self._make_reply)
         return self
 
     def stop(self) -> None:
@@ -93,35 +90,35 @@ class ScriptedModel:
                 raise TimeoutError(f"Only {len(self.requests)} of {number} requests came within {timeout} s.")
             return self.requests[number - 1]
 
-    def _reply(self, request: ModelRequest) -> Status | Raw | Wire:
+    def _make_reply(self, request: ModelRequest) -> Status | Raw | Wire:
         """What to send; called on the threads of the server."""
         with self._changed:
             self.requests.append(request)
             number = len(self.requests)
             self._changed.notify_all()
         if self._api_key is not None and request.headers.get("authorization") != f"Bearer {self._api_key}":
-            return _refusal(401, "Incorrect API key provided.")
-        dialect = spoken(request.path, self._dialect)
-        if self._strict and (wrong := complaints(request.body, dialect)):
-            return _refusal(400, "; ".join(wrong))
-        reply = self._next(request)
+            return _refused_status(401, "Incorrect API key provided.")
+        dialect = spoken_dialect(request.path, self._dialect)
+        if self._strict and (wrong := find_complaints(request.body, dialect)):
+            return _refused_status(400, "; ".join(wrong))
+        reply = self._next_reply(request)
         if isinstance(reply, Status | Raw):
             return reply
-        return WIRES[dialect](self._numbered(_as_answer(reply)), request, self.name, number)
+        return WIRES[dialect](self._number_calls(_as_answer(reply)), request, self.name, number)
 
-    def _next(self, request: ModelRequest) -> Reply:
+    def _next_reply(self, request: ModelRequest) -> Reply:
         with self._changed:
             if self._replies:
                 return self._replies.popleft()
         if self._script is None:
             said = f"The scripted model has no reply left: it was given {self._given}."
-            return _refusal(500, said)
+            return _refused_status(500, said)
         try:
             return self._script(request)
         except Exception as problem:  # noqa: BLE001 - whatever the test's own function raises is told to the client
-            return _refusal(500, f"The script of the model raised {type(problem).__name__}: {problem}")
+            return _refused_status(500, f"The script of the model raised {type(problem).__name__}: {problem}")
 
-    def _numbered(self, answer: Answer) -> Answer:
+    def _number_calls(self, answer: Answer) -> Answer:
         """Give ids to the calls: nine characters, since Mistral takes no other."""
         with self._changed:
             first = self._calls + 1
@@ -140,7 +137,7 @@ def _as_answer(reply: str | Call | Answer) -> Answer:
             return reply
 
 
-def _refusal(status: int, message: str) -> Status:
+def _refused_status(status: int, message: str) -> Status:
     """An error that asking again would not help."""
     body = {"error": {"message": message, "type": "scripted_model"}}
     return Status(status, body, {"x-should-retry": "false"})

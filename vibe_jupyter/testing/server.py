@@ -14,9 +14,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from vibe_jupyter.testing.replies import Raw, Status
 from vibe_jupyter.testing.requests import ModelRequest
-from vibe_jupyter.testing.wire import Wire
+from vibe_jupyter.testing.wire import Raw, Status, Wire
 
 POLL = 0.05
 """Seconds between two looks at whether the server stops, or the client of a held reply is gone."""
@@ -113,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The list of models."""
         if urlsplit(self.path).path.rstrip("/").endswith("/models"):
             entry = {"id": self.server.model, "object": "model", "owned_by": "vibe_jupyter.testing"}
-            self._whole(200, {"object": "list", "data": [entry]})
+            self._send_whole(200, {"object": "list", "data": [entry]})
         else:
             self._no_such_path()
 
@@ -126,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(raw)
         except ValueError as problem:
-            self._whole(400, {"error": {"message": f"The body is not JSON: {problem}"}})
+            self._send_whole(400, {"error": {"message": f"The body is not JSON: {problem}"}})
             return
         request = ModelRequest(
             body=cast("dict[str, Any]", body) if isinstance(body, dict) else {},
@@ -135,65 +134,65 @@ class _Handler(BaseHTTPRequestHandler):
             raw=raw,
         )
         try:
-            self._send(self.server.reply(request))
+            self._send_reply(self.server.reply(request))
         except OSError:
             request.gone.set()
             self.close_connection = True
 
-    def _send(self, reply: Status | Raw | Wire) -> None:
+    def _send_reply(self, reply: Status | Raw | Wire) -> None:
         match reply:
             case Status():
-                self._whole(reply.status, _error_body(reply), reply.headers)
+                self._send_whole(reply.status, _error_body(reply), reply.headers)
             case Raw():
-                self._raw(reply)
+                self._send_raw(reply)
             case Wire() if reply.request.stream:
-                self._stream(reply)
+                self._stream_wire(reply)
             case Wire():
-                self._hold(reply)
-                self._whole(200, reply.whole())
+                self._hold_stream(reply)
+                self._send_whole(200, reply.whole())
 
-    def _stream(self, wire: Wire) -> None:
-        self._begin(200, wire.content_type)
+    def _stream_wire(self, wire: Wire) -> None:
+        self._begin_response(200, wire.content_type)
         for chunk in wire.opening():
-            self._delta(wire, chunk)
-        self._hold(wire)
+            self._send_delta(wire, chunk)
+        self._hold_stream(wire)
         for chunk in wire.rest():
-            self._delta(wire, chunk)
+            self._send_delta(wire, chunk)
         if wire.end:
-            self._chunk(wire.end)
-        self._chunk(b"")
+            self._send_chunk(wire.end)
+        self._send_chunk(b"")
 
-    def _delta(self, wire: Wire, chunk: dict[str, Any]) -> None:
-        self._chunk(wire.frame(json.dumps(chunk, separators=(",", ":")).encode()))
-        self._wait(wire.answer.delay)
+    def _send_delta(self, wire: Wire, chunk: dict[str, Any]) -> None:
+        self._send_chunk(wire.frame(json.dumps(chunk, separators=(",", ":")).encode()))
+        self._wait_seconds(wire.answer.delay)
 
-    def _raw(self, reply: Raw) -> None:
-        self._begin(reply.status, reply.content_type)
+    def _send_raw(self, reply: Raw) -> None:
+        self._begin_response(reply.status, reply.content_type)
         for chunk in reply.chunks:
             if chunk:
-                self._chunk(chunk)
-                self._wait(reply.delay_between)
+                self._send_chunk(chunk)
+                self._wait_seconds(reply.delay_between)
         if reply.end == "eof":
-            self._chunk(b"")
+            self._send_chunk(b"")
             return
         # No time to linger: the close becomes a reset, once the client had time to read what came before.
-        self._wait(POLL)
+        self._wait_seconds(POLL)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
         raise _Gone
 
-    def _begin(self, status: int, content_type: str) -> None:
+    def _begin_response(self, status: int, content_type: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
 
-    def _chunk(self, data: bytes) -> None:
+    def _send_chunk(self, data: bytes) -> None:
         """One write, one packet; the empty chunk ends the body."""
-        self._check()
+        self._check_running()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
-    def _whole(self, status: int, body: str | Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+    def _send_whole(self, status: int, body: str | Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
@@ -203,20 +202,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _no_such_path(self) -> None:
-        self._whole(404, {"error": {"message": f"No such path: {self.path}"}})
+        self._send_whole(404, {"error": {"message": f"No such path: {self.path}"}})
 
-    def _hold(self, wire: Wire) -> None:
+    def _hold_stream(self, wire: Wire) -> None:
         event = wire.answer.hold
         while event is not None and not event.wait(POLL):
-            self._check()
+            self._check_running()
 
-    def _wait(self, seconds: float) -> None:
+    def _wait_seconds(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            self._check()
+            self._check_running()
             self.server.owner.stopping.wait(min(left, POLL))
 
-    def _check(self) -> None:
+    def _check_running(self) -> None:
         """Whether anyone is still there."""
         if self.server.owner.stopping.is_set():
             raise _Gone

@@ -1,6 +1,6 @@
 """What an agent can do: the contract of a tool, the tools that need no kernel, and the way to write one's own.
 
-Start reading at `vibe_jupyter.tools.base`.
+Start reading at `vibe_jupyter.tools.contract`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The person's own tools: a function with ``@vibe_jupyter.tool``, or a class on `BaseTool`.
+"""Custom tools: a function with ``@vibe_jupyter.tool``, or a class on `BaseTool`.
 
 Both shapes of a class are taken that Mistral Vibe's manual and its releases show (seed 001, Creating Custom Tools):
 `run` with plain parameters that returns text, and `run(args, ctx)` with a model that yields its result.
@@ -8,24 +8,36 @@ import inspect
 import re
 import sys
 import types
+import typing
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.protocol import Level
-from vibe_jupyter.tools.definition import Definition, checked_name, description_of
-from vibe_jupyter.tools.docstrings import documented
-from vibe_jupyter.tools.registered import register
-from vibe_jupyter.tools.signature import Signature
+from vibe_jupyter.tools.contract import ToolDefinition, checked_name, description_of, register_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+M = TypeVar("M", bound=BaseModel)
+
+_CONTEXT_NAMES: Final = frozenset({"ctx", "context"})
+
+_SECTION: Final = re.compile(
+    r"^(?:(Args|Arguments|Parameters|Params)|Returns?|Raises|Yields?|Examples?|Notes?|See Also|References):?\s*$"
+)
+_RULE: Final = re.compile(r"^-{3,}\s*$")
+_GOOGLE: Final = re.compile(r"^\s*\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<words>.*)$")
+_NUMPY: Final = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
+_SPHINX: Final = re.compile(r"^:(?P<field>\w+)(?:[^:\n]*\b(?P<name>\w+))?:\s*(?P<words>.*)$")
 
 
 class ToolPermission(StrEnum):
@@ -86,7 +98,7 @@ class BaseTool(ABC):  # noqa: B024 - a class of theirs may be abstract; ours wan
     @classmethod
     def get_description(cls) -> str:
         """A few lines for the model."""
-        return cls.description or documented(cls.__doc__).summary
+        return cls.description or parse_docstring(cls.__doc__).summary
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
@@ -129,7 +141,7 @@ def tool(
     """
 
     def offer(function: Callable[..., Any]) -> Callable[..., Any]:
-        register(definition_of_function(function, name=name, description=description))
+        register_tool(definition_of_function(function, name=name, description=description))
         return function
 
     return offer if function is None else offer(function)
@@ -137,7 +149,7 @@ def tool(
 
 def definition_of_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
-) -> Definition:
+) -> ToolDefinition:
     """A function as a tool.
 
     Raises:
@@ -146,22 +158,22 @@ def definition_of_function(
     if inspect.isclass(function) or not callable(function):
         raise ConfigError("@vibe_jupyter.tool wants a function. A class goes on vibe_jupyter.tools.BaseTool.")
     known_as = checked_name(name or getattr(function, "__name__", ""))
-    said = documented(function.__doc__)
+    said = parse_docstring(function.__doc__)
     words = description or said.summary
     if not words:
         raise ConfigError(f"The tool {known_as} does not say what it does. Give the function a docstring.")
     signature = Signature(known_as, function, said.arguments)
-    return Definition(
+    return ToolDefinition(
         name=known_as,
         description=description_of(words, None),
         arguments=signature.arguments(),
         call=lambda args, context: function(**signature.call(args, InvokeContext(tool_call_id=context.call_id))),
         is_async=_is_async(function),
-        source=_place(function),
+        source=_source_place(function),
     )
 
 
-def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -> Definition:
+def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
     """A class as a tool, with its settings.
 
     Raises:
@@ -179,19 +191,16 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
         raise ConfigError(f"[tools.{name}] {key}: {problem['msg']}. Mend it in config.toml.") from None
     instance = cls.from_config(config)
     run = cast("Callable[..., Any]", instance.run)
-    signature = Signature(name, run, documented(cls.run.__doc__).arguments)
-    return Definition(
+    signature = Signature(name, run, parse_docstring(cls.run.__doc__).arguments)
+    return ToolDefinition(
         name=name,
         description=description_of(words, cls.get_tool_prompt()),
         arguments=signature.arguments(),
         call=lambda args, context: run(**signature.call(args, InvokeContext(tool_call_id=context.call_id))),
         is_async=_is_async(run),
-        source=_place(cls.run),
+        source=_source_place(cls.run),
         result=_result_of(cls, signature.whole),
     )
-
-
-M = TypeVar("M", bound=BaseModel)
 
 
 def _model_of(cls: type[BaseTool], base: type[M]) -> type[M]:
@@ -217,6 +226,148 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _place(function: Callable[..., Any]) -> str:
+def _source_place(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+class Signature:
+    """What a function wants to be called with."""
+
+    def __init__(self, name: str, function: Callable[..., Any], words: Mapping[str, str]) -> None:
+        self._name = name
+        self._function = function
+        self._words = words
+        parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+        self.context = next((one.name for one in parameters if _is_context(one)), None)
+        """The parameter that wants to know of the call; None where there is none."""
+        self._parameters = [one for one in parameters if one.name != self.context]
+        self._hints = _type_hints(function)
+        self.whole = self._whole_model()
+        """The model of the one parameter that takes all arguments; None where each has its own."""
+
+    def arguments(self) -> type[BaseModel]:
+        """The model of the arguments.
+
+        Raises:
+            ConfigError: something of it cannot be given by a model; says what.
+        """
+        if self.whole is not None:
+            return self.whole
+        fields: dict[str, Any] = {}
+        for parameter in self._parameters:
+            fields[parameter.name] = self._argument_field(parameter)
+        try:
+            return create_model(self._name, __config__=ConfigDict(extra="forbid"), **fields)
+        except (PydanticUserError, NameError, TypeError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise ConfigError(
+                f"The arguments of the tool {self._name} cannot be described to a model: {reason} "
+                "Annotate them with text, numbers, true or false, lists and dicts of these, or pydantic models."
+            ) from error
+
+    def call(self, args: BaseModel, context: object) -> dict[str, Any]:
+        """The keyword arguments for one call."""
+        more = {} if self.context is None else {self.context: context}
+        if self.whole is not None:
+            return {self._parameters[0].name: args, **more}
+        return {**{name: getattr(args, name) for name in type(args).model_fields}, **more}
+
+    def _argument_field(self, parameter: inspect.Parameter) -> tuple[Any, Any]:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigError(
+                f"The tool {self._name} has the parameter {parameter}, which cannot be given by name. "
+                "A model gives each argument by its name."
+            )
+        default: Any = ... if parameter.default is parameter.empty else parameter.default
+        words = self._words.get(parameter.name)
+        annotation = self._hints.get(parameter.name, Any)
+        if words is None or _has_words(annotation):
+            return annotation, default
+        return annotation, Field(default=default, description=words)
+
+    def _whole_model(self) -> type[BaseModel] | None:
+        if len(self._parameters) != 1 or self._parameters[0].default is not inspect.Parameter.empty:
+            return None
+        annotation: object = self._hints.get(self._parameters[0].name)
+        return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    return parameter.name in _CONTEXT_NAMES or "InvokeContext" in str(parameter.annotation)
+
+
+def _type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):  # a name that is not there yet: as it is written
+        return {name: hint for name, hint in inspect.get_annotations(function).items() if not isinstance(hint, str)}
+
+
+def _has_words(annotation: Any) -> bool:
+    """Whether the annotation describes the argument itself, as ``Annotated[int, Field(description=…)]`` does."""
+    extras: Sequence[Any] = getattr(annotation, "__metadata__", ())
+    return any(getattr(extra, "description", None) for extra in extras)
+
+
+@dataclass(frozen=True)
+class ParsedDocstring:
+    """A docstring taken apart."""
+
+    summary: str = ""
+    """What it does: everything before the first section."""
+    arguments: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def parse_docstring(text: str | None) -> ParsedDocstring:
+    """Take a docstring apart; nothing in it is required."""
+    lines = inspect.cleandoc(text or "").split("\n")
+    start = next((at for at, line in enumerate(lines) if _SECTION.match(line) or _SPHINX.match(line)), len(lines))
+    summary = "\n".join(lines[:start]).strip()
+    arguments: dict[str, str] = {}
+    for name, words in [*_sphinx_arguments(lines[start:]), *_docstring_sections(lines[start:])]:
+        arguments.setdefault(name, " ".join(words.split()))
+    return ParsedDocstring(summary, arguments)
+
+
+def _sphinx_arguments(lines: list[str]) -> Iterator[tuple[str, str]]:
+    name, words = "", ""
+    for line in lines:
+        found = _SPHINX.match(line)
+        if found is None and line.startswith((" ", "\t")):
+            words += f" {line}"
+            continue
+        if name:
+            yield name, words
+        name, words = (found["name"] or "", found["words"]) if found and found["field"] == "param" else ("", "")
+    if name:
+        yield name, words
+
+
+def _docstring_sections(lines: list[str]) -> Iterator[tuple[str, str]]:
+    section: list[str] = []
+    is_arguments = False
+    for line in [*lines, "Returns:"]:
+        if (header := _SECTION.match(line)) is None:
+            section.append(line)
+            continue
+        if is_arguments:
+            yield from _argument_texts(section)
+        section, is_arguments = [], header[1] is not None
+
+
+def _argument_texts(lines: list[str]) -> Iterator[tuple[str, str]]:
+    is_numpy = bool(lines) and _RULE.match(lines[0]) is not None
+    body = lines[1:] if is_numpy else inspect.cleandoc("\n" + "\n".join(lines)).split("\n")
+    form = _NUMPY if is_numpy else _GOOGLE
+    name, words = "", ""
+    for line in body:
+        found = None if line.startswith((" ", "\t")) else form.match(line)
+        if found is None:
+            words += f" {line}"
+            continue
+        if name:
+            yield name, words
+        name, words = found["name"], "" if is_numpy else found["words"]
+    if name:
+        yield name, words

@@ -6,9 +6,12 @@ from typing import Literal
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] (untyped options)
-from pygments.token import Token, _TokenType  # pyright: ignore[reportPrivateUsage] (it has no public name)
+from pygments.token import (
+    Token,  # pyright: ignore[reportPrivateUsage] (it has no public name)
+    _TokenType,  # pyright: ignore[reportPrivateUsage] (it has no public name)
+)
 
-from vibe_jupyter.ui.markup import Markup, escape
+from vibe_jupyter.ui.markup import Markup, escape_text
 from vibe_jupyter.ui.text import fold_blanks
 
 HIGHLIGHT_LIMIT = 10_000
@@ -18,11 +21,11 @@ CACHED = 16
 
 Kind = Literal["k", "s", "m", "c"]
 """Keyword, string, number, comment: the only four things that get a colour."""
-Look = Mapping[Kind, str]
+CodeLook = Mapping[Kind, str]
 """How a kind is expressed: the attribute its span gets."""
 
-LIVE: Look = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
-KEPT: Look = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;opacity:0.75"'}
+LIVE: CodeLook = {"k": 'class="vibe-k"', "s": 'class="vibe-s"', "m": 'class="vibe-m"', "c": 'class="vibe-c"'}
+KEPT: CodeLook = {"k": 'style="font-weight:bold"', "c": 'style="font-style:italic;opacity:0.75"'}
 """No colour reads well on white and on dark; weight and slant do."""
 KEPT_LINK = "text-decoration:underline"
 """Its colour is the viewer's; alone it would not tell a link from the words around it."""
@@ -58,38 +61,38 @@ _LANGUAGES: Mapping[str, str] = {
 """Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
 
 
-def code_lines(text: str, language: str, look: Look) -> tuple[Markup, ...]:
+def code_lines(text: str, language: str, look: CodeLook) -> tuple[Markup, ...]:
     """One safe piece of HTML for each line."""
-    return _coloured(text, language, look is LIVE)
+    return _coloured_lines(text, language, look is LIVE)
 
 
-def code_html(text: str, language: str, look: Look) -> Markup:
+def code_html(text: str, language: str, look: CodeLook) -> Markup:
     """The same as one piece, line ends kept."""
     return Markup("\n".join(code_lines(text, language, look)))
 
 
 @lru_cache(CACHED)
-def _coloured(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
+def _coloured_lines(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
     look = LIVE if is_live else KEPT
     lines: list[list[str]] = [[]]
-    for kind, value in tokens(text, language):
+    for kind, value in code_tokens(text, language):
         for number, piece in enumerate(value.split("\n")):
             if number:
                 lines.append([])
             if piece:
-                lines[-1].append(_span(kind, piece, look))
+                lines[-1].append(_code_span(kind, piece, look))
     return tuple(Markup("".join(pieces)) for pieces in lines)
 
 
-def _span(kind: Kind | None, text: str, look: Look) -> str:
-    safe = escape(fold_blanks(text))
+def _code_span(kind: Kind | None, text: str, look: CodeLook) -> str:
+    safe = escape_text(fold_blanks(text))
     shown_as = look.get(kind) if kind and not text.isspace() else None
     return f"<span {shown_as}>{safe}</span>" if shown_as else safe
 
 
-def tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
+def code_tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
     """Pieces of the text with their kind, neighbours of one kind joined."""
-    lexer = _lexer(language) if len(text) <= HIGHLIGHT_LIMIT else None
+    lexer = _find_lexer(language) if len(text) <= HIGHLIGHT_LIMIT else None
     plain = text.replace("\r\n", "\n")
     if lexer is None:
         yield None, plain
@@ -97,7 +100,7 @@ def tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
     last: Kind | None = None
     pieces: list[str] = []
     for _, token, value in lexer.get_tokens_unprocessed(plain):
-        kind = _kind(token)
+        kind = _token_kind(token)
         if kind != last and pieces:
             yield last, "".join(pieces)
             pieces = []
@@ -106,10 +109,10 @@ def tokens(text: str, language: str) -> Iterator[tuple[Kind | None, str]]:
     yield last, "".join(pieces)
 
 
-def _kind(token: _TokenType) -> Kind | None:
+def _token_kind(token: _TokenType) -> Kind | None:
     return next((kind for family, kind in _KINDS if token in family), None)
 
 
-def _lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     name = _LANGUAGES.get(language.lower())
     return get_lexer_by_name(name) if name else None

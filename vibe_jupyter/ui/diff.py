@@ -1,11 +1,14 @@
-"""A unified diff as people read one: numbered lines that are new, gone or as they were, and what lies between."""
+"""A diff as people read one, and as HTML: numbered lines that are new, gone or as they were."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vibe_jupyter.ui.text import plural
+from vibe_jupyter.protocol import Preview
+from vibe_jupyter.ui.code import KEPT_CHANGES, LIVE, code_lines
+from vibe_jupyter.ui.markup import Markup, escape_text, html_element, join_markup
+from vibe_jupyter.ui.text import plural_text
 
 CONTEXT = 3
 """Unchanged lines that stay in sight before and behind a change."""
@@ -19,6 +22,10 @@ Kind = Literal["same", "add", "del", "gap", "name", "note"]
 _HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _KINDS: dict[str, Kind] = {"+": "add", "-": "del", "\\": "note"}
 
+_WRITTEN_OUT = re.compile(r"⟨(?:U\+[0-9A-F]{4,6}|[\d,]+ blanks)⟩")
+_ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_SIGNS = {"add": "+", "del": "-", "same": " "}
+
 
 @dataclass(frozen=True)
 class DiffLine:
@@ -31,7 +38,7 @@ class DiffLine:
 
 
 @dataclass(frozen=True)
-class Fold:
+class UnchangedFold:
     """Unchanged lines far from every change."""
 
     lines: tuple[DiffLine, ...]
@@ -53,14 +60,14 @@ class _Reader:
         """None for a line that says nothing to a person."""
         inside = self._old_left > 0 or self._new_left > 0 or (is_content and not self._counted)
         if line.startswith("@@") and not (self._counted and inside):
-            return self._head(line)
+            return self._read_head(line)
         if not inside and line.startswith(("--- ", "+++ ")):
-            return self._name(line)
+            return self._read_name(line)
         if not inside and not line.startswith((" ", "+", "-", "\\")):
             return DiffLine("name", line) if line else None
-        return self._line(line)
+        return self._read_line(line)
 
-    def _head(self, line: str) -> DiffLine | None:
+    def _read_head(self, line: str) -> DiffLine | None:
         found = _HEAD.fullmatch(line)
         self._counted = found is not None
         if found is None:
@@ -70,11 +77,11 @@ class _Reader:
         self._old, self._new = int(old), int(new)
         self._old_left = int(old_count or "1")
         self._new_left = int(new_count or "1")
-        words = [plural(between, "unchanged line")] if between > 0 else []
+        words = [plural_text(between, "unchanged line")] if between > 0 else []
         words += [section] if section else []
         return DiffLine("gap", " · ".join(words)) if words else None
 
-    def _name(self, line: str) -> DiffLine | None:
+    def _read_name(self, line: str) -> DiffLine | None:
         name = line[4:].split("\t", 1)[0]
         if line.startswith("---"):
             self._file, self._old, self._new = name, 1, 1
@@ -86,7 +93,7 @@ class _Reader:
             return DiffLine("name", f"{old}: deleted")
         return DiffLine("name", new if old == new else f"{old} → {new}")
 
-    def _line(self, line: str) -> DiffLine:
+    def _read_line(self, line: str) -> DiffLine:
         if line[:1] not in ("", " ", *_KINDS):  # a word of ours: something was left out
             return DiffLine("note", line)
         kind = _KINDS.get(line[:1], "same")
@@ -108,30 +115,102 @@ def read_diff(text: str) -> list[DiffLine]:
     return [line for line in read if line is not None]
 
 
-def folded(lines: list[DiffLine]) -> list[DiffLine | Fold]:
+def fold_unchanged(lines: list[DiffLine]) -> list[DiffLine | UnchangedFold]:
     """The same with long unchanged stretches folded away."""
-    out: list[DiffLine | Fold] = []
-    for start, end in _stretches(lines):
+    out: list[DiffLine | UnchangedFold] = []
+    for start, end in _unchanged_stretches(lines):
         head = CONTEXT if start > 0 and lines[start - 1].kind in ("add", "del", "note") else 0
         tail = CONTEXT if end < len(lines) and lines[end].kind in ("add", "del", "note") else 0
         inner = (start + head, end - tail)
         if lines[start].kind != "same" or inner[1] - inner[0] < LEAST_FOLD:
             out += lines[start:end]
         else:
-            out += [*lines[start : inner[0]], Fold(tuple(lines[inner[0] : inner[1]])), *lines[inner[1] : end]]
+            out += [*lines[start : inner[0]], UnchangedFold(tuple(lines[inner[0] : inner[1]])), *lines[inner[1] : end]]
     return out
 
 
-def counts(text: str) -> tuple[int, int]:
+def count_changes(text: str) -> tuple[int, int]:
     """Lines added and lines removed."""
     kinds = [line.kind for line in read_diff(text)]
     return kinds.count("add"), kinds.count("del")
 
 
-def _stretches(lines: list[DiffLine]) -> Iterator[tuple[int, int]]:
+def _unchanged_stretches(lines: list[DiffLine]) -> Iterator[tuple[int, int]]:
     """Begin and end of runs of unchanged lines, and of what stands between them."""
     start = 0
     for at in range(1, len(lines) + 1):
         if at == len(lines) or (lines[at].kind == "same") != (lines[start].kind == "same"):
             yield start, at
             start = at
+
+
+def diff_lines(preview: Preview) -> list[Markup]:
+    lines = read_diff(preview.text)
+    coloured = dict(zip(map(id, lines), _coloured_diff_lines(lines, preview_language(preview)), strict=True))
+    return [
+        _folded_html(piece, [coloured[id(line)] for line in piece.lines])
+        if isinstance(piece, UnchangedFold)
+        else coloured[id(piece)]
+        for piece in fold_unchanged(lines)
+    ]
+
+
+def _coloured_diff_lines(lines: Sequence[DiffLine], language: str) -> list[Markup]:
+    """Old and new text are coloured apart, since each is a text of its own."""
+    old = iter(code_lines("\n".join(line.text for line in lines if line.kind in ("same", "del")), language, LIVE))
+    new = iter(code_lines("\n".join(line.text for line in lines if line.kind in ("same", "add")), language, LIVE))
+    out: list[Markup] = []
+    for line in lines:
+        number = str(line.number) if line.number is not None else None
+        match line.kind:
+            case "same":
+                next(old)
+                out.append(code_line(next(new), line.kind, number))
+            case "add":
+                out.append(code_line(next(new), line.kind, number))
+            case "del":
+                out.append(code_line(next(old), line.kind, number))
+            case _:
+                out.append(code_line(escape_text(line.text), line.kind))
+    return out
+
+
+def _folded_html(fold: UnchangedFold, lines: Sequence[Markup]) -> Markup:
+    words = html_element("summary", escape_text(plural_text(len(fold.lines), "unchanged line")))
+    return html_element("details", words, *lines, class_="vibe-same")
+
+
+def code_line(line: Markup, change: str | None = None, number: str | None = None) -> Markup:
+    """The line end stands inside, where it draws no empty line and is still copied."""
+    return html_element("span", _marked_line(line), Markup("\n"), class_="vibe-line", data_change=change, data_n=number)
+
+
+def _marked_line(line: Markup) -> Markup:
+    """What was hidden stands out, and blanks that are none to a program are written out too."""
+    shown = _ODD_BLANK.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", line)
+    return Markup(_WRITTEN_OUT.sub(lambda found: f'<span class="vibe-hidden">{found[0]}</span>', shown))
+
+
+def kept_diff(preview: Preview) -> Markup:
+    """Signs carry it; a tint that lets the ground through stands behind them where styles are kept."""
+    out: list[Markup] = []
+    for line in read_diff(preview.text):
+        if line.kind == "gap":
+            text = escape_text(f"⋯ {line.text}")
+        elif line.kind in ("name", "note"):
+            text = escape_text(line.text)
+        else:
+            text = join_markup(escape_text(_SIGNS[line.kind]), *code_lines(line.text, "", LIVE))
+        style = KEPT_CHANGES.get(line.kind)
+        out.append(html_element("span", text, style=style) if style else text)
+    return Markup("\n".join(out))
+
+
+def preview_language(preview: Preview) -> str:
+    return preview.language or ("bash" if preview.kind == "command" else "")
+
+
+def line_digits(greatest: int) -> str | None:
+    """How wide line numbers get, where it is wider than usual."""
+    digits = len(str(greatest))
+    return str(min(digits, 6)) if digits > 3 else None

@@ -1,14 +1,19 @@
-"""The contract of a front end: events go in, commands come out."""
+"""The contract of a front end (events go in, commands come out), and work that is done now and then."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Command, DecidedBy, Event, MimeBundle
 
 T = TypeVar("T")
 
 Handled = Callable[[], Mapping[str, Any] | None]
 """The Jupyter message that this thread handles now; None where it handles none."""
+
+REST = 4
+"""Times as long as the work itself took is waited until it is done again."""
 
 
 class Send(Protocol):
@@ -17,7 +22,7 @@ class Send(Protocol):
     def __call__(self, command: Command, /, *, by: DecidedBy = "code") -> None: ...
 
 
-class CallMain(Protocol):
+class CallOnMainThread(Protocol):
     """Runs a function on the main thread and gives back what it returns or raises."""
 
     async def __call__(self, function: Callable[[], T], /) -> T: ...
@@ -41,3 +46,52 @@ class FrontEnd(Protocol):
     def close(self) -> MimeBundle:
         """Stop showing, leave the kept form in the output, and return it. Main thread, after the last event."""
         ...
+
+
+class Throttle:
+    """Prepares a piece of work on the engine loop and does it on the main thread, never twice within the gap."""
+
+    def __init__(self, call_main: CallOnMainThread, prepare: Callable[[], Callable[[], None]], *, gap: float) -> None:
+        self._call_main = call_main
+        self._prepare = prepare
+        self._gap = gap
+        """Seconds."""
+        self._wanted = False
+        self._free_at = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+
+    def soon(self) -> None:
+        """Ask for it; many askings before its turn are one. On the loop."""
+        self._wanted = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._do_prepared_work())
+
+    async def now(self) -> None:
+        """Do it at once. On the loop.
+
+        Raises:
+            NotebookError: the person interrupted, or the cell is over.
+        """
+        self._wanted = False
+        await self._call_main(self._prepare())
+
+    async def stop(self) -> None:
+        """Do nothing more; what is being done is waited for. On the loop."""
+        self._wanted = False
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _do_prepared_work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._wanted:
+            if (rest := self._free_at - loop.time()) > 0:
+                await asyncio.sleep(rest)
+            self._wanted = False
+            began = loop.time()
+            try:
+                await self._call_main(self._prepare())
+            except NotebookError:
+                return  # interrupted, or the cell is over: closing shows the rest
+            took = loop.time() - began
+            self._free_at = loop.time() + max(self._gap, REST * took)

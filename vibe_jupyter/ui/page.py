@@ -1,25 +1,40 @@
-"""The line between one run and the page that shows it: messages out at a bounded rate, messages in to the loop.
+"""The line between one run and the page that shows it: the widget, messages out at a bounded rate, messages in.
+
+The transcript makes parts; every user interface only shows them. HTML in a part is made by
+`vibe_jupyter.ui.markdown_html` and its like and nowhere else, so that a view may insert it as it is.
 
 The messages are listed in ``labextension/src/run-view/messages.ts``; this is their other half.
+
+Its state is the script and the style and nothing else, so a saved notebook keeps neither code nor answers in it.
+ipywidgets and anywidget are imported when the first view is made, not with this module.
 """
 
 import asyncio
 import contextlib
+import functools
+import importlib
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, Required, TypedDict, cast
 
-from IPython.display import display, update_display  # pyright: ignore[reportUnknownVariableType] (untyped)
+from IPython.display import (
+    display,  # pyright: ignore[reportUnknownVariableType] (untyped)
+    update_display,  # pyright: ignore[reportUnknownVariableType] (untyped)
+)
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Command, DecidedBy, MimeBundle
-from vibe_jupyter.protocol.value import Value
-from vibe_jupyter.ui import run_view
+from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.ui.front_end import Handled
-from vibe_jupyter.ui.outbox import Outbox
-from vibe_jupyter.ui.parts import Patch, ViewPart
+from vibe_jupyter.ui.markup import Markup
+
+FOOT = "foot"
+"""The id of the last part."""
+
+PartKind = Literal["prose", "tail", "step", "card", "notice", "error", "foot"]
 
 PATCH_GAP = 0.1
 """Seconds between two messages of patches: each costs 640 bytes of envelope, and a page that is a tenth of a second
@@ -31,21 +46,114 @@ PLACEHOLDER = "A run of the agent is shown here live."
 MOVED = "This run of the agent is shown in another cell now."
 """Stands where a view was."""
 
+STATIC = Path(__file__).parent / "static"
+"""Where the build of ``labextension/`` leaves its bundle."""
 
-class Alive(Value):
+Receive = Callable[[object, object, object], None]
+"""Takes widget, content and buffers of a message from the page."""
+
+FEW = 400
+"""Characters of added text up to which a message would be mostly envelope."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPart:
+    """One block of the view. Order in the transcript is order on the page; `foot` is always the last."""
+
+    id: str
+    """Unique in its run and stable: ``t3`` for a piece of prose, ``s5`` for a step, ``foot``."""
+    kind: PartKind
+    html: str
+    """Safe HTML for the live view (classes of ours, no inline style)."""
+    text: str = ""
+    """For kind tail only: the growing end of an answer, plain text; `html` is empty then."""
+
+
+class ViewPatch(TypedDict, total=False):
+    """One change of the view, as sent to the page.
+
+    ``{"id", "kind", "html", "before"}`` puts or replaces a part, ``before`` naming the part it goes in front of
+    (absent: in front of the foot). ``{"id", "append"}`` adds plain text to a tail. ``{"id", "remove": true}`` removes.
+    """
+
+    id: Required[str]
+    kind: PartKind
+    html: str
+    append: str
+    before: str
+    remove: bool
+
+
+class PartList:
+    """Parts in the order of the page. Every change is also a patch, until `take_patches`."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, ViewPart] = {}
+        self._tails: dict[str, list[str]] = {}
+        """Pieces of the growing texts: joined only when asked for, so that adding costs the piece alone."""
+        self._patches: list[ViewPatch] = []
+        self._numbers = 0
+
+    def new_id(self, prefix: str) -> str:
+        """An id no part had."""
+        self._numbers += 1
+        return f"{prefix}{self._numbers}"
+
+    def put(self, part_id: str, kind: PartKind, html: Markup) -> None:
+        """Show a part: in its old place if it has one, else as the last before the foot."""
+        part = ViewPart(part_id, kind, html)
+        if self._parts.get(part_id) == part and part_id not in self._tails:
+            return
+        self._parts[part_id] = part
+        self._tails.pop(part_id, None)
+        self._patches.append({"id": part_id, "kind": kind, "html": html})
+
+    def start_tail(self, part_id: str) -> None:
+        """Show an empty growing text."""
+        self._parts[part_id] = ViewPart(part_id, "tail", "")
+        self._tails[part_id] = []
+        self._patches.append({"id": part_id, "kind": "tail", "html": ""})
+
+    def append(self, part_id: str, text: str) -> None:
+        """Let a growing text grow."""
+        if text:
+            self._tails[part_id].append(text)
+            self._patches.append({"id": part_id, "append": text})
+
+    def remove(self, part_id: str) -> None:
+        """Take a part away; one that is not there stays away."""
+        if self._parts.pop(part_id, None) is not None:
+            self._tails.pop(part_id, None)
+            self._patches.append({"id": part_id, "remove": True})
+
+    def take_patches(self) -> list[ViewPatch]:
+        """The changes since the last call."""
+        patches, self._patches = self._patches, []
+        return patches
+
+    def parts(self) -> list[ViewPart]:
+        """Everything that is shown now."""
+        shown = [self._whole_part(part) for part in self._parts.values() if part.id != FOOT]
+        return shown + [part for part in self._parts.values() if part.id == FOOT]
+
+    def _whole_part(self, part: ViewPart) -> ViewPart:
+        return ViewPart(part.id, part.kind, "", "".join(self._tails[part.id])) if part.kind == "tail" else part
+
+
+class ViewAlive(Value):
     """A view was drawn and knows nothing yet."""
 
     type: Literal["alive"]
 
 
-class Decided(Value):
+class ViewDecision(Value):
     """The person pressed something."""
 
     type: Literal["command"]
     command: Command
 
 
-FromPage = Alive | Decided
+FromPage = ViewAlive | ViewDecision
 _FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
 
 
@@ -57,7 +165,20 @@ class ShownView:
     display_id: str
 
 
-class Page:
+class RunWidget(Protocol):
+    """What we use of an anywidget."""
+
+    layout: "RunWidget"
+    _esm: str
+    model_id: str
+
+    def send(self, content: object) -> None: ...
+    def on_msg(self, callback: Receive, remove: bool = False) -> None: ...
+    def close(self) -> None: ...
+    def _repr_mimebundle_(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
+
+
+class PageChannel:
     """Opened, replaced and closed on the main thread; attached to the engine loop, which does all sending.
 
     Messages of the page come on the main thread or in a subshell, and are only put into a queue there.
@@ -67,10 +188,10 @@ class Page:
         self._receive = receive
         self._handled = handled
         self._display_id = secrets.token_hex(8)
-        self._view: run_view.RunView | None = None
+        self._view: RunWidget | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple[object, DecidedBy]] = deque()
-        self._outbox = Outbox()
+        self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -82,29 +203,29 @@ class Page:
 
     def open(self) -> None:
         """Put an empty view into the output. Main thread."""
-        self._view = run_view.make()
-        self._view.on_msg(self._take)
-        self._put(self._view)
+        self._view = make_view()
+        self._view.on_msg(self._take_message)
+        self._put_view(self._view)
 
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
         if self._view is not None:
             update_display({"text/plain": MOVED}, raw=True, display_id=self._display_id)
             self._display_id = secrets.token_hex(8)
-            self._put(self._view)
+            self._put_view(self._view)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to hand over what the page says. On the loop."""
         if self._loop is None:
             self._loop = loop
-            self._drain()
+            self._drain_messages()
 
     def show(self, parts: Iterable[ViewPart]) -> None:
         """Tell every view the whole; what waits is part of it. On the loop."""
         self.drop()
-        self._tell({"type": "snapshot", "parts": [asdict(part) for part in parts]})
+        self._tell_page({"type": "snapshot", "parts": [asdict(part) for part in parts]})
 
-    def patch(self, patches: Iterable[Patch]) -> None:
+    def patch(self, patches: Iterable[ViewPatch]) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
         self._outbox.add(patches)
         if not self._outbox:
@@ -112,18 +233,18 @@ class Page:
         loop = asyncio.get_running_loop()
         due = self._sent_at + (LITTLE_GAP if self._outbox.is_little else PATCH_GAP)
         if due <= loop.time():
-            self._flush()
+            self._flush_patches()
         elif self._timer is None or due < self._timer.when():
             self._stop_timer()
-            self._timer = loop.call_at(due, self._flush)
+            self._timer = loop.call_at(due, self._flush_patches)
 
     def drop(self) -> None:
         """Forget what waits. On the loop."""
         self._outbox.take()
         self._stop_timer()
 
-    def _put(self, view: run_view.RunView) -> None:
-        bundle, metadata = run_view.bundle_of(view)
+    def _put_view(self, view: RunWidget) -> None:
+        bundle, metadata = bundle_of(view)
         display({**bundle, "text/plain": PLACEHOLDER}, metadata=metadata, raw=True, display_id=self._display_id)
 
     def _stop_timer(self) -> None:
@@ -137,35 +258,35 @@ class Page:
         if view is not None:
             if words:
                 view.send({"type": "over", "words": words})
-            view.on_msg(self._take, remove=True)
+            view.on_msg(self._take_message, remove=True)
             update_display(kept, raw=True, display_id=self._display_id)
-            run_view.discard(view)
+            discard_view(view)
 
     def strip(self) -> None:
         """Leave nothing of the script in a notebook that is saved with the view. Main thread."""
         if self._view is not None:
-            run_view.strip(self._view)
+            strip(self._view)
 
-    def _flush(self) -> None:
+    def _flush_patches(self) -> None:
         patches = self._outbox.take()
         self.drop()
         self._messages += 1
         self._sent_at = asyncio.get_running_loop().time()
-        self._tell({"type": "patches", "seq": self._messages, "patches": patches})
+        self._tell_page({"type": "patches", "seq": self._messages, "patches": patches})
 
-    def _tell(self, message: object) -> None:
+    def _tell_page(self, message: object) -> None:
         view = self._view
         if view is not None:
             view.send(message)
 
-    def _take(self, _view: object, content: object, _buffers: object) -> None:
+    def _take_message(self, _view: object, content: object, _buffers: object) -> None:
         """Queue a message, in whichever thread it came."""
         self._inbox.append((content, "person" if self._is_carried(content) else "code"))
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody listens any more
-                self._loop.call_soon_threadsafe(self._drain)
+                self._loop.call_soon_threadsafe(self._drain_messages)
 
-    def _drain(self) -> None:
+    def _drain_messages(self) -> None:
         while self._inbox:
             content, by = self._inbox.popleft()
             try:
@@ -185,3 +306,109 @@ class Page:
         except (KeyError, TypeError):
             return False
         return carried == ("comm_msg", view.model_id, "custom", content)
+
+
+def can_show() -> bool:
+    """Whether the kernel's side of the view is there: the widget packages and the bundle."""
+    try:
+        _view_class()
+    except (ImportError, FileNotFoundError):
+        return False
+    return True
+
+
+def make_view() -> RunWidget:
+    """A new view, not shown yet. Main thread."""
+    return _view_class()()
+
+
+def bundle_of(view: RunWidget) -> tuple[dict[str, Any], dict[str, Any]]:
+    """MIME bundle and metadata that make the front end draw the view."""
+    return view._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]  # IPython's own protocol
+
+
+def discard_view(view: RunWidget) -> None:
+    """Close the view and the layout every widget carries, so that ipywidgets keeps neither. Main thread."""
+    layout = view.layout
+    view.close()
+    layout.close()
+
+
+def strip(view: RunWidget) -> None:
+    """Take the script out of the state of a view that nobody drew: programs that run notebooks save that state."""
+    view._esm = ""  # pyright: ignore[reportPrivateUsage]  # so named by anywidget
+
+
+@functools.cache
+def _view_class() -> Callable[[], RunWidget]:
+    base: Any = importlib.import_module("anywidget").AnyWidget
+    members = {
+        "__module__": __name__,
+        "_esm": (STATIC / "run-view.js").read_text("utf-8"),
+    }
+    return cast("Callable[[], RunWidget]", type("RunView", (base,), members))
+
+
+class PatchOutbox:
+    """Keeps the order of changes; text added to one tail becomes one patch, a part put twice is put once."""
+
+    def __init__(self) -> None:
+        self._patches: list[ViewPatch] = []
+        self._pieces: dict[int, list[str]] = {}
+        """Text of a waiting append, by its place in `_patches`; joined once, when taken."""
+        self._last: dict[str, int] = {}
+        """Place of the last waiting patch of a part."""
+        self._unseen: set[int] = set()
+        """Places of waiting patches that need not be sent."""
+        self._added = 0
+        """Characters of the waiting text; more than `FEW` when a step, a card or the like waits too."""
+
+    def __bool__(self) -> bool:
+        return bool(self._patches)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether all that waits is a little more of an answer."""
+        return self._added <= FEW
+
+    def add(self, patches: Iterable[ViewPatch]) -> None:
+        """Let these wait behind the others."""
+        for patch in patches:
+            self._add_patch(patch)
+
+    def take(self) -> list[ViewPatch]:
+        """Everything that waits, in order; nothing waits afterwards."""
+        for place, pieces in self._pieces.items():
+            self._patches[place]["append"] = "".join(pieces)
+        taken = [patch for place, patch in enumerate(self._patches) if place not in self._unseen]
+        self._patches, self._pieces, self._last, self._unseen = [], {}, {}, set()
+        self._added = 0
+        return taken
+
+    def _add_patch(self, patch: ViewPatch) -> None:
+        place = self._last.get(patch["id"])
+        self._added += len(patch.get("append", "")) if _is_of_answer(patch) else FEW + 1
+        if "append" in patch:
+            if place is None or place not in self._pieces:
+                place = self._push_patch({"id": patch["id"]})
+                self._pieces[place] = []
+            self._pieces[place].append(patch["append"])
+        elif place is not None and _is_put(self._patches[place]) and _is_put(patch) and "before" not in patch:
+            self._patches[place].update(patch)
+        else:
+            if place in self._pieces and _is_put(patch):
+                self._unseen.add(place)  # text added to what is then replaced whole
+            self._push_patch(patch.copy())
+
+    def _push_patch(self, patch: ViewPatch) -> int:
+        self._patches.append(patch)
+        self._last[patch["id"]] = len(self._patches) - 1
+        return self._last[patch["id"]]
+
+
+def _is_of_answer(patch: ViewPatch) -> bool:
+    return "append" in patch or patch.get("kind") in ("prose", "tail")
+
+
+def _is_put(patch: ViewPatch) -> bool:
+    return "html" in patch

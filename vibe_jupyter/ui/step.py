@@ -1,4 +1,4 @@
-"""A tool call as one quiet line, and what the line shows when it is opened."""
+"""A tool call as one quiet line, what it shows when opened, and lines joined into groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,19 +10,30 @@ from vibe_jupyter.protocol import (
     DOWNLOAD_MIME,
     PICTURES_MIME,
     TABLE_MIME,
+    Download,
+    FileProduced,
     Headline,
     MimeBundle,
+    Picture,
     Preview,
     Table,
     ToolFinished,
+    ToolProgress,
+    ToolStarted,
 )
-from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, Look
-from vibe_jupyter.ui.markup import NOTHING, Markup, element, escape, inert, joined
-from vibe_jupyter.ui.pictures import download_html, pictures_html
-from vibe_jupyter.ui.preview import preview_html
-from vibe_jupyter.ui.progress import Progress, bar_html
-from vibe_jupyter.ui.rendered import markdown_html
-from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable, seconds_text, shorten
+from vibe_jupyter.ui.cards import preview_html
+from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, CodeLook
+from vibe_jupyter.ui.lazy_markdown import markdown_html
+from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, join_markup
+from vibe_jupyter.ui.pictures import download_html, pictures_html, size_words
+from vibe_jupyter.ui.streaming_text import StreamingText
+from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable_text, seconds_text, shorten_text
+
+WORDS_LIMIT = 80
+"""Characters of what a tool says beside it."""
+
+EXACT = 1e12
+"""A number from which on its digits say nothing to anybody."""
 
 Outcome = Literal["running", "ok", "error", "denied", "interrupted"]
 
@@ -37,6 +48,73 @@ _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "�
 _TOOL_MARKS = {"run_code": "▷", "inspect_variable": "▦", "list_variables": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
 _WORDS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "interrupted"}
+
+GROUP_LIMIT = 20
+"""Calls in one line; what comes after begins another, since all of a line is sent again when one of its calls ends."""
+DETAIL_LIMIT = 2_000
+"""Characters of each text inside a call of a group."""
+TARGETS_LIMIT = 4
+"""Things that are named on the line."""
+
+_NAME = "server_file"
+_RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+@dataclass(frozen=True)
+class CallProgressState:
+    """As a tool told it last."""
+
+    done: float
+    total: float | None
+    """None where the tool does not know."""
+    said: str
+    """Its own words; may be empty."""
+
+    @property
+    def words(self) -> str:
+        """``3 of 10 · loading``."""
+        known = "" if self.total is None else f" of {_number_text(self.total)}"
+        said = one_line(output_text(self.said), WORDS_LIMIT)
+        return " · ".join(word for word in (f"{_number_text(self.done)}{known}", said) if word)
+
+
+class Milestones:
+    """Lines for where nothing can be drawn anew: one for each tenth of the way."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+        self._tenths: dict[str, int] = {}
+
+    def begin(self, event: ToolStarted) -> None:
+        """A call began."""
+        headline = event.headline
+        self._calls[event.call_id] = " ".join(filter(None, (headline.doing, headline.target, headline.note)))
+        self._tenths[event.call_id] = 0
+
+    def line(self, event: ToolProgress) -> str:
+        """What to say of it; empty as long as it has not come much further."""
+        if event.done is None or not event.total or event.call_id not in self._calls:
+            return ""
+        tenth = int(min(event.done / event.total, 1.0) * 10)
+        if tenth <= self._tenths[event.call_id]:
+            return ""
+        self._tenths[event.call_id] = tenth
+        how_far = CallProgressState(event.done, event.total, event.text).words
+        return readable_text(one_line(f"{self._calls[event.call_id]} · {how_far}"))
+
+
+def bar_html(progress: CallProgressState | None) -> Markup:
+    """A bar that moves, where it is known how far it goes."""
+    if progress is None or progress.total is None:
+        return NOTHING
+    done = min(progress.done, progress.total)
+    # What stands beside it in words need not be read out twice.
+    return html_element("progress", max=_number_text(progress.total), value=_number_text(done), aria_hidden="true")
+
+
+def _number_text(value: float) -> str:
+    """Without a sign of how a computer keeps it."""
+    return str(int(value)) if value < EXACT and value == int(value) else f"{value:.6g}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +132,7 @@ class Step:
     display: MimeBundle = field(default_factory=dict[str, JsonValue])
     output: str = ""
     """What it printed so far; shown until `display` says it finally."""
-    progress: Progress | None = None
+    progress: CallProgressState | None = None
     """How far it is; None where the tool does not say."""
     edited: bool = False
     """Whether the call was changed before it was allowed."""
@@ -65,28 +143,30 @@ class Step:
 def step_html(step: Step, limit: int = OUTPUT_LIMIT) -> Markup:
     """The step in the live view; each text inside at most `limit` characters."""
     line = (
-        element("span", escape(mark(step)), class_="vibe-mark", aria_hidden="true"),
-        element("span", what(step), class_="vibe-what"),
-        element("span", _meanwhile(step), inert(came(step)), class_="vibe-came"),
-        element("span", _time(step), class_="vibe-time"),
+        html_element("span", escape_text(step_mark(step)), class_="vibe-mark", aria_hidden="true"),
+        html_element("span", step_headline(step), class_="vibe-what"),
+        html_element("span", _meanwhile_html(step), inert_text(step_result(step)), class_="vibe-came"),
+        html_element("span", _time_html(step), class_="vibe-time"),
     )
-    inside = detail(step, LIVE, limit)
+    inside = step_detail(step, LIVE, limit)
     if not inside:
-        return element("div", *line, class_="vibe-step", data_outcome=step.outcome)
-    opened = element("div", inside, class_="vibe-detail")
-    return element("details", element("summary", *line), opened, class_="vibe-step", data_outcome=step.outcome)
+        return html_element("div", *line, class_="vibe-step", data_outcome=step.outcome)
+    opened = html_element("div", inside, class_="vibe-detail")
+    return html_element(
+        "details", html_element("summary", *line), opened, class_="vibe-step", data_outcome=step.outcome
+    )
 
 
 def plain_line(event: ToolFinished) -> str:
     """A finished call as a line of plain text."""
-    step = finished(Step(event.headline), event)
+    step = finished_step(Step(event.headline), event)
     headline = step.headline
     time = seconds_text(step.seconds) if step.seconds is not None else ""
-    said = " ".join(word for word in (mark(step), _verb(step), headline.target, headline.note) if word)
-    return readable(" · ".join(word for word in (one_line(said), came(step), time) if word))
+    said = " ".join(word for word in (step_mark(step), _step_verb(step), headline.target, headline.note) if word)
+    return readable_text(" · ".join(word for word in (one_line(said), step_result(step), time) if word))
 
 
-def finished(step: Step, event: ToolFinished) -> Step:
+def finished_step(step: Step, event: ToolFinished) -> Step:
     """The step at its end. A denial keeps the person's words when the event has none."""
     ran = event.outcome != "denied" and (event.seconds > 0 or event.outcome == "ok")
     return replace(
@@ -100,30 +180,30 @@ def finished(step: Step, event: ToolFinished) -> Step:
     )
 
 
-def mark(step: Step) -> str:
+def step_mark(step: Step) -> str:
     """The sign before the line; its meaning also stands in words."""
     return _MARKS.get(step.outcome) or _TOOL_MARKS.get(step.name, _OTHER_MARK)
 
 
-def what(step: Step) -> Markup:
+def step_headline(step: Step) -> Markup:
     """Verb, object, and a few words."""
     headline = step.headline
-    pieces = [element("b", inert(one_line(_verb(step))))]
+    pieces = [html_element("b", inert_text(one_line(_step_verb(step))))]
     if headline.target:
-        pieces.append(element("code", escape(one_line(headline.target))))
+        pieces.append(html_element("code", escape_text(one_line(headline.target))))
     if headline.note:
-        pieces.append(inert(one_line(headline.note)))
+        pieces.append(inert_text(one_line(headline.note)))
     return Markup(" ".join(pieces))
 
 
-def _verb(step: Step) -> str:
+def _step_verb(step: Step) -> str:
     """What was done, or would have been: a call that was refused or cut off before it ran did nothing."""
     if step.outcome == "running":
         return step.headline.doing
     return step.headline.asking if step.outcome != "ok" and step.seconds is None else step.headline.verb
 
 
-def came(step: Step) -> str:
+def step_result(step: Step) -> str:
     """What came back, with the outcome in words wherever it is not a success; meanwhile, the last line printed."""
     if step.outcome == "running":
         last = one_line(output_text(step.output).rstrip().rpartition("\n")[2])
@@ -135,79 +215,172 @@ def came(step: Step) -> str:
     return " · ".join(dict.fromkeys(word for word in words if word))
 
 
-def _meanwhile(step: Step) -> Markup:
+def _meanwhile_html(step: Step) -> Markup:
     return bar_html(step.progress) if step.outcome == "running" else NOTHING
 
 
-def detail(step: Step, look: Look, limit: int = OUTPUT_LIMIT) -> Markup:
+def step_detail(step: Step, look: CodeLook, limit: int = OUTPUT_LIMIT) -> Markup:
     """What was run and what it gave; each text at most `limit` characters. A preview in words is the line again."""
-    shown = shorten(step.preview.text, limit) if step.preview and step.preview.kind != "text" and limit else ""
+    shown = shorten_text(step.preview.text, limit) if step.preview and step.preview.kind != "text" and limit else ""
     pieces: list[Markup] = []
     if step.preview and shown:
         pieces.append(preview_html(step.preview.model_copy(update={"text": shown}), look))
     for media_type, content in step.display.items() if limit else ():
-        if not (_repeats(step.preview, media_type) and step.preview and _string(content) == step.preview.text):
-            pieces.append(_display(media_type, content, look, limit))
+        if not (
+            _repeats_preview(step.preview, media_type) and step.preview and _bundle_text(content) == step.preview.text
+        ):
+            pieces.append(_display_html(media_type, content, look, limit))
     if limit and not step.display and step.output:
-        pieces.append(_output(step.output, look, limit))
-    return joined(*pieces)
+        pieces.append(_output_html(step.output, look, limit))
+    return join_markup(*pieces)
 
 
-def _repeats(preview: Preview | None, media_type: str) -> bool:
+def _repeats_preview(preview: Preview | None, media_type: str) -> bool:
     """Whether a display of this kind may be the preview again; what code prints may only look like it."""
     return media_type == "text/x-python" or (preview is not None and preview.kind == "diff")
 
 
-def _display(media_type: str, content: JsonValue, look: Look, limit: int) -> Markup:
+def _display_html(media_type: str, content: JsonValue, look: CodeLook, limit: int) -> Markup:
     match media_type:
         case _ if media_type == TABLE_MIME:
-            return _table(content, look)
+            return _table_html(content, look)
         case _ if media_type == PICTURES_MIME:
             return pictures_html(content, look, limit)
         case _ if media_type == DOWNLOAD_MIME:
             return download_html(content, look, limit)
         case "text/markdown":
-            return element("div", markdown_html(shorten(_string(content), limit), look))
+            return html_element("div", markdown_html(shorten_text(_bundle_text(content), limit), look))
         case "text/x-python":
-            code = Preview(kind="code", text=shorten(_string(content), limit), language="python")
+            code = Preview(kind="code", text=shorten_text(_bundle_text(content), limit), language="python")
             return preview_html(code, look)
         case "text/plain":
-            return _output(_string(content), look, limit)
+            return _output_html(_bundle_text(content), look, limit)
         case _:
             return NOTHING
 
 
-def _output(text: str, look: Look, limit: int) -> Markup:
-    shown = escape(shorten(output_text(text).rstrip("\n"), limit))
+def _output_html(text: str, look: CodeLook, limit: int) -> Markup:
+    shown = escape_text(shorten_text(output_text(text).rstrip("\n"), limit))
     if not shown:
         return NOTHING
-    return element("pre", shown, class_="vibe-output") if look is LIVE else element("pre", shown, style=KEPT_PRE)
+    return (
+        html_element("pre", shown, class_="vibe-output") if look is LIVE else html_element("pre", shown, style=KEPT_PRE)
+    )
 
 
-def _table(content: JsonValue, look: Look) -> Markup:
+def _table_html(content: JsonValue, look: CodeLook) -> Markup:
     try:
         table = Table.model_validate(content)
     except ValidationError:
         return NOTHING
-    head = element("tr", *_cells("th", table.columns, look))
-    rows = [element("tr", *_cells("td", row, look)) for row in table.rows[:ROWS_LIMIT]]
+    head = html_element("tr", *_table_cells("th", table.columns, look))
+    rows = [html_element("tr", *_table_cells("td", row, look)) for row in table.rows[:ROWS_LIMIT]]
     if len(table.rows) > ROWS_LIMIT:
-        rows.append(element("tr", *_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",), look)))
-    body = (element("thead", head), element("tbody", *rows))
-    return element("table", *body, class_="vibe-table") if look is LIVE else element("table", *body, cellpadding="4")
+        rows.append(html_element("tr", *_table_cells("td", (f"… {len(table.rows) - ROWS_LIMIT:,} more rows",), look)))
+    body = (html_element("thead", head), html_element("tbody", *rows))
+    return (
+        html_element("table", *body, class_="vibe-table")
+        if look is LIVE
+        else html_element("table", *body, cellpadding="4")
+    )
 
 
-def _cells(name: str, texts: Sequence[str], look: Look) -> list[Markup]:
+def _table_cells(name: str, texts: Sequence[str], look: CodeLook) -> list[Markup]:
     style = None if look is LIVE else KEPT_LEFT
-    return [element(name, inert(one_line(text)), align="left", style=style) for text in texts]
+    return [html_element(name, inert_text(one_line(text)), align="left", style=style) for text in texts]
 
 
-def _string(content: JsonValue) -> str:
+def _bundle_text(content: JsonValue) -> str:
     """The text of a MIME bundle, which may be one string or a list of lines."""
     if isinstance(content, list):
         return "".join(piece for piece in content if isinstance(piece, str))
     return content if isinstance(content, str) else ""
 
 
-def _time(step: Step) -> Markup:
-    return escape(seconds_text(step.seconds)) if step.seconds is not None else NOTHING
+def _time_html(step: Step) -> Markup:
+    return escape_text(seconds_text(step.seconds)) if step.seconds is not None else NOTHING
+
+
+def is_read_only(preview: Preview | None) -> bool:
+    """Whether a call only looks: it shows neither code nor a command nor a change."""
+    return preview is None or preview.kind == "text"
+
+
+def times_text(verb: str, count: int) -> str:
+    """A verb that names its object is counted in times, another in objects."""
+    if " " not in verb:
+        return f"{verb} {count}"
+    return verb if count == 1 else f"{verb} {count} times"
+
+
+def group_html(steps: Sequence[Step]) -> Markup:
+    """The line in the live view; the calls stand in it."""
+    outcome = next((step.outcome for step in steps if step.outcome == "running"), _worst_outcome(steps))
+    last = next((step for step in steps if step.outcome == "running"), steps[-1])
+    verb = last.headline.doing if last.outcome == "running" else last.headline.verb
+    seconds = sum(step.seconds or 0.0 for step in steps)
+    line = (
+        html_element("span", escape_text(step_mark(last)), class_="vibe-mark", aria_hidden="true"),
+        html_element("span", html_element("b", inert_text(one_line(times_text(verb, len(steps))))), class_="vibe-what"),
+        html_element("span", inert_text(_came_text(steps)), class_="vibe-came"),
+        html_element(
+            "span", escape_text(seconds_text(seconds)) if outcome != "running" else NOTHING, class_="vibe-time"
+        ),
+    )
+    inside = html_element("div", *(step_html(step, DETAIL_LIMIT) for step in steps), class_="vibe-detail")
+    return html_element(
+        "details", html_element("summary", *line), inside, class_="vibe-step vibe-group", data_outcome=outcome
+    )
+
+
+def _worst_outcome(steps: Sequence[Step]) -> str:
+    return next((step.outcome for step in steps if step.outcome != "ok"), "ok")
+
+
+def _came_text(steps: Sequence[Step]) -> str:
+    """What was looked at, and how often in vain."""
+    targets = list(dict.fromkeys(step.headline.target for step in steps if step.headline.target))
+    shown = [*targets[:TARGETS_LIMIT], *(["…"] if len(targets) > TARGETS_LIMIT else [])]
+    failed = sum(step.outcome not in ("ok", "running") for step in steps)
+    words = [", ".join(shown), f"{failed} failed" if failed else ""]
+    return one_line(" · ".join(word for word in words if word))
+
+
+@dataclass
+class StepEntry:
+    """A call, or a thought; its step is replaced as it goes on."""
+
+    part_id: str
+    step: Step
+
+
+@dataclass(frozen=True)
+class NoticeEntry:
+    """A word of ours, or the error the run ended with."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+TranscriptEntry = StreamingText | StepEntry | NoticeEntry
+
+
+def file_step(event: FileProduced) -> Step:
+    """The step of a file; failed where there is none."""
+    headline = Headline(
+        verb="Made the file",
+        doing="Making the file",
+        asking="Make the file",
+        target=event.name or event.file_id,
+        note=f"on {event.host}",
+    )
+    if event.problem:
+        return Step(headline, _NAME, outcome="error", summary=event.problem, seconds=0.0)
+    display: MimeBundle = {}
+    if event.data and event.media_type in _RASTER:
+        picture = Picture(media_type=event.media_type, data=event.data, label=event.name)
+        display[PICTURES_MIME] = [picture.model_dump()]
+    elif event.preview:
+        display["text/plain"] = event.preview
+    display[DOWNLOAD_MIME] = Download(name=event.name, data=event.data, path=event.path).model_dump()
+    return Step(headline, _NAME, outcome="ok", summary=size_words(event.size), display=display)

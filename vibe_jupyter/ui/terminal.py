@@ -1,5 +1,7 @@
 """A run in a terminal: the answer as it comes, one line for each step, questions on the prompt."""
 
+import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 
@@ -18,21 +20,25 @@ from vibe_jupyter.protocol import (
     ToolProgress,
     ToolStarted,
 )
-from vibe_jupyter.ui.asking import Asking
-from vibe_jupyter.ui.countdown import Countdown
-from vibe_jupyter.ui.front_end import CallMain, Send
-from vibe_jupyter.ui.pace import Pace
-from vibe_jupyter.ui.paper import PLAIN, Ink, Paper
-from vibe_jupyter.ui.progress import Milestones
-from vibe_jupyter.ui.stdin import TextPrompt
-from vibe_jupyter.ui.step import plain_line
-from vibe_jupyter.ui.text import one_line, output_text, readable, split_unfinished
+from vibe_jupyter.ui.front_end import CallOnMainThread, Send, Throttle
+from vibe_jupyter.ui.status_line import left_words
+from vibe_jupyter.ui.step import Milestones, plain_line
+from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle, text_columns
+from vibe_jupyter.ui.text import one_line, output_text, readable_text, split_unfinished
+from vibe_jupyter.ui.text_prompt import PromptTasks, TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
-from vibe_jupyter.ui.wrap import Wrap
 
 PRINT_GAP = 0.05
 """Seconds between two writes."""
 _OUTCOMES: dict[str, Ink] = {"ok": "ok", "error": "bad", "denied": "warn", "interrupted": "warn"}
+
+FENCES = ("```", "~~~")
+"""Lines that begin like this open or close code, which keeps its lines as they are."""
+
+_PIECE = re.compile(r"\n|[^\S\n]+|\S+")
+
+TICK = 1.0
+"""Seconds between two figures."""
 
 
 class TerminalFrontEnd:
@@ -43,19 +49,19 @@ class TerminalFrontEnd:
         transcript: Transcript,
         prompt: TextPrompt,
         *,
-        call_main: CallMain,
+        call_main: CallOnMainThread,
         write: Callable[[str], None],
-        paper: Paper = PLAIN,
+        paper: TerminalStyle = PLAIN,
     ) -> None:
         self._paper = paper
-        self._wrap = Wrap(paper.width)
+        self._wrap = WordWrap(paper.width)
         self._transcript = transcript
         self._write = write
-        self._pace = Pace(call_main, lambda: self._print, gap=PRINT_GAP)
-        self._asking = Asking(prompt, before=self._pace.now)
+        self._pace = Throttle(call_main, lambda: self._print_pending, gap=PRINT_GAP)
+        self._asking = PromptTasks(prompt, before=self._pace.now)
         self._waiting: deque[str] = deque()
         """Text that is not yet printed; filled on the loop, emptied on the main thread."""
-        self._countdown = Countdown(self._say)
+        self._countdown = Countdown(self._say_text)
         self._milestones = Milestones()
         self._held = ""
         self._streamed = False
@@ -70,7 +76,7 @@ class TerminalFrontEnd:
         """Print what is new."""
         self._transcript.apply(event)
         self._countdown.end()
-        self._say(self._text_of(event))
+        self._say_text(self._text_of(event))
         if isinstance(event, Notice) and event.wait and self._paper.width is not None:
             self._countdown.begin(event.wait)
         self._asking.take(event, self._send)
@@ -84,10 +90,10 @@ class TerminalFrontEnd:
     def close(self) -> MimeBundle:
         """Print what is left. Main thread."""
         self._send = None
-        self._print()
+        self._print_pending()
         return self._transcript.bundle()
 
-    def _say(self, text: str) -> None:
+    def _say_text(self, text: str) -> None:
         self._waiting.append(text)
         self._pace.soon()
 
@@ -96,40 +102,40 @@ class TerminalFrontEnd:
             case TextDelta():
                 self._streamed = True
                 ready, self._held = split_unfinished(self._held + event.text)
-                return self._wrap.feed(readable(ready))
+                return self._wrap.feed(readable_text(ready))
             case MessageAdded(message=AssistantMessage() as message):
-                text = readable(self._held if self._streamed else message.text)
+                text = readable_text(self._held if self._streamed else message.text)
                 shown = self._wrap.feed(text) + self._wrap.end()
                 self._streamed, self._held = False, ""
                 return f"{shown}\n" if message.text else ""
             case ApprovalResolved(by="code") | QuestionAnswered(by="code"):
-                return self._lines(_by_code(event), "warn")
+                return self._painted_lines(_by_code(event), "warn")
             case ToolStarted():
                 self._milestones.begin(event)
                 return ""
             case ToolProgress():
                 line = self._milestones.line(event)
-                return self._lines(self._paper.fit(line), "quiet") if line else ""
+                return self._painted_lines(self._paper.fit(line), "quiet") if line else ""
             case ToolFinished():
                 line = self._paper.fit(plain_line(event))
                 return f"{self._paper.ink(_OUTCOMES[event.outcome], line[:1])}{line[1:]}\n"
             case FileProduced():
                 place = event.problem or event.path
-                line = self._paper.fit(readable(one_line(f"Made the file {event.name} on {event.host}: {place}")))
+                line = self._paper.fit(readable_text(one_line(f"Made the file {event.name} on {event.host}: {place}")))
                 return f"{self._paper.ink('bad' if event.problem else 'ok', line)}\n"
             case Notice():
-                return self._lines(output_text(event.text), "warn")
+                return self._painted_lines(output_text(event.text), "warn")
             case RunFinished():
-                error = self._lines(output_text(event.error), "bad") if event.error else ""
-                return error + self._lines(self._transcript.foot_line, "quiet")
+                error = self._painted_lines(output_text(event.error), "bad") if event.error else ""
+                return error + self._painted_lines(self._transcript.foot_line, "quiet")
             case _:
                 return ""
 
-    def _lines(self, text: str, ink: Ink) -> str:
+    def _painted_lines(self, text: str, ink: Ink) -> str:
         lines = (row for line in text.split("\n") for row in self._paper.fill(line).split("\n"))
         return "".join(f"{self._paper.ink(ink, line)}\n" for line in lines)
 
-    def _print(self) -> None:
+    def _print_pending(self) -> None:
         pieces: list[str] = []
         while self._waiting:
             pieces.append(self._waiting.popleft())
@@ -141,3 +147,92 @@ class TerminalFrontEnd:
 def _by_code(event: ApprovalResolved | QuestionAnswered) -> str:
     decided = "Answered" if isinstance(event, QuestionAnswered) else "Allowed" if event.allowed else "Denied"
     return f"{decided} by code in this process, not by you."
+
+
+class WordWrap:
+    """Puts a line end before a word that would be cut. A word is held until what follows says that it is whole."""
+
+    def __init__(self, width: int | None) -> None:
+        self._width = width
+        """Columns; None where nothing is wrapped."""
+        self._column = 0
+        self._blank = ""
+        """Blanks before the word; they vanish at a line end of ours."""
+        self._word = ""
+        self._line = ""
+        """The line so far, as the model wrote it, as long as it may be a fence."""
+        self._in_code = False
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        if self._width is None:
+            return text
+        return "".join(map(self._take_piece, _PIECE.findall(text)))
+
+    def end(self) -> str:
+        """The rest; the next text begins a new line."""
+        rest = self._flush_word() if self._width is not None else ""
+        self._column, self._line, self._in_code = 0, "", False
+        return rest
+
+    def _take_piece(self, piece: str) -> str:
+        if piece == "\n":
+            shown = self._flush_word()
+            if self._line.lstrip().startswith(FENCES):
+                self._in_code = not self._in_code
+            self._column, self._line = 0, ""
+            return f"{shown}\n"
+        self._line += piece if len(self._line) < 8 else ""
+        if not piece.isspace():
+            self._word += piece
+            return ""
+        shown = self._flush_word()
+        self._blank = piece
+        return shown
+
+    def _flush_word(self) -> str:
+        blank, word = self._blank, self._word
+        self._blank = self._word = ""
+        needs = text_columns(blank) + text_columns(word)
+        keeps = self._in_code or self._line.lstrip().startswith(FENCES)
+        if word and self._column and self._column + needs > (self._width or needs) and not keeps:
+            self._column = text_columns(word)
+            return f"\n{word}"
+        self._column += needs
+        return blank + word
+
+
+class Countdown:
+    """Writes the seconds that are left over each other, and leaves an empty line behind. On the loop."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._task: asyncio.Task[None] | None = None
+        self._shown = 0
+        """Columns that are on the line now."""
+
+    def begin(self, seconds: float) -> None:
+        """Count from here; an earlier wait is over."""
+        self.end()
+        self._task = asyncio.create_task(self._count_down(seconds))
+
+    def end(self) -> None:
+        """The wait is over, or was ended."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+            self._put_line("")
+
+    async def _count_down(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0:
+            self._put_line(f"  {left_words(left)}")
+            await asyncio.sleep(min(TICK, left))
+        self._put_line("")
+
+    def _put_line(self, words: str) -> None:
+        """In the place of what was there; blanks and no control sequence, which not every terminal knows."""
+        gone = f"\r{' ' * self._shown}\r" if self._shown else ""
+        self._write(gone + words)
+        self._shown = len(words)

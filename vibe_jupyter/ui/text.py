@@ -45,14 +45,14 @@ def has_hidden(text: str) -> bool:
     return escape_hidden(plain) != plain
 
 
-def readable(text: str) -> str:
+def readable_text(text: str) -> str:
     """`escape_hidden`, with terminal colours taken off first: for what a model says."""
     return escape_hidden(_SGR.sub("", text))
 
 
 def output_text(text: str) -> str:
-    """`readable`, where a return to the line's start begins a new line: for what a program prints."""
-    return readable(_LONE_RETURN.sub("\n", text.replace("\r\n", "\n")))
+    """`readable_text`, where a return to the line's start begins a new line: for what a program prints."""
+    return readable_text(_LONE_RETURN.sub("\n", text.replace("\r\n", "\n")))
 
 
 def fold_blanks(text: str) -> str:
@@ -66,7 +66,7 @@ def split_unfinished(text: str) -> tuple[str, str]:
     return (text[: found.start()], text[found.start() :]) if found else (text, "")
 
 
-def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:
+def shorten_text(text: str, limit: int = OUTPUT_LIMIT) -> str:
     """Keep head and tail and say between them how much is missing."""
     if len(text) <= limit:
         return text
@@ -81,7 +81,7 @@ def one_line(text: str, limit: int = LINE_LIMIT) -> str:
     return words if len(words) <= limit else words[: limit - 1].rstrip() + "…"
 
 
-def plural(count: int, word: str) -> str:
+def plural_text(count: int, word: str) -> str:
     """``1 line``, ``1,200 lines``."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 

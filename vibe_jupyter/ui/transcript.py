@@ -1,4 +1,4 @@
-"""The transcript: what the person sees of a run, folded from its events.
+"""The transcript: what the user sees of a run, folded from its events, with what the model says and thinks.
 
 No I/O: `apply` takes an event and gives the patches of the live view, `parts` the whole of it, `bundle` the form that
 the notebook keeps. The same events always give the same bundle.
@@ -15,12 +15,14 @@ from vibe_jupyter.protocol import (
     AssistantMessage,
     Event,
     FileProduced,
+    Headline,
     MessageAdded,
     MimeBundle,
     Notice,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
+    ReasoningPart,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -31,42 +33,221 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
-from vibe_jupyter.ui import remark
-from vibe_jupyter.ui.calls import Calls
-from vibe_jupyter.ui.entries import Entry, Remark
-from vibe_jupyter.ui.foot import Foot, end_words, foot_html, foot_line
-from vibe_jupyter.ui.keep import EVERYTHING, Keep
-from vibe_jupyter.ui.kept import kept
-from vibe_jupyter.ui.parts import Patch, ViewPart
-from vibe_jupyter.ui.sheet import FOOT, Sheet
-from vibe_jupyter.ui.speech import Speech
-from vibe_jupyter.ui.text import readable
+from vibe_jupyter.ui import status_line
+from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
+from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
+from vibe_jupyter.ui.static_html import EVERYTHING, RunRetention, static_bundle
+from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
+from vibe_jupyter.ui.step import (
+    GROUP_LIMIT,
+    PROGRESS_LIMIT,
+    THOUGHT,
+    CallProgressState,
+    NoticeEntry,
+    Step,
+    StepEntry,
+    TranscriptEntry,
+    file_step,
+    finished_step,
+    group_html,
+    is_read_only,
+    step_html,
+)
+from vibe_jupyter.ui.streaming_text import StreamingText
+from vibe_jupyter.ui.text import readable_text
+
+CallEvent = (
+    ApprovalRequested
+    | ApprovalResolved
+    | QuestionAsked
+    | QuestionAnswered
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | FileProduced
+)
+
+_UNANSWERED = {
+    "nobody": "nobody can answer here",
+    "server": "expired: the server waits no longer",
+    "rules": "not as edited",
+}
+"""What stands at the call by who ended the waiting, where it was not the person."""
+
+_THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
+_WRITING_ID = "writing"
+
+
+class TranscriptCalls:
+    """Folds the events of calls."""
+
+    def __init__(self, sheet: PartList, entries: list[TranscriptEntry]) -> None:
+        self._sheet = sheet
+        self._entries = entries
+        self._calls: dict[str, StepEntry] = {}
+        self._waiting: dict[str, str] = {}
+        """Id of an approval, of a question, or of a call whose code asks, to call id."""
+        self._group: list[StepEntry] = []
+        """Calls of one tool that only look, as long as nothing else came; they share a place."""
+        self._groups: dict[str, list[StepEntry]] = {}
+        """By part id."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a card waits for the person, or code that runs for what they type."""
+        return bool(self._waiting)
+
+    def forget_ids(self) -> None:
+        """A new message came: its calls may have the ids of older ones."""
+        self._calls.clear()
+
+    def apply(self, event: CallEvent) -> None:
+        """Bring the call's place up to date."""
+        match event:
+            case ApprovalRequested():
+                self._show_card(event)
+            case ApprovalResolved():
+                self._resolve_card(event)
+            case QuestionAsked():
+                self._put_question(event)
+            case QuestionAnswered():
+                self._take_question(event)
+            case ToolStarted():
+                self._start_call(event)
+            case ToolProgress():
+                self._show_progress(event)
+            case ToolFinished():
+                self._finish_call(event)
+            case FileProduced():
+                step = file_step(event)
+                self._show_step(self._call_entry(self._sheet.new_id("f"), step), step)
+
+    def end(self) -> None:
+        """The run is over: what is still open was interrupted."""
+        self._waiting.clear()
+        for call in self._calls.values():
+            if call.step.outcome == "running":
+                self._show_step(call, replace(call.step, outcome="interrupted"))
+
+    def _show_card(self, event: ApprovalRequested) -> None:
+        kept = event.kept or event
+        call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
+        self._waiting[event.approval_id] = event.call.id
+        self._sheet.put(call.part_id, "card", card_html(event))
+
+    def _resolve_card(self, event: ApprovalResolved) -> None:
+        self._waiting.pop(event.approval_id, None)
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return
+        if event.allowed:
+            step = _as_allowed(call.step, event.arguments)
+            decided = "edited and allowed" if step.edited else "allowed"
+        else:
+            summary = event.message or _UNANSWERED.get(event.by, "")
+            outcome = "interrupted" if event.by == "interrupt" else "denied"
+            step, decided = replace(call.step, outcome=outcome, summary=summary), "denied"
+        self._show_step(call, replace(step, by_code=decided if event.by == "code" else ""))
+
+    def _put_question(self, event: QuestionAsked) -> None:
+        call = self._calls.get(event.call_id)
+        if call is not None:
+            self._waiting[event.question_id] = event.call_id
+            self._sheet.put(call.part_id, "card", question_card_html(event))
+
+    def _take_question(self, event: QuestionAnswered) -> None:
+        self._waiting.pop(event.question_id, None)
+        call = self._calls.get(event.call_id)
+        if call is not None:
+            self._show_step(call, replace(call.step, by_code="answered") if event.by == "code" else call.step)
+
+    def _start_call(self, event: ToolStarted) -> None:
+        if event.call_id not in self._calls and is_read_only(event.preview):
+            self._join_group(event)
+        call = self._call_entry(event.call_id, Step(event.headline))
+        preview = event.preview or call.step.preview
+        self._show_step(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
+
+    def _show_progress(self, event: ToolProgress) -> None:
+        call = self._calls.get(event.call_id)
+        if event.waits is not None:
+            self._input_waits(event.call_id, event.waits)
+        elif call is not None and event.done is not None:
+            self._show_step(call, replace(call.step, progress=CallProgressState(event.done, event.total, event.text)))
+        elif call is not None:
+            output = (call.step.output + event.text)[-PROGRESS_LIMIT:]
+            self._show_step(call, replace(call.step, output=output))
+
+    def _input_waits(self, call_id: str, waits: bool) -> None:
+        if waits:
+            self._waiting[call_id] = call_id
+        else:
+            self._waiting.pop(call_id, None)
+
+    def _finish_call(self, event: ToolFinished) -> None:
+        self._input_waits(event.call_id, False)
+        call = self._call_entry(event.call_id, Step(event.headline))
+        self._show_step(call, finished_step(call.step, event))
+
+    def _call_entry(self, call_id: str, step: Step) -> StepEntry:
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step)
+            self._entries.append(call)
+        return call
+
+    def _join_group(self, event: ToolStarted) -> None:
+        """Give a call that only looks the place of the one before, if that is of the same tool."""
+        last = self._group[-1] if self._group else None
+        follows = last is not None and self._entries[-1] is last and last.step.name == event.name
+        if last is None or not follows or len(self._group) >= GROUP_LIMIT:
+            last, self._group = None, []
+        part_id = self._sheet.new_id("s") if last is None else last.part_id
+        call = self._calls[event.call_id] = StepEntry(part_id, Step(event.headline, event.name))
+        self._entries.append(call)
+        self._group = [*self._group, call]
+        self._groups[part_id] = self._group
+
+    def _show_step(self, call: StepEntry, step: Step) -> None:
+        call.step = step
+        group = self._groups.get(call.part_id, ())
+        html = group_html([one.step for one in group]) if len(group) > 1 else step_html(step)
+        self._sheet.put(call.part_id, "step", html)
+
+
+def _as_allowed(step: Step, arguments: str | None) -> Step:
+    """The step with what the person made of it."""
+    if arguments is None or step.preview is None:
+        return step
+    text = argument_text(arguments, step.preview.edits)
+    preview = step.preview if text is None else step.preview.model_copy(update={"text": text})
+    return replace(step, preview=preview, edited=True)
 
 
 class Transcript:
     """Folds one run. Belongs to one thread at a time."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, keep: Keep = EVERYTHING, working: str = "Working"
+        self, clock: Callable[[], float] = time.monotonic, *, keep: RunRetention = EVERYTHING, working: str = "Working"
     ) -> None:
         self._clock = clock
         self._keep = keep
         self._working = working
         """What the foot says while it goes on."""
         self._began = clock()
-        self._sheet = Sheet()
-        self._entries: list[Entry] = []
-        self._speech = Speech(self._sheet, self._entries)
-        self._calls = Calls(self._sheet, self._entries)
-        self._foot = Foot()
+        self._sheet = PartList()
+        self._entries: list[TranscriptEntry] = []
+        self._speech = AssistantText(self._sheet, self._entries)
+        self._calls = TranscriptCalls(self._sheet, self._entries)
+        self._foot = StatusLine()
         self._refresh_wait: Callable[[], None] = lambda: None
         """Puts the latest wait anew, with what is left of it."""
 
-    def apply(self, event: Event) -> list[Patch]:
+    def apply(self, event: Event) -> list[ViewPatch]:
         """Take the next event; the patches bring the page to where `parts` is."""
         if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
             self._speech.pause()
-        self._fold(event)
+        self._fold_event(event)
         if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress) or (
             isinstance(event, ToolProgress) and event.waits is not None
         ):
@@ -86,11 +267,11 @@ class Transcript:
     def bundle(self) -> MimeBundle:
         """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
         over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Left behind")
-        return kept(self._entries, over, self.answer_text, keep=self._keep)
+        return static_bundle(self._entries, over, self.answer_text, keep=self._keep)
 
     def so_far(self) -> MimeBundle:
         """All of a run that goes on, whatever is kept of it in the end."""
-        return kept(self._entries, self._foot, self.answer_text)
+        return static_bundle(self._entries, self._foot, self.answer_text)
 
     @property
     def answer_text(self) -> str:
@@ -100,15 +281,15 @@ class Transcript:
     @property
     def end_words(self) -> str:
         """How the run ended, for who cannot see it: the state, and the error if there was one."""
-        errors = [entry.text for entry in self._entries if isinstance(entry, Remark) and entry.level == "error"]
-        return readable(". ".join([self._foot.words, *errors]))
+        errors = [entry.text for entry in self._entries if isinstance(entry, NoticeEntry) and entry.level == "error"]
+        return readable_text(". ".join([self._foot.words, *errors]))
 
     @property
     def foot_line(self) -> str:
         """How the run stands, in one line of plain text."""
         return foot_line(self._foot)
 
-    def _fold(self, event: Event) -> None:
+    def _fold_event(self, event: Event) -> None:
         match event:
             case TextDelta():
                 self._speech.say(event.text)
@@ -123,11 +304,11 @@ class Transcript:
             case ToolStarted() | ToolProgress() | ToolFinished() | FileProduced():
                 self._calls.apply(event)
             case Notice():
-                self._remark(event.level, event.text, wait=event.wait)
+                self._add_notice(event.level, event.text, wait=event.wait)
             case RunStarted() | TurnStarted():
                 pass
             case RunFinished():
-                self._end(event)
+                self._end_run(event)
             case _ as rest:
                 assert_never(rest)
 
@@ -138,30 +319,30 @@ class Transcript:
         self._calls.forget_ids()
         self._speech.add(message)
         if not event.in_history:
-            self._remark("warning", remark.CUT_SHORT)
+            self._add_notice("warning", status_line.CUT_SHORT)
         elif message.stop_reason == "length":
-            self._remark("warning", remark.CUT_BY_LENGTH)
+            self._add_notice("warning", status_line.CUT_BY_LENGTH)
 
-    def _remark(self, level: str, text: str, *, wait: float = 0.0) -> None:
+    def _add_notice(self, level: str, text: str, *, wait: float = 0.0) -> None:
         kind = "warning" if level == "warning" else "info"
-        self._entries.append(Remark(kind, text))
+        self._entries.append(NoticeEntry(kind, text))
         part_id = self._sheet.new_id("n")
-        self._sheet.put(part_id, "notice", remark.notice_html(kind, text, wait))
+        self._sheet.put(part_id, "notice", status_line.notice_html(kind, text, wait))
         if wait > 0:
             until = self._clock() + wait
             self._refresh_wait = lambda: self._sheet.put(
-                part_id, "notice", remark.notice_html(kind, text, until - self._clock())
+                part_id, "notice", status_line.notice_html(kind, text, until - self._clock())
             )
 
-    def _end(self, event: RunFinished) -> None:
+    def _end_run(self, event: RunFinished) -> None:
         if self._speech.end():
-            self._remark("warning", remark.CUT_SHORT)
+            self._add_notice("warning", status_line.CUT_SHORT)
         self._calls.end()
         if event.reason == "refused":
-            self._remark("warning", remark.REFUSED)
+            self._add_notice("warning", status_line.REFUSED)
         if event.error:
-            self._entries.append(Remark("error", event.error))
-            self._sheet.put(self._sheet.new_id("e"), "error", remark.error_html(event.error))
+            self._entries.append(NoticeEntry("error", event.error))
+            self._sheet.put(self._sheet.new_id("e"), "error", status_line.error_html(event.error))
 
     def _show_foot(self, event: Event) -> None:
         foot = replace(self._foot, seconds=self._clock() - self._began)
@@ -184,6 +365,97 @@ class Transcript:
             foot = replace(foot, state="waiting" if waits else "working", words=words)
         self._put_foot(foot)
 
-    def _put_foot(self, foot: Foot) -> None:
+    def _put_foot(self, foot: StatusLine) -> None:
         self._foot = foot
         self._sheet.put(FOOT, "foot", foot_html(foot))
+
+
+class AssistantText:
+    """Folds deltas and messages of the model."""
+
+    def __init__(self, sheet: PartList, entries: list[TranscriptEntry]) -> None:
+        self.last = ""
+        """The text of the last message."""
+        self._sheet = sheet
+        self._entries = entries
+        self._answer: StreamingText | None = None
+        """The text that is being written."""
+        self._before = ""
+        """What was said of the same answer before a pause."""
+        self._thought: StepEntry | None = None
+        """The thinking that goes on."""
+
+    def say(self, text: str) -> None:
+        """Take a piece of the answer."""
+        self._open_answer().add(text)
+
+    def think(self) -> None:
+        """The model thinks; its words are shown when it has done."""
+        self._open_thought()
+
+    def write_call(self, delta: ToolCallDelta) -> None:
+        """The model writes a call: a line says so, unless the call will join the line above."""
+        last = self._entries[-1] if self._entries else None
+        if isinstance(last, StepEntry) and last.step.name == delta.name and is_read_only(last.step.preview):
+            return
+        self._sheet.put(_WRITING_ID, "step", step_html(_writing_step(delta.name)))
+
+    def pause(self) -> None:
+        """Something else is shown in the midst of an answer: what is said after it stands behind it."""
+        if self._answer is not None:
+            self._before += self._answer.text
+            self._answer.finish(self._answer.text)
+            self._answer = None
+
+    def add(self, message: AssistantMessage) -> None:
+        """Take a whole message; what was shown of it while it came is brought into its final form."""
+        self._sheet.remove(_WRITING_ID)
+        self._end_thought("".join(part.text for part in message.parts if isinstance(part, ReasoningPart)))
+        self.last = message.text
+        rest = self.last.removeprefix(self._before)
+        if rest.strip() or self._answer is not None:
+            self._open_answer().finish(rest)
+        self._answer, self._before = None, ""
+
+    def end(self) -> bool:
+        """The run is over; whether it ended in the middle of an answer."""
+        self._sheet.remove(_WRITING_ID)
+        self._end_thought("")
+        if self._answer is None and not self._before:
+            return False
+        text = self._answer.text if self._answer is not None else ""
+        self.last = self._before + text
+        if self._answer is not None:
+            self._answer.finish(text)
+        self._answer, self._before = None, ""
+        return True
+
+    def _open_answer(self) -> StreamingText:
+        if self._answer is None:
+            self._answer = StreamingText(self._sheet)
+            self._entries.append(self._answer)
+        return self._answer
+
+    def _open_thought(self) -> StepEntry:
+        if self._thought is None:
+            self._thought = StepEntry(self._sheet.new_id("r"), _THINKING)
+            self._entries.append(self._thought)
+            self._sheet.put(self._thought.part_id, "step", step_html(_THINKING))
+        return self._thought
+
+    def _end_thought(self, text: str) -> None:
+        if text.strip():
+            thought = self._open_thought()
+            thought.step = replace(thought.step, outcome="ok", display={"text/plain": text})
+            self._sheet.put(thought.part_id, "step", step_html(thought.step))
+        elif self._thought is not None:
+            self._entries.remove(self._thought)
+            self._sheet.remove(self._thought.part_id)
+        self._thought = None
+
+
+def _writing_step(name: str) -> Step:
+    """The line while a call is being written."""
+    is_code = name in ("", "run_code")
+    doing = "Writing code" if is_code else "Preparing"
+    return Step(Headline(verb=doing, doing=doing, asking=doing, target="" if is_code else name), name)

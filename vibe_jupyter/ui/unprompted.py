@@ -10,15 +10,18 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from IPython.display import display, update_display  # pyright: ignore[reportUnknownVariableType] (untyped)
+from IPython.display import (
+    display,  # pyright: ignore[reportUnknownVariableType] (untyped)
+    update_display,  # pyright: ignore[reportUnknownVariableType] (untyped)
+)
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.own_imports import without_working_folder
 from vibe_jupyter.protocol import ApprovalRequested, Event, FinishReason, MimeBundle, QuestionAsked, RunFinished
-from vibe_jupyter.ui import run_view
-from vibe_jupyter.ui.asking import rejection
-from vibe_jupyter.ui.front_end import CallMain, Handled, Send
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.ui import page as run_view
+from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Send
 from vibe_jupyter.ui.page import ShownView
+from vibe_jupyter.ui.text_prompt import rejection
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 
@@ -48,7 +51,7 @@ class UnpromptedFrontEnd:
         transcript: Transcript,
         *,
         page: ExtendedPage,
-        call_main: CallMain,
+        call_main: CallOnMainThread,
         handled: Handled,
     ) -> None:
         self._transcript = transcript

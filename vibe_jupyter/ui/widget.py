@@ -23,7 +23,7 @@ from vibe_jupyter.protocol import (
     RunFinished,
 )
 from vibe_jupyter.ui.front_end import Handled, Send
-from vibe_jupyter.ui.page import Alive, FromPage, Page, ShownView
+from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive
 from vibe_jupyter.ui.transcript import Transcript
 
 
@@ -38,7 +38,7 @@ class WidgetFrontEnd:
         """
         self._drawn = asyncio.Event()
         self._transcript = transcript
-        self._page = Page(self._hear, handled)
+        self._page = PageChannel(self._hear_page, handled)
         self._send: Send | None = None
         """None before the run and after it: whatever is pressed then is nobody's business."""
         self._waiting: set[str] = set()
@@ -82,7 +82,7 @@ class WidgetFrontEnd:
     async def on_event(self, event: Event) -> None:
         """Bring the page up to date."""
         self.listen()
-        self._count(event)
+        self._count_pending(event)
         patches = self._transcript.apply(event)
         if isinstance(event, RunFinished):
             self._send = None
@@ -103,7 +103,7 @@ class WidgetFrontEnd:
             self._page.strip()
         self._page.close(instead, words)
 
-    def _count(self, event: Event) -> None:
+    def _count_pending(self, event: Event) -> None:
         match event:
             case ApprovalRequested():
                 self._waiting.add(event.approval_id)
@@ -116,8 +116,8 @@ class WidgetFrontEnd:
             case _:
                 pass
 
-    def _hear(self, message: FromPage, by: DecidedBy) -> None:
-        if isinstance(message, Alive):
+    def _hear_page(self, message: FromPage, by: DecidedBy) -> None:
+        if isinstance(message, ViewAlive):
             self._drawn.set()
             self._page.show(self._transcript.parts())
             return

@@ -30,7 +30,7 @@ export class Countdown {
   }
 }
 
-/** As `left_words` in `vibe_jupyter/ui/remark.py`; nothing for a wait that is over. */
+/** As `left_words` in `vibe_jupyter/ui/status_line.py`; nothing for a wait that is over. */
 function inWords(left: number): string {
   return left > 0 ? `${Math.ceil(left)} s left` : "";
 }

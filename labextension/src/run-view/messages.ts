@@ -2,7 +2,7 @@
 
 export type PartKind = "prose" | "tail" | "step" | "card" | "notice" | "error" | "foot";
 
-/** One block of the view, as `vibe_jupyter/ui/parts.py` makes it. */
+/** One block of the view, as `vibe_jupyter/ui/page.py` makes it. */
 export interface Part {
   id: string;
   kind: PartKind;
@@ -29,14 +29,14 @@ export type FromKernel =
   /** The run has ended, with these words; the kept form takes the place of the view. */
   | { type: "over"; words: string };
 
-/** As in `vibe_jupyter/protocol/questions.py`. */
+/** As in `vibe_jupyter/protocol/events.py`. */
 export interface Answered {
   question: string;
   selected: string[];
   other: string;
 }
 
-/** As in `vibe_jupyter/protocol/commands.py`. */
+/** As in `vibe_jupyter/protocol/events.py`. */
 export type Command =
   | { type: "approve"; approval_id: string; remember: "once" | "session" | "project"; edited: string | null }
   | { type: "reject"; approval_id: string; message: string }

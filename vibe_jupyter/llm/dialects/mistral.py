@@ -6,9 +6,8 @@ import string
 
 from pydantic import JsonValue
 
-from vibe_jupyter.llm.dialect import Terms
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect, reasoning_of
-from vibe_jupyter.llm.request import Model, Request
+from vibe_jupyter.llm.dialects.openai import OpenAIDialect, reasoning_text
+from vibe_jupyter.llm.request import HeadTerms, Model, ModelRequestTerms
 from vibe_jupyter.protocol import AssistantMessage, ReasoningPart
 
 _ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -20,11 +19,11 @@ THINKING_TEMPERATURE = 1.0
 
 
 class MistralDialect(OpenAIDialect):
-    """See `vibe_jupyter.llm.dialect.Dialect`."""
+    """See `vibe_jupyter.llm.request.Dialect`."""
 
     alternates = True
 
-    def options(self, request: Request, terms: Terms) -> dict[str, JsonValue]:
+    def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:
         """Counts come without being asked for; calls in pieces do not."""
         options: dict[str, JsonValue] = {}
         if request.stream:
@@ -44,7 +43,7 @@ class MistralDialect(OpenAIDialect):
     def assistant(self, message: AssistantMessage, model: Model) -> dict[str, JsonValue]:
         """What the model thought comes first, as a part; never beside an empty text, which would spoil the cache."""
         encoded = super().assistant(message, model)
-        if model.thinking in _THINKS and (reasoning := reasoning_of(message)):
+        if model.thinking in _THINKS and (reasoning := reasoning_text(message)):
             thought: dict[str, JsonValue] = {"type": "thinking", "thinking": [{"type": "text", "text": reasoning}]}
             if seal := next((part.signature for part in message.parts if isinstance(part, ReasoningPart)), None):
                 thought["signature"] = seal

@@ -5,14 +5,11 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from vibe_jupyter.llm import strict_json
-from vibe_jupyter.llm.agentic import Piece, read_answer, read_event, session_of
-from vibe_jupyter.llm.dialect import Terms
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect
-from vibe_jupyter.llm.dialects.openai_answer import ChatDecoder
-from vibe_jupyter.llm.failures import Broken
-from vibe_jupyter.llm.limits import Limits
-from vibe_jupyter.llm.request import Model, Request
+from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.dialects.openai import ChatDecoder, OpenAIDialect
+from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.hosted_events import Piece, answer_session, read_answer, read_event
+from vibe_jupyter.llm.request import AnswerLimits, HeadTerms, Model, ModelRequestTerms
 from vibe_jupyter.protocol import AssistantMessage
 
 DEFAULT_MODEL = "default"
@@ -23,15 +20,15 @@ _SESSION = '"session_id"'
 
 
 class MistralrsDialect(OpenAIDialect):
-    """See `vibe_jupyter.llm.dialect.Dialect`."""
+    """See `vibe_jupyter.llm.request.Dialect`."""
 
-    def encode_head(self, request: Request, *, tools: bytes, terms: Terms) -> bytes:
+    def encode_head(self, request: ModelRequestTerms, *, tools: bytes, terms: HeadTerms) -> bytes:
         """No name of a model means the server's own choice."""
         if not request.model.name:
             request = replace(request, model=replace(request.model, name=DEFAULT_MODEL))
         return super().encode_head(request, tools=tools, terms=terms)
 
-    def options(self, request: Request, terms: Terms) -> dict[str, JsonValue]:
+    def options(self, request: ModelRequestTerms, terms: HeadTerms) -> dict[str, JsonValue]:
         """The server may only tighten what it allows itself: it asks, and where it cannot ask it runs nothing."""
         options = super().options(request, terms)
         options["agent_permission"] = "ask" if request.stream else "deny"
@@ -39,13 +36,13 @@ class MistralrsDialect(OpenAIDialect):
             options["session_id"] = request.server_session
         return options
 
-    def decoder(self, model: Model, limits: Limits) -> "MistralrsDecoder":  # pyright: ignore[reportIncompatibleMethodOverride]
+    def decoder(self, model: Model, limits: AnswerLimits) -> "MistralrsDecoder":  # pyright: ignore[reportIncompatibleMethodOverride]
         """A reader for one answer."""
         return MistralrsDecoder(super().decoder(model, limits))
 
 
 class MistralrsDecoder:
-    """See `vibe_jupyter.llm.dialect.Decoder`."""
+    """See `vibe_jupyter.llm.request.AnswerDecoder`."""
 
     def __init__(self, chat: ChatDecoder) -> None:
         self.finished = False
@@ -60,13 +57,13 @@ class MistralrsDecoder:
     def event(self, name: str, data: str) -> Sequence[Piece]:
         """Take one event of a stream; one of a name we do not know is passed over."""
         if name in _EVENTS and not self.ended:
-            return read_event(name, _readable(data))
-        session = session_of(_object(data)) if name == "message" and _SESSION in data else []
+            return read_event(name, _readable_json(data))
+        session = answer_session(_readable_object(data)) if name == "message" and _SESSION in data else []
         try:
             deltas = self._chat.event(name, data)
-        except Broken as failure:
+        except BrokenAnswer as failure:
             if failure.kind == "bad_json":  # an error in the midst of a stream is sent as bare words
-                raise Broken("provider", data) from None
+                raise BrokenAnswer("provider", data) from None
             raise
         self.finished, self.ended = self._chat.finished, self._chat.ended
         return [*session, *deltas] if session else deltas
@@ -86,14 +83,14 @@ class MistralrsDecoder:
         return self._chat.message()
 
 
-def _readable(data: str) -> JsonValue:
+def _readable_json(data: str) -> JsonValue:
     """What cannot be read tells nothing; the answer goes on."""
     try:
-        return strict_json.parse(data)
+        return json_text.parse_json(data)
     except ValueError:
         return None
 
 
-def _object(data: str) -> dict[str, JsonValue]:
-    body = _readable(data)
+def _readable_object(data: str) -> dict[str, JsonValue]:
+    body = _readable_json(data)
     return body if isinstance(body, dict) else {}

@@ -1,0 +1,356 @@
+"""Approvals: what the policy says to a call, the card where it asks, and questions to the user."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vibe_jupyter.agent.call_context import (
+    CallContext,
+    PreparedCall,
+    RefusedCall,
+    error_message,
+    prepare_call,
+    refuse_call,
+)
+from vibe_jupyter.agent.run import PendingRequest, Run
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.llm.json_text import parse_json_object
+from vibe_jupyter.protocol import (
+    WHOLE,
+    Answered,
+    ApprovalRequested,
+    ApprovalResolved,
+    Approve,
+    Ask,
+    DecidedBy,
+    Decision,
+    Deny,
+    Event,
+    Headline,
+    Notice,
+    Preview,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    Reject,
+    RunFinished,
+    ToolCall,
+    ToolFinished,
+    Usage,
+    arguments_text,
+)
+from vibe_jupyter.tools.contract import PrecheckedTool
+
+NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
+
+NOBODY_IS_HERE = (
+    "Nobody can approve calls here: no front end shows this run, and no text can be typed. "
+    "What needs approval is denied for the rest of this run."
+)
+
+
+async def permit_call(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """Let a call through, perhaps as the person edited it, or say no.
+
+    Raises:
+        JournalError: the question could not be recorded.
+        asyncio.CancelledError: the run was interrupted; nothing is allowed.
+    """
+    decision = _decide(prepared, call_context)
+    if isinstance(decision, Ask) and not await call_context.attended():
+        decision = _decide(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
+    if isinstance(decision, Deny):
+        return _refuse_forbidden(prepared, decision)
+    if isinstance(decision, Ask):
+        return await _ask_if_possible(prepared, decision, call_context)
+    return prepared
+
+
+def _decide(prepared: PreparedCall, call_context: CallContext) -> Decision:
+    return call_context.permissions.decide(prepared.tool, prepared.args, call_context.terms, prepared.places)
+
+
+def _refuse_forbidden(prepared: PreparedCall, deny: Deny) -> RefusedCall:
+    return RefusedCall(error_message(prepared.call, deny.reason), denied=True, summary=deny.reason)
+
+
+async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+    if isinstance(prepared.tool, PrecheckedTool):
+        try:
+            await prepared.tool.precheck(prepared.args)
+        except ToolError as error:
+            return refuse_call(prepared.call, str(error))
+    return await _reuse_or_ask(prepared, ask, call_context)
+
+
+async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """Go by what the user said to an equal call of this turn, else show exactly what would run and wait."""
+    said = call_context.equal.said(prepared.call, prepared.digest)
+    if isinstance(said, Reject):
+        return _refuse_denied(prepared.call, said.message)
+    if said is not None:
+        return _apply_edits(prepared, said, call_context)
+    return await _show_card(prepared, ask, call_context)
+
+
+async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """Show the call and wait for the user, as long as it takes."""
+    call = prepared.call
+    waiting = call_context.approvals.open()
+    try:
+        await call_context.emit(
+            ApprovalRequested(
+                approval_id=waiting.id,
+                call=call,
+                headline=prepared.headline,
+                preview=prepared.preview,
+                reason=ask.reason + _times_text(call_context.equal.count(call)),
+                resources=tuple(prepared.touched),
+                remember_as=ask.remember_as,
+                keepable=ask.keepable,
+                digest=prepared.digest,
+            )
+        )
+        command = await waiting.answer
+    except asyncio.CancelledError:
+        await _resolve_approval(waiting.id, call, Reject(approval_id=waiting.id), call_context, by="interrupt")
+        raise
+    finally:
+        call_context.approvals.close(waiting)
+    if isinstance(command, Reject):
+        await _resolve_approval(waiting.id, call, command, call_context, by=waiting.by)
+        call_context.equal.keep(call, prepared.digest, command)
+        return _refuse_denied(call, command.message)
+    approved = _apply_edits(prepared, command, call_context)
+    if isinstance(approved, RefusedCall):
+        await _resolve_approval(waiting.id, call, Reject(approval_id=waiting.id), call_context, by="rules")
+        return approved
+    await _resolve_approval(waiting.id, approved.call, command, call_context, edited=approved.edited, by=waiting.by)
+    if not _is_as_shown(prepared, call_context):
+        # Ask again, with a card that shows what would run now.
+        now = prepare_call(
+            approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
+        )
+        return now if isinstance(now, RefusedCall) else await permit_call(now, call_context)
+    call_context.equal.keep(call, prepared.digest, command)
+    _remember_grant(approved, ask, command, call_context)
+    return approved
+
+
+def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
+    """Whether the same call, prepared now, would do the same in the same places."""
+    now = prepare_call(shown.call, call_context.tools, call_context.permissions.workspace)
+    return isinstance(now, PreparedCall) and now.digest == shown.digest
+
+
+def _remember_grant(approved: PreparedCall, ask: Ask, command: Approve, call_context: CallContext) -> None:
+    """Grant what the card named, unless the user edited the call into something else."""
+    if command.remember == "once" or ask.remember_as is None:
+        return
+    keepable = ask.keepable
+    if approved.edited:
+        decision = _decide(approved, call_context)
+        if not isinstance(decision, Ask) or decision.remember_as != ask.remember_as:
+            return
+        keepable = keepable and decision.keepable
+    call_context.permissions.grant(ask.remember_as, command.remember if keepable else "session")
+
+
+def _times_text(count: int) -> str:
+    return f" · the agent sent this call {count} times: your answer holds for each" if count > 1 else ""
+
+
+def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """Put the user's version of the shown argument into the call; what is denied stays denied."""
+    edits = prepared.preview.edits
+    if command.edited is None or edits is None:
+        return prepared
+    given = parse_json_object(prepared.call.arguments)
+    if command.edited == (arguments_text(given) if edits == WHOLE else getattr(prepared.args, edits)):
+        return prepared
+    try:
+        arguments = parse_json_object(command.edited) if edits == WHOLE else {**given, edits: command.edited}
+    except ValueError as error:
+        return refuse_call(
+            prepared.call, f"The person edited the call, but it is not one JSON object any more: {error}."
+        )
+    call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
+    edited = prepare_call(call, call_context.tools, call_context.permissions.workspace, prepared.places, edited=True)
+    if isinstance(edited, RefusedCall):
+        return refuse_call(prepared.call, f"The person edited the call, but: {edited.summary}")
+    decision = _decide(edited, call_context)
+    return _refuse_forbidden(edited, decision) if isinstance(decision, Deny) else edited
+
+
+async def _resolve_approval(
+    approval_id: str,
+    call: ToolCall,
+    command: Approve | Reject,
+    call_context: CallContext,
+    *,
+    edited: bool = False,
+    by: DecidedBy | Literal["interrupt", "rules"],
+) -> None:
+    await call_context.emit(
+        ApprovalResolved(
+            approval_id=approval_id,
+            call_id=call.id,
+            allowed=isinstance(command, Approve),
+            remember=command.remember if isinstance(command, Approve) else "once",
+            by=by,
+            message=command.message if isinstance(command, Reject) else "",
+            arguments=call.arguments if edited else None,
+        )
+    )
+
+
+def _refuse_denied(call: ToolCall, words: str) -> RefusedCall:
+    words = words.strip()
+    text = "The person denied this call; it was not run."
+    if words:
+        text += f" Their words: {words}"
+    return RefusedCall(error_message(call, text), denied=True, summary=f"“{words}”" if words else "")
+
+
+async def ask_user(
+    questions: Sequence[Question], call_context: CallContext, *, call_id: str, asker: str
+) -> tuple[Answered, ...] | None:
+    """Wait for the person, as long as it takes; None when they answered none.
+
+    Raises:
+        ToolError: nobody is here who could answer.
+        JournalError: the question could not be recorded.
+        CancelledError: the run was interrupted, or nobody wants to know any more.
+    """
+    if not await call_context.attended():
+        raise ToolError(NOBODY)
+    waiting = call_context.questions.open()
+    answers: tuple[Answered, ...] | None = None
+    by: DecidedBy | Literal["interrupt", "server"] = "interrupt"
+    try:
+        await call_context.emit(
+            QuestionAsked(question_id=waiting.id, call_id=call_id, asker=asker, questions=tuple(questions))
+        )
+        answers = (await waiting.answer).answers
+        by = waiting.by
+    except asyncio.CancelledError:
+        by = "interrupt" if call_context.cancelled() else "server"
+        raise
+    finally:
+        call_context.questions.close(waiting)
+        await call_context.emit(QuestionAnswered(question_id=waiting.id, call_id=call_id, answers=answers, by=by))
+    return answers
+
+
+@dataclass(frozen=True)
+class StandaloneApproval:
+    """What the person is asked."""
+
+    name: str
+    """Stands where the name of a tool stands."""
+    headline: Headline
+    preview: Preview
+    reason: str
+    """Why it is asked."""
+    allow: str
+    """What the button for yes says."""
+    bound_to: str
+    """What the answer holds for, beside what is shown."""
+    yes: str
+    """What became of it, in words."""
+    no: str
+
+
+class StandaloneApprovalRun:
+    """A run of one card and no model. It is kept in no journal: the decision is kept by who asked."""
+
+    def __init__(self, approval: StandaloneApproval) -> None:
+        self.allowed: bool | None = None
+        """What the person said; None when they said nothing."""
+        self.run = Run(self._ask_and_wait)
+        self._approval = approval
+
+    async def _ask_and_wait(self, run: Run) -> None:
+        began = time.monotonic()
+        approval = self._approval
+        waiting = run.approvals.open()
+        run.emit(_approval_request(approval, waiting))
+        decided: asyncio.Future[Approve | Reject] = waiting.answer
+        ended = not await run.guard(_wait_until_decided(decided))
+        run.approvals.close(waiting)
+        if not ended:
+            self.allowed = isinstance(decided.result(), Approve)
+        by = "interrupt" if ended else waiting.by
+        run.emit(ApprovalResolved(approval_id=waiting.id, call_id=approval.name, allowed=bool(self.allowed), by=by))
+        words = {True: approval.yes, False: approval.no, None: "not decided"}
+        outcome = "ok" if self.allowed else "interrupted" if ended else "denied"
+        run.emit(
+            ToolFinished(
+                call_id=approval.name,
+                name=approval.name,
+                headline=approval.headline,
+                outcome=outcome,
+                summary=words[self.allowed],
+            )
+        )
+        seconds = round(time.monotonic() - began, 3)
+        run.emit(RunFinished(reason="interrupted" if ended else "stop", turns=0, seconds=seconds, usage=Usage()))
+
+
+async def _wait_until_decided(decided: "asyncio.Future[Approve | Reject]") -> None:
+    await decided
+
+
+def _approval_request(approval: StandaloneApproval, waiting: "PendingRequest[Approve | Reject]") -> ApprovalRequested:
+    shown = f"{approval.headline.target}\0{approval.bound_to}\0{approval.preview.text}"
+    return ApprovalRequested(
+        approval_id=waiting.id,
+        call=ToolCall(id=approval.name, name=approval.name, arguments="{}"),
+        headline=approval.headline,
+        preview=approval.preview,
+        reason=approval.reason,
+        resources=(),
+        remember_as=None,
+        digest=hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest(),
+        allow=approval.allow,
+    )
+
+
+class Presence:
+    """On the engine's loop."""
+
+    def __init__(
+        self,
+        find_out: Callable[[], Awaitable[bool]] | None,
+        *,
+        emit: Callable[[Event], Awaitable[None]],
+        known: bool | None = None,
+    ) -> None:
+        """
+        Args:
+            find_out: asks the front end, which may take seconds; None where `known` says it.
+            emit: takes the notice that nobody is here.
+            known: what is known in advance; None asks at the first question.
+        """
+        self._find_out = find_out
+        self._emit = emit
+        self._known = True if known is None and find_out is None else known
+        self._asking = asyncio.Lock()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is known that nobody can answer."""
+        return self._known is False
+
+    async def attended(self) -> bool:
+        """Whether anyone can answer; shows a notice when it turns out that nobody can."""
+        async with self._asking:
+            if self._known is None and self._find_out is not None:
+                self._known = await self._find_out()
+                if not self._known:
+                    await self._emit(Notice(level="warning", text=NOBODY_IS_HERE))
+        return bool(self._known)

@@ -1,0 +1,350 @@
+"""What a call has of its run, and a call made ready: its tool found, its arguments checked.
+
+The user's variables are looked through after a piece was printed and before it is shown: the code may just have bound
+the secret that it prints. That takes longer the more variables there are, so the looks have a share of the time, and
+pieces that come faster are shown together after the next look.
+
+A call is prepared once. What the policy decides on, what the card shows and what the tool opens are all taken from one
+`PreparedCall`, so that nothing can come between them: above all, no path is resolved a second time.
+"""
+
+import asyncio
+import difflib
+import hashlib
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from vibe_jupyter.agent.run import PendingRequests
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
+from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.llm.json_text import parse_json_object
+from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
+from vibe_jupyter.protocol import (
+    Answer,
+    ApprovalRequested,
+    Approve,
+    Event,
+    Headline,
+    MimeBundle,
+    Preview,
+    Reject,
+    Resource,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+    ToolProgress,
+    ToolStarted,
+)
+from vibe_jupyter.tools.contract import Tool, Toolset
+
+LOOK_SHARE: Final = 0.05
+"""Of the time that goes by while a call prints, at most, in which its variables are looked through."""
+WAITING_LIMIT: Final = 262_144
+"""Characters that wait for a look; with more of them it is done at once."""
+
+_PLACEHOLDER_SENT: Final = (
+    "The arguments of {name} hold {stands}. That stands for a secret which is not shown to you; written, it would "
+    "replace the secret. Nothing was run or changed. Leave the text around it as it is and change other lines, or have "
+    "the code read the value from a variable or the environment."
+)
+
+_Key = tuple[str, str]
+
+
+class DuplicateCalls:
+    """What was said to each distinct call of the answer that is being worked on."""
+
+    def __init__(self) -> None:
+        self._left: Counter[_Key] = Counter()
+        self._said: dict[_Key, tuple[str, Approve | Reject]] = {}
+
+    def begin(self, calls: Sequence[ToolCall]) -> None:
+        """A new answer: what was said before holds no more."""
+        self._left = Counter(map(_call_key, calls))
+        self._said.clear()
+
+    def count(self, call: ToolCall) -> int:
+        """How many calls of this answer are this one."""
+        return self._left[_call_key(call)]
+
+    def said(self, call: ToolCall, digest: str) -> Approve | Reject | None:
+        """The person's answer to exactly this, where they gave one in this turn."""
+        shown, command = self._said.get(_call_key(call), ("", None))
+        return command if shown == digest else None
+
+    def keep(self, call: ToolCall, digest: str, command: Approve | Reject) -> None:
+        """Remember an answer for the equal calls that follow."""
+        if self.count(call) > 1:
+            self._said[_call_key(call)] = (digest, command)
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """What answering a call needs of its run."""
+
+    tools: Toolset
+    permissions: Permissions
+    terms: RunTerms
+    equal: DuplicateCalls
+    approvals: PendingRequests[Approve | Reject]
+    questions: PendingRequests[Answer]
+    attended: Callable[[], Awaitable[bool]]
+    """Whether anyone can answer; the first call of a run may take seconds."""
+    emit: Callable[[Event], Awaitable[None]]
+    """Record an event if it is durable, then show it."""
+    show: Callable[[ToolProgress], None]
+    """Show progress; callable from any thread."""
+    results: Path | None
+    """Folder where results are kept that are too long for the model; None where it has no tool to read them there."""
+    cancelled: Callable[[], bool]
+    redactor: Redactor = field(default_factory=Redactor)
+    """For what is kept of a result before it is an event."""
+
+
+def shown(event: Event, kept: Event) -> Event:
+    """The event as a view gets it: redacted, as it is kept, but for a card, which shows exactly what would run."""
+    if isinstance(event, ApprovalRequested) and isinstance(kept, ApprovalRequested) and event != kept:
+        return event.model_copy(update={"kept": kept})
+    return kept
+
+
+class ProgressStreams:
+    """One stream for each call; what is held back when a call ends is in its result. Callable from any thread."""
+
+    def __init__(self, redactor: Redactor, show: Callable[[ToolProgress], None]) -> None:
+        """Create it on the event loop on which late pieces are to be shown."""
+        self._redactor = redactor
+        self._show = show
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._call_id = ""
+        self._stream = RedactedStream(redactor)
+        self._waiting: list[str] = []
+        """Pieces printed since the last look."""
+        self._characters = 0
+        self._next_look = 0.0
+        """By `time.monotonic`."""
+        self._has_timer = False
+
+    def take(self, progress: ToolProgress) -> None:
+        """Show what may be shown of it, now or soon."""
+        if progress.done is not None or progress.waits is not None:  # whole each time
+            self._show(self._redactor.value(progress))
+            return
+        with self._lock:
+            if progress.call_id != self._call_id:
+                self._call_id, self._stream, self._waiting = progress.call_id, RedactedStream(self._redactor), []
+                self._characters = 0
+            self._waiting.append(progress.text)
+            self._characters += len(progress.text)
+            seconds = self._next_look - time.monotonic()
+            if seconds <= 0 or self._characters > WAITING_LIMIT:
+                self._pass_on()
+            elif not self._has_timer and not self._loop.is_closed():
+                self._has_timer = True
+                self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._pass_on_late)
+
+    def _pass_on_late(self) -> None:
+        with self._lock:
+            self._has_timer = False
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Look through the variables, and show what was printed before that."""
+        if not self._waiting:
+            return
+        began = time.monotonic()
+        self._redactor.look()
+        ended = time.monotonic()
+        self._next_look = ended + (ended - began) / LOOK_SHARE
+        text = self._stream.feed("".join(self._waiting))
+        self._waiting, self._characters = [], 0
+        if text:
+            self._show(ToolProgress(call_id=self._call_id, text=text))
+
+
+@dataclass(frozen=True)
+class PreparedCall:
+    """A call that could run, as it would run."""
+
+    call: ToolCall
+    tool: Tool[Any]
+    args: BaseModel
+    touched: Sequence[Resource]
+    places: Mapping[str, Located]
+    """Where each path that is touched led when the call was prepared: what the tool opens."""
+    edited: bool = False
+    """Whether the user changed the arguments on the card."""
+
+    @cached_property
+    def headline(self) -> Headline:
+        """The call in one line."""
+        return self.tool.headline(self.args)
+
+    @cached_property
+    def preview(self) -> Preview:
+        """All that it would do. Made when it is first needed: it may look into files, which a denied call must not."""
+        return self.tool.preview(self.args)
+
+    @cached_property
+    def digest(self) -> str:
+        """What an approval is bound to."""
+        return approval_digest(self.call, self.preview, self.places.values())
+
+
+@dataclass(frozen=True)
+class RefusedCall:
+    """A call that does not run, and what the model is told."""
+
+    message: ToolMessage
+    denied: bool = False
+    """Whether a person, or the lack of one, said no; a broken call is no denial."""
+    summary: str = ""
+    """The same for the person, who knows what they said."""
+
+
+def prepare_call(
+    call: ToolCall,
+    tools: Toolset,
+    workspace: Workspace,
+    judged: Mapping[str, Located] = NONE_JUDGED,
+    *,
+    edited: bool = False,
+) -> PreparedCall | RefusedCall:
+    """Everything that is decided on, shown and run, found out once.
+
+    Args:
+        call: as the model sent it, or as the user edited it.
+        tools: where its tool is found.
+        workspace: where its paths start.
+        judged: places that were shown already; the paths of these are not resolved again.
+        edited: whether the user changed the arguments.
+    """
+    found = _parsed(call, tools)
+    if isinstance(found, RefusedCall):
+        return found
+    tool, args = found
+    touched = tuple(tool.touches(args))
+    if (stands := PLACEHOLDER.search(call.arguments)) and any(one.access != "read" for one in touched):
+        return refuse_call(call, _PLACEHOLDER_SENT.format(name=call.name, stands=stands[0]))
+    try:
+        places = places_of(args, workspace, (one.value for one in touched if one.kind == "path"), judged)
+    except ToolError as error:
+        return RefusedCall(error_message(call, str(error)), denied=True, summary=str(error))
+    return PreparedCall(call, tool, args, touched, places, edited)
+
+
+def _parsed(call: ToolCall, tools: Toolset) -> tuple[Tool[Any], BaseModel] | RefusedCall:
+    """The tool, and its arguments validated by strict JSON (security C37)."""
+    tool = tools.find(call.name)
+    if tool is None:
+        names = ", ".join(spec.name for spec in tools.specs())
+        return refuse_call(call, f"There is no tool {call.name!r}. The tools are: {names}.")
+    try:
+        return tool, tool.arguments.model_validate(parse_json_object(call.arguments))
+    except ValidationError as error:
+        return refuse_call(call, explain_errors(call.name, error, tuple(tool.arguments.model_fields)))
+    except ValueError as error:
+        return refuse_call(
+            call,
+            f"The arguments of {call.name} are not one JSON object: {error}. Nothing was run; send the call again.",
+        )
+
+
+def headline_of(call: ToolCall, tools: Toolset) -> Headline:
+    """The headline of any call, also of one that cannot be prepared."""
+    found = _parsed(call, tools)
+    if not isinstance(found, RefusedCall):
+        tool, args = found
+        return tool.headline(args)
+    return Headline(verb="Called", doing="Calling", asking="Call", target=call.name)
+
+
+def refuse_call(call: ToolCall, text: str) -> RefusedCall:
+    """A call that does not run, with what the model is told."""
+    return RefusedCall(error_message(call, text), summary=text.split("\n", 1)[0])
+
+
+def error_message(call: ToolCall, text: str) -> ToolMessage:
+    """A failed result of one text."""
+    return ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=True)
+
+
+def explain_errors(name: str, error: ValidationError, known: Sequence[str] = ()) -> str:
+    """Name each wrong field and why; for an unknown argument, the nearest of the `known` ones."""
+    problems = "; ".join(_problem(problem, known) for problem in error.errors(include_url=False))
+    return f"Wrong arguments for {name}: {problems}. Nothing was run."
+
+
+def _problem(problem: ErrorDetails, known: Sequence[str]) -> str:
+    place = ".".join(str(step) for step in problem["loc"]) or "arguments"
+    if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1 or not known:
+        return f"{place}: {problem['msg']}"
+    nearest = difflib.get_close_matches(place, known, 1)
+    return f"there is no argument {place!r}{f', did you mean {nearest[0]!r}?' if nearest else ''} ({', '.join(known)})"
+
+
+def _call_key(call: ToolCall) -> _Key:
+    return call.name, call.arguments
+
+
+class SideStep:
+    """One step. Its id answers no call, so it has no place in the history."""
+
+    def __init__(self, call_context: CallContext, name: str, headline: Headline, *, host: str) -> None:
+        self.id = f"{name}-{secrets.token_hex(8)}"
+        self._call_context = call_context
+        self._name = name
+        self._headline = headline
+        self._host = host
+        self._began = time.monotonic()
+
+    async def begin(self) -> None:
+        """Show that it goes on.
+
+        Raises:
+            JournalError: it could not be recorded.
+        """
+        await self._call_context.emit(
+            ToolStarted(call_id=self.id, name=self._name, headline=self._headline, host=self._host)
+        )
+
+    async def end(
+        self, outcome: Literal["ok", "error", "interrupted"], summary: str, display: MimeBundle | None = None
+    ) -> None:
+        """Show what came of it.
+
+        Raises:
+            JournalError: it could not be recorded.
+        """
+        await self._call_context.emit(
+            ToolFinished(
+                call_id=self.id,
+                name=self._name,
+                headline=self._headline,
+                outcome=outcome,
+                summary=summary,
+                seconds=round(time.monotonic() - self._began, 3),
+                display=display or {},
+                host=self._host,
+            )
+        )
+
+
+def approval_digest(call: ToolCall, preview: Preview, places: Iterable[Located] = ()) -> str:
+    """SHA-256 over the tool, its arguments, exactly what is shown, and the places that were judged (security C14)."""
+    bound = (call.name, call.arguments, preview.model_dump_json(), *(part for one in places for part in one.identity))
+    return hashlib.sha256("\0".join(bound).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,158 @@
+"""One tool call, from the model's request to its one result, and how far each call of a run came.
+
+prepare (find, parse, validate) -> decide -> approve -> run. Each step either hands on or ends in a result, so that a
+call is always answered exactly once (security C42).
+"""
+
+import asyncio
+import logging
+import time
+from typing import Literal
+
+from vibe_jupyter.agent.approval import ask_user, permit_call
+from vibe_jupyter.agent.call_context import (
+    CallContext,
+    PreparedCall,
+    RefusedCall,
+    error_message,
+    headline_of,
+    prepare_call,
+)
+from vibe_jupyter.errors import JournalError, NothingDone, ToolError
+from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
+from vibe_jupyter.protocol import (
+    Event,
+    ImagePart,
+    MessageAdded,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+    ToolProgress,
+    ToolResult,
+    ToolStarted,
+)
+from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext, Toolset
+
+INTERRUPTED = "The run was interrupted; this call may have run in part."
+NEVER_STARTED = "Not run: the run was interrupted before this call started."
+
+_log = logging.getLogger(__name__)
+
+
+async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMessage, bool]:
+    """Answer one call; the second value says whether it was denied.
+
+    Raises:
+        JournalError: it could not be recorded; nothing was run after that.
+        asyncio.CancelledError: the run was interrupted; the caller answers the call.
+    """
+    prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
+    if isinstance(prepared, PreparedCall):
+        prepared = await permit_call(prepared, call_context)
+    if isinstance(prepared, RefusedCall):
+        await call_context.emit(
+            ToolFinished(
+                call_id=call.id,
+                name=call.name,
+                headline=headline_of(call, call_context.tools),
+                outcome="denied" if prepared.denied else "error",
+                summary=prepared.summary,
+            )
+        )
+        return prepared.message, prepared.denied
+    return await _run_prepared(prepared, call_context), False
+
+
+def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
+    """The result of a call that the end of the run cut off."""
+    return error_message(call, INTERRUPTED if started else NEVER_STARTED)
+
+
+async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> ToolMessage:
+    call, tool, headline = prepared.call, prepared.tool, prepared.headline
+    await call_context.emit(ToolStarted(call_id=call.id, name=call.name, headline=headline, preview=prepared.preview))
+    began = time.monotonic()
+    outcome = "interrupted"
+    result = ToolResult.error(INTERRUPTED, summary="interrupted")
+    has_run = True
+    try:
+        result = await tool.run(prepared.args, _tool_context(prepared, call_context))
+        outcome = "error" if result.is_error else "ok"
+    except ToolError as error:
+        result, outcome = ToolResult.error(str(error)), "error"
+        has_run = not isinstance(error, NothingDone)
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a tool is foreign code: its bug is a result for the model, and a log for us
+        _log.exception("The tool %s failed.", call.name)
+        result, outcome = ToolResult.error(f"{call.name} failed: {type(error).__name__}: {error}"), "error"
+    finally:
+        await call_context.emit(
+            ToolFinished(
+                call_id=call.id,
+                name=call.name,
+                headline=headline,
+                outcome=outcome,
+                summary=result.summary,
+                seconds=round(time.monotonic() - began, 3) if has_run else 0.0,
+                display=result.display,
+                details=result.details,
+            )
+        )
+    limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
+    # What is spilled is kept too, and a cut must not part a secret.
+    result = await asyncio.to_thread(
+        lambda: spill_result(call_context.redactor.value(result), call_context.results, limit)
+    )
+    parts: tuple[TextPart | ImagePart, ...] = result.parts
+    if prepared.edited:
+        note = f"The person edited the call before allowing it; what ran: {call.arguments}"
+        parts = (TextPart(text=note), *parts)
+    return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
+
+
+def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolContext:
+    call_id = prepared.call.id
+
+    def advance(done: float, total: float | None, words: str) -> None:
+        call_context.show(ToolProgress(call_id=call_id, text=words, done=done, total=total))
+
+    return ToolContext(
+        call_id=call_id,
+        redact=call_context.redactor,
+        progress=lambda text: call_context.show(ToolProgress(call_id=call_id, text=text)),
+        cancelled=call_context.cancelled,
+        ask=lambda questions, asker: ask_user(questions, call_context, call_id=call_id, asker=asker),
+        advance=advance,
+        waits=lambda waits: call_context.show(ToolProgress(call_id=call_id, text="", waits=waits)),
+        places=prepared.places,
+    )
+
+
+class CallStatus:
+    """Follows the events of one run."""
+
+    def __init__(self) -> None:
+        self._run_view: dict[str, Literal["started", "finished"]] = {}
+        """By the call's id."""
+
+    def note(self, event: Event) -> None:
+        """Take the next event."""
+        if isinstance(event, ToolStarted | ToolFinished):
+            self._run_view[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
+
+    def closing(self, call: ToolCall, tools: Toolset) -> list[ToolFinished | MessageAdded]:
+        """What ends a call that has no result."""
+        stage = self._run_view.get(call.id)
+        message = MessageAdded(message=unanswered_call(call, started=stage is not None))
+        if stage == "finished":
+            return [message]
+        ended = ToolFinished(
+            call_id=call.id,
+            name=call.name,
+            headline=headline_of(call, tools),
+            outcome="interrupted",
+            summary="interrupted",
+        )
+        return [ended, message]

@@ -1,0 +1,282 @@
+"""One run as the user sees it: whether it may begin, where it is shown, how it ended."""
+
+import concurrent.futures
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import aclosing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.app.built_in_tools import NotebookAccess
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.kernel.interrupts import Presses
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.protocol import AssistantMessage, Event, FinishReason, Interrupt, MessageAdded, RunFinished, Usage
+from vibe_jupyter.protocol.messages import Value
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import Journal
+from vibe_jupyter.ui.front_end import FrontEnd
+from vibe_jupyter.ui.front_end_choice import WidgetFallback, choose_front_end
+from vibe_jupyter.ui.page import ShownView
+from vibe_jupyter.ui.static_html import RunRetention
+from vibe_jupyter.ui.unprompted import UnpromptedFrontEnd
+
+CLOSE_WAIT = 3.0
+"""Seconds given to what ends when the kernel lets go of it."""
+_OPEN = "A run is open in this kernel already. Wait for it, or end it with Stop or ■."
+_NOT_OVER = (
+    "The run before has not come to its end yet. Wait a moment and run the cell again; if that does not help, restart "
+    "the kernel."
+)
+
+
+class Reply(Value):
+    """How a run ended. `str(reply)` is its text."""
+
+    text: str
+    """The model's last words, Markdown; empty when it said none."""
+    reason: FinishReason
+    cells_changed: tuple[str, ...] = ()
+    """Ids of the cells the run changed, in the order of the first change."""
+    usage: Usage
+    turns: int
+    seconds: float
+    cost: float | None = None
+    """US dollars; None where the prices of the model are not known."""
+
+    def __repr__(self) -> str:
+        """Short, since the run itself was just shown."""
+        return f"Reply(reason={self.reason!r}, turns={self.turns}, text={len(self.text)} characters)"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RunSummary:
+    """What a reply needs of the events of a run."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._finished: RunFinished | None = None
+
+    def take(self, event: Event) -> None:
+        """Look at one event."""
+        match event:
+            case MessageAdded(message=AssistantMessage() as message):
+                self._text = message.text
+            case RunFinished():
+                self._finished = event
+            case _:
+                pass
+
+    def reply(self) -> Reply:
+        """The run, in short. Only after its last event."""
+        assert self._finished is not None
+        end = self._finished
+        return Reply(
+            text=self._text, reason=end.reason, usage=end.usage, turns=end.turns, seconds=end.seconds, cost=end.cost
+        )
+
+
+class RunView:
+    """Shows one run at a time, and knows it until it has ended. Main thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        main_thread: MainThread,
+        host: ShellHost,
+        notebook: NotebookAccess | None,
+        presses: Presses,
+    ) -> None:
+        self._life: _Life | None = None
+        """The run that is open, or was left behind; None when each came to its end."""
+        self._front_end: FrontEnd | None = None
+        """Shows the open run; None between runs."""
+        self._engine = engine
+        self._main_thread = main_thread
+        self._host = host
+        self._notebook = notebook
+        self._presses = presses
+
+    @property
+    def run(self) -> Run | None:
+        """The run that has not come to its end."""
+        return self._life.run if self._life is not None and not self._life.is_over else None
+
+    def check_free(self) -> None:
+        """A run may begin; what an exception left behind is ended first.
+
+        Raises:
+            NotebookError: another is open, or does not end, or this is not the main thread.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
+        if self.run is None:
+            return
+        if self._main_thread.is_serving:
+            raise NotebookError(_OPEN)
+        if not self.end():
+            raise NotebookError(_NOT_OVER)
+
+    def end(self) -> bool:
+        """Interrupt the run that is open or was left behind, and wait for its end; whether there is none any more."""
+        life = self._life
+        if life is None or life.end():
+            self._life = None
+        return self._life is None
+
+    def abandon(self) -> None:
+        """End the run as `end` does; what does not end is none of this kernel's business any more."""
+        self.end()
+        self._life = None
+
+    @property
+    def view(self) -> ShownView | None:
+        """The run view that is open; None between runs, and where no page shows one."""
+        return self._front_end.shown if isinstance(self._front_end, WidgetFallback | UnpromptedFrontEnd) else None
+
+    async def attended(self) -> bool:
+        """Whether anyone can answer a question of the open run. On the engine's loop."""
+        return self._front_end is not None and await self._front_end.attended()
+
+    def show(self, run: Run, keep: RunRetention, *, kept_in: str) -> RunSummary:
+        """Take a run to its end and leave its transcript in the output.
+
+        Args:
+            run: one that has not begun.
+            keep: what stays of it.
+            kept_in: where the user finds it if it does not end in time.
+
+        Raises:
+            NotebookError: it did not end in time after an interrupt.
+        """
+        with self._presses.raising(False):
+            with without_working_folder():
+                front_end = choose_front_end(self._host, keep, self)
+            with self._living(run, front_end) as life:
+                if self._presses.count:
+                    run.send(Interrupt())  # it begins and ends, so that there is a transcript
+                life.begin(self._engine)
+                self._main_thread.serve(life.over, interrupt=lambda: run.send(Interrupt()))
+            if not life.is_over:
+                raise NotebookError(
+                    "The run did not end in time after the interrupt and was left behind; %vibe stop ends it. "
+                    f"If the kernel acts oddly, restart it; {kept_in}"
+                )
+            life.over.result()  # an error that is no `VibeError` is ours, and keeps its traceback
+            return life.ending
+
+    @contextmanager
+    def _living(self, run: Run, front_end: FrontEnd) -> "Generator[_Life]":
+        """However this is left, the run is interrupted, its end is awaited, and its transcript is in the output."""
+        life = _Life(run, front_end)
+        try:
+            self._life = life
+            front_end.open(run.send)
+            self._front_end = front_end
+            if self._notebook is not None:
+                self._notebook.cells.begin()
+            yield life
+        except BaseException:
+            life.end()
+            raise
+        finally:
+            if life.is_over:
+                self._life = None
+            self._leave(front_end)
+
+    def _leave(self, front_end: FrontEnd) -> None:
+        view, self._front_end = self.view, None
+        try:
+            if self._notebook is not None:
+                self._notebook.cells.end()
+        finally:
+            left = front_end.close()
+        if self._notebook is not None and view is not None:
+            self._notebook.ends.add(view.model_id, left, number=self._notebook.number)
+            self._engine.submit(self._notebook.ends.deliver_last())
+
+    async def answers(self) -> bool:
+        """Whether a page with our extension shows this notebook. On the engine's loop."""
+        return self._notebook is not None and await self._notebook.has_page()
+
+    async def draw(self, view: ShownView) -> None:
+        """Have that page draw a view. On the engine's loop."""
+        if self._notebook is not None:
+            await self._notebook.draw(view)
+
+
+class _Life:
+    """One run on the engine, from before it begins."""
+
+    def __init__(self, run: Run, front_end: FrontEnd) -> None:
+        self.run = run
+        self.over: concurrent.futures.Future[None] = concurrent.futures.Future()
+        """Done when nothing of the run goes on; has the error of one that broke."""
+        self.ending = RunSummary()
+        self._front_end = front_end
+        self._task: concurrent.futures.Future[None] | None = None
+        self._begins = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it goes on."""
+        return self.over.done() or not self._begins
+
+    def begin(self, engine: Engine) -> None:
+        """Start it on the engine."""
+        self._begins = True
+        self._task = engine.submit(self._show())
+
+    def end(self) -> bool:
+        """Interrupt it, wait, and then cancel it; whether it is over."""
+        self.run.send(Interrupt())  # also one that has not begun: it ends when it does
+        for last_resort in (False, True):
+            if last_resort and self._task is not None:
+                self._task.cancel()
+            if self.is_over or concurrent.futures.wait([self.over], timeout=CLOSE_WAIT).done:
+                return True
+        return False
+
+    async def _show(self) -> None:
+        try:
+            async with aclosing(aiter(self.run)) as events:
+                async for event in events:
+                    self.ending.take(event)
+                    await self._front_end.on_event(event)
+        except BaseException as error:
+            self.over.set_exception(error)
+            raise
+        self.over.set_result(None)
+
+
+def new_conversation(environ: Mapping[str, str], session_id: str) -> Conversation:
+    """One that is kept in a journal of its own.
+
+    Raises:
+        JournalError: it cannot be kept.
+    """
+    now = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    folder = config.vibe_home(environ) / "logs" / "session" / f"session_{now}_{session_id[:8]}"
+    return Conversation(Journal.create(folder, session_id=session_id))
+
+
+def working_folder() -> Path:
+    """The folder that the agent may read in.
+
+    Raises:
+        NotebookError: it was removed while the kernel runs in it.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise NotebookError(
+            f"The kernel's working folder is gone or cannot be entered ({error.strerror}). Go to one that is there, "
+            'such as with %cd "~", then run the cell again.'
+        ) from error

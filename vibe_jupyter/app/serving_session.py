@@ -1,0 +1,265 @@
+"""One time that a notebook is served to external clients: its begin, its end, and its view in the output."""
+
+import asyncio
+import concurrent.futures
+import os
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.built_in_tools import NotebookAccess, tool_lists
+from vibe_jupyter.app.kernel_parts import ServingParts
+from vibe_jupyter.app.run_view import new_conversation
+from vibe_jupyter.app.serving import exposed_tools
+from vibe_jupyter.errors import NotebookError, VibeError
+from vibe_jupyter.kernel.main_thread import MainThreadTurns
+from vibe_jupyter.mcp_server.external_run import ExternalGate, ExternalRun
+from vibe_jupyter.mcp_server.http import HttpServer
+from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook, unregister_notebook
+from vibe_jupyter.mcp_server.server import mcp_server
+from vibe_jupyter.notebook.access import ReadVersions
+from vibe_jupyter.notebook.open_notebook import notebook_file
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.protocol import Event, Interrupt
+from vibe_jupyter.tools.contract import FilteredToolset
+from vibe_jupyter.ui import page
+from vibe_jupyter.ui.front_end import Handled, Send
+from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
+from vibe_jupyter.ui.static_html import RunRetention
+from vibe_jupyter.ui.transcript import Transcript
+from vibe_jupyter.ui.widget import WidgetFrontEnd
+from vibe_jupyter.version import __version__
+
+START_WAIT: Final = 10.0
+END_WAIT: Final = 5.0
+"""Seconds that beginning and ending may take."""
+_TOKEN: Final = "token of this server"
+"""Stands in the place of a variable's name."""
+
+SERVING: Final = "Serving"
+ALIVE_GRACE: Final = 5.0
+"""Seconds the page has to draw the view; until then a call that asks waits for it."""
+_LOOK: Final = 0.05
+"""Seconds between two looks."""
+
+
+class ServingSession:
+    """Main thread, but where said.
+
+    Raises:
+        NotebookError: it cannot be served.
+        JournalError: the calls cannot be recorded.
+    """
+
+    def __init__(self, kernel: ServingParts, settings: config.Settings) -> None:
+        self._kernel = kernel
+        self._turns = MainThreadTurns(getattr(kernel.shell, "kernel"), kernel.main_thread)  # noqa: B009 (only a kernel's shell has it)
+        self._approve_all = settings.bypass_tool_permissions
+        self._access = kernel.notebook.access()
+        self._read: dict[str, ReadVersions] = {}
+        """What each agent has read."""
+        tools = exposed_tools(
+            kernel.shell,
+            kernel.pump,
+            main_thread=kernel.main_thread,
+            host=kernel.host,
+            access=self._access,
+            turn=self._turns.turn,
+        )
+        self._conversation = new_conversation(kernel.setup.environ, secrets.token_hex(16))
+        self.view = ServingView(kernel.engine, kernel.notebook, settings.keep(), handled=kernel.host.handled_message)
+        self.http = HttpServer()
+        gate = ExternalGate(
+            FilteredToolset(tools, settings.offers_tool),
+            # As they are set now, whatever later prompts read; what is granted counts for both.
+            replace(kernel.permissions, levels=settings.levels(), lists=tool_lists(settings)),
+            self._run_terms,
+            kernel.setup.redactor(settings, {_TOKEN: self.http.token}, (_TOKEN,)),
+            self._enter_call,
+        )
+        self._run = ExternalRun(gate, self._conversation, place=self.http.place)
+        self._turns.around = self._around_session
+        self._turns.on_interrupt = self._run.interrupt_call
+        self._note: Path | None = None
+        self._ended_here = False
+        self._future: concurrent.futures.Future[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended, by its Stop or otherwise. Any thread."""
+        return self._run.run.interrupted or (self._future is not None and self._future.done())
+
+    def begin(self) -> None:
+        """Show the view in the cell that runs, and take calls from now on.
+
+        Raises:
+            NotebookError: it does not start.
+        """
+        engine = self._kernel.engine
+        self._access.begin()
+        engine.submit(self.http.start(mcp_server(self._run, version=__version__))).result(START_WAIT)
+        try:
+            self._note = register_notebook(_registry_note(self._kernel, self.http))
+        except NotebookError:
+            engine.submit(self._close_server())
+            raise
+        self._turns.install()
+        self.view.open(self._run.run.send, cell=self._access.prompt_cell)
+        self._future = engine.submit(self._run_session())
+
+    def move_here(self) -> None:
+        """Show the view in the cell that runs now."""
+        self._turns.offer_here()
+        self._access.resume()
+        self.view.move_here(cell=self._access.prompt_cell)
+        self._access.end()
+
+    def end(self) -> None:
+        """End it, and leave what it did in the output of its cell."""
+        self._ended_here = True
+        self._take_down()
+        self._run.run.send(Interrupt())
+        if self._future is not None:
+            with suppress(TimeoutError):
+                self._future.result(END_WAIT)
+        self.view.close()
+        with suppress(TimeoutError):
+            self._kernel.engine.submit(self._close_server()).result(END_WAIT)
+        self._kernel.engine.submit(self._kernel.notebook.ends.deliver_last())
+
+    def at_exit(self) -> None:
+        """The kernel ends: nobody is to look for it any more."""
+        self._take_down()
+        with suppress(Exception):  # whatever is left of the kernel
+            self.view.close()
+
+    async def _run_session(self) -> None:
+        """On the engine's loop."""
+        async with aclosing(aiter(self._run.run)) as events:
+            async for event in events:
+                await self.view.on_event(event)
+        if self._ended_here:
+            return
+        # By its own Stop, or by a journal that cannot be written: what was shown gives way when no cell runs.
+        self._take_down()
+        with suppress(VibeError):
+            async with self._turns.turn(patient=True):
+                await self._kernel.main_thread.call(self.view.close)
+        await self._close_server()
+        await self._kernel.notebook.ends.deliver_last()
+
+    async def _close_server(self) -> None:
+        await self.http.close()
+        await self._turns.close()
+        await asyncio.to_thread(self._conversation.journal.close)
+
+    async def _run_terms(self) -> RunTerms:
+        return RunTerms(attended=await self.view.is_seen(), external=True, approve_all=self._approve_all)
+
+    def _enter_call(self, agent: str) -> None:
+        """On the engine's loop, before a call of this agent and after those of others."""
+        self._access.reads.remembered = self._read.setdefault(agent, ReadVersions())
+
+    @contextmanager
+    def _around_session(self) -> Generator[None]:
+        """Each turn, on the main thread."""
+        self._access.resume()
+        try:
+            yield
+        finally:
+            self._access.end()
+
+    def _take_down(self) -> None:
+        note, self._note = self._note, None
+        if note is not None:
+            unregister_notebook(note)
+
+
+def _registry_note(kernel: ServingParts, http: HttpServer) -> NotebookNote:
+    shell = cast(Any, kernel.shell)
+    file = notebook_file(shell.user_ns, os.environ)
+    connection = str(getattr(shell.kernel.parent, "connection_file", "") or os.getpid())
+    return NotebookNote(
+        kernel=Path(connection).stem.removeprefix("kernel-"),
+        notebook=str(file) if file is not None else "",
+        pid=os.getpid(),
+        url=http.url,
+        token=http.token,
+        version=__version__,
+    )
+
+
+class ServingView:
+    """Main thread, but where said. There is no other front end to fall back on: a text prompt needs a running cell."""
+
+    def __init__(self, engine: Engine, notebook: NotebookAccess, keep: RunRetention, *, handled: Handled) -> None:
+        self._engine = engine
+        self._notebook = notebook
+        transcript = Transcript(keep=keep, working=SERVING)
+        self._live = WidgetFrontEnd(transcript, handled=handled) if page.can_show() else None
+        self._front_end = self._live or SilentFrontEnd(transcript)
+        self._opened = time.monotonic()
+        self._cell: str | None = None
+        self._number: int | None = None
+        self._closed = False
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether this kernel can show widgets at all."""
+        return self._live is not None
+
+    def open(self, send: Send, *, cell: str | None) -> None:
+        """Show it in the cell that runs.
+
+        Args:
+            send: takes what the person decides.
+            cell: id of that cell; None where the front end sends none.
+        """
+        self._cell, self._number = cell, self._notebook.number
+        self._front_end.open(send)
+        self._opened = time.monotonic()
+
+    def move_here(self, *, cell: str | None) -> None:
+        """Show it in the cell that runs now: where it stood it may be cleared. Main thread.
+
+        Args:
+            cell: id of that cell.
+        """
+        if self._live is not None:
+            self._cell, self._number = cell, self._notebook.number
+            self._live.move_here()
+            self._opened = time.monotonic()
+
+    async def on_event(self, event: Event) -> None:
+        """On the engine's loop."""
+        await self._front_end.on_event(event)
+
+    async def is_seen(self) -> bool:
+        """Whether a page draws it, so that somebody can be asked. On the engine's loop."""
+        while self._live is not None:
+            if self._live.alive or time.monotonic() >= self._opened + ALIVE_GRACE:
+                return self._live.alive
+            await asyncio.sleep(_LOOK)
+        return False
+
+    def show_again(self) -> None:
+        """A page was loaded anew. Any thread."""
+        shown = self._live.shown if self._live is not None else None
+        if shown is not None and self._cell is not None:
+            self._engine.submit(self._notebook.show(shown, cell=self._cell))
+
+    def close(self) -> None:
+        """Leave the kept form in its place; once is enough."""
+        if self._closed:
+            return
+        self._closed = True
+        shown = self._live.shown if self._live is not None else None
+        left = self._front_end.close()
+        if shown is not None and self._cell is not None:
+            self._notebook.ends.add(shown.model_id, left, number=self._number, cell=self._cell)

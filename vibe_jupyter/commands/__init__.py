@@ -1,0 +1,1 @@
+"""The sub-commands of `%vibe`, and what Tab offers."""

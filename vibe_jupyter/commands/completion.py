@@ -1,0 +1,268 @@
+"""Tab in a prompt: sub-commands, options and their values on the magic's line; variables and paths after ``@``.
+
+Registered by `%load_ext`, so it imports nothing heavy: settings and tools come with the first Tab that asks for them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from IPython.core import completer
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter.context.mention_syntax import Mention, ResourceMention, unfinished_mention, unfinished_resource
+from vibe_jupyter.errors import VibeError
+from vibe_jupyter.kernel.ipython_types import user_names
+from vibe_jupyter.options import AGENTS, OPTION_NAMES, TOUR
+from vibe_jupyter.safe_imports import without_working_folder
+
+Matcher = Callable[[CompletionContext], SimpleMatcherResult]
+
+IDENTIFIER: Final = "vibe_jupyter"
+"""Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
+COMMANDS: Final = ("config", "fix", "help", "mcp", "model", "permissions", "reset", "setup", "status", "stop", "trust")
+_OF_SERVERS: Final = ("accept", "log", "off", "on", "remove", "restart", "tools")
+"""What `%vibe mcp` does with a server that is named."""
+MORE: Final = {
+    "config": ("path",),
+    "mcp": (*_OF_SERVERS, "add", "serve"),
+    "permissions": ("revoke",),
+    "trust": ("forget",),
+}
+"""What may follow a sub-command."""
+_PRIORITY: Final = 2_000
+"""Before jedi: what it would say of a prompt is noise, and slow."""
+_CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
+_LINE: Final = re.compile(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
+_PROMPT: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
+"""A prompt of an MCP server on the magic's line: ``/server:prompt name=value``."""
+_TURNS: Final = ("10", "50", "200")
+"""Offered after --max-turns."""
+
+
+class ServerOffers(Protocol):
+    """What MCP servers that run offer beside tools."""
+
+    def servers(self) -> Iterable[str]:
+        """Names of those with resources."""
+        ...
+
+    def resources(self, server: str) -> Iterable[str]:
+        """Addresses on a server."""
+        ...
+
+    def prompts(self) -> Iterable[str]:
+        """As ``/server:prompt``."""
+        ...
+
+    def arguments(self, words: str, last: str) -> Iterable[str]:
+        """What may follow these words of a call, where `last` was begun."""
+        ...
+
+
+class CompletionMatch:
+    """What fits, and the end of the text it replaces."""
+
+    def __init__(self, fragment: str, texts: Iterable[str], kind: str) -> None:
+        self.fragment = fragment
+        folded = fragment.casefold()
+        self.completions = [SimpleCompletion(text=one, type=kind) for one in texts if one.casefold().startswith(folded)]
+
+
+class Completion:
+    """Knows what may follow in a prompt. Main thread only."""
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        *,
+        folder: Callable[[], Path],
+        tools: Callable[[], Iterable[str]],
+        servers: Callable[[], Iterable[str]],
+        offers: Callable[[], ServerOffers | None] = lambda: None,
+    ) -> None:
+        self._shell = cast(Any, shell)
+        self._folder = folder
+        """Where relative paths begin."""
+        self._tools = tools
+        """Names of the tools; building them is left until they are asked for."""
+        self._servers = servers
+        """Names of the MCP servers that are declared."""
+        self._offers = offers
+        """None before the first prompt, when no server runs."""
+
+    def register(self) -> None:
+        """Offer this to IPython; takes the place of an earlier one."""
+        unregister_completion(self._shell)
+        matchers = _custom_matchers(self._shell)
+        if matchers is not None:
+            mark = cast(Any, completer).completion_matcher(identifier=IDENTIFIER, priority=_PRIORITY, api_version=2)
+            matchers.append(mark(_as_function(self._match_context)))
+
+    def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
+        lines = context.full_text.split("\n")
+        line = lines[context.cursor_line][: context.cursor_position]
+        found = self._find_matches("\n".join([*lines[: context.cursor_line], line]), line)
+        if found is None or not found.completions:
+            return {"completions": []}
+        return {
+            "completions": found.completions,
+            "matched_fragment": found.fragment,
+            "ordered": True,
+            "suppress": True,
+        }
+
+    def _find_matches(self, before: str, line: str) -> CompletionMatch | None:
+        magic = _LINE.match(line)
+        if magic is None and not (_CELL.match(before) and "\n" in before.lstrip()):
+            return None
+        # Outside of a whole-cell prompt, what stands above the line is code.
+        prompt = line if magic else before.lstrip().partition("\n")[2]
+        offers = self._offers()
+        resource = unfinished_resource(prompt)
+        if resource is not None and offers is not None and resource.server in offers.servers():
+            return _complete_resource(resource, offers)
+        mention = unfinished_mention(prompt)
+        if mention is not None:
+            return self._complete_mention(mention)
+        return None if magic is None else self._on_magic_line(magic["words"], is_cell=line.lstrip().startswith("%%"))
+
+    def _complete_mention(self, mention: Mention) -> CompletionMatch:
+        if mention.is_quoted or "/" in mention.text:
+            return CompletionMatch(mention.text, self._complete_paths(mention), "path")
+        names = user_names(self._shell.user_ns, self._shell.user_ns_hidden)
+        found = CompletionMatch(mention.text, sorted(names), "instance")
+        found.completions += CompletionMatch(mention.text, self._complete_paths(mention), "path").completions
+        offers = self._offers()
+        if offers is not None and mention.text:
+            found.completions += CompletionMatch(
+                mention.text, [f"{name}:" for name in offers.servers()], "path"
+            ).completions
+        return found
+
+    def _on_magic_line(self, words: str, *, is_cell: bool) -> CompletionMatch | None:
+        *before, last = re.split(r"[ \t]+", words)
+        offers = self._offers()
+        if offers is not None and (found := _complete_prompt(words, offers)) is not None:
+            return found
+        option = _open_option(before)
+        if option is None:
+            if before == ["model"] and not is_cell:
+                return CompletionMatch(last, [*_model_names(), "check"], "magic")
+            if before == ["model", "check"] and not is_cell:
+                return CompletionMatch(last, _model_names(), "magic")
+            if len(before) == 2 and before[0] == "mcp" and before[1] in _OF_SERVERS and not is_cell:
+                return CompletionMatch(last, _known_names(self._servers), "magic")
+            more = MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
+            return CompletionMatch(last, more, "magic") if more else None
+        if option:
+            return self._complete_value(option, last)
+        if last.startswith("--") and "=" in last:
+            name, _, value = last.partition("=")
+            return self._complete_value(name, value)
+        if last.startswith("-"):
+            return CompletionMatch(last, OPTION_NAMES, "magic")
+        return CompletionMatch(last, ("fix",) if is_cell else COMMANDS, "magic")
+
+    def _complete_value(self, option: str, value: str) -> CompletionMatch | None:
+        match option:
+            case "--model":
+                return CompletionMatch(value, _model_names(), "magic")
+            case "--agent":
+                return CompletionMatch(value, AGENTS, "magic")
+            case "--max-turns":
+                return CompletionMatch(value, _TURNS, "magic")
+            case "--yes":
+                return CompletionMatch(value.rpartition(",")[2], _known_names(self._tools), "magic")
+            case _:
+                return None
+
+    def _complete_paths(self, mention: Mention) -> Iterator[str]:
+        """Files and folders of the project; a folder's end is a slash, so that the next Tab goes on inside."""
+        with without_working_folder():
+            from vibe_jupyter.context.mentions import visible_names
+            from vibe_jupyter.files.workspace import Workspace
+
+        folder, slash, _ = mention.text.rpartition("/")
+        try:
+            located = Workspace(self._folder()).resolve(f"{folder}/" if slash else ".")
+        except (VibeError, OSError):
+            return
+        if not located.inside or located.protection("read"):
+            return
+        for name in visible_names(located):
+            path = f"{folder}{slash}{name}"
+            if mention.is_quoted:
+                yield path if name.endswith("/") else f'{path}"'
+            elif re.search(r"[^\w./+~=#%&$^-]", name) is None:
+                yield path
+
+
+def _complete_resource(begun: ResourceMention, offers: ServerOffers) -> CompletionMatch:
+    """Addresses after ``@server:``; those that a bare mention cannot hold are offered in quotes alone."""
+    start = f"{begun.server}:"
+    fitting = [uri for uri in offers.resources(begun.server) if begun.is_quoted or not re.search(r"[\s\"]", uri)]
+    texts = [f'{start}{uri}"' if begun.is_quoted else f"{start}{uri}" for uri in fitting if uri]
+    return CompletionMatch(start + begun.uri, texts, "path")
+
+
+def _complete_prompt(words: str, offers: ServerOffers) -> CompletionMatch | None:
+    """A prompt of a server and its arguments; None where the words begin with none."""
+    call = _PROMPT.match(words)
+    if call is None:
+        return None
+    before, last = call["before"], call["last"]
+    return CompletionMatch(last, offers.arguments(before.rstrip(), last) if before else offers.prompts(), "magic")
+
+
+def unregister_completion(shell: InteractiveShell) -> None:
+    """Take away what `register` put there."""
+    matchers = _custom_matchers(shell)
+    if matchers is not None:
+        matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != IDENTIFIER]
+
+
+def _as_function(match: Matcher) -> Matcher:
+    """IPython marks a matcher by attributes, which a bound method cannot take."""
+
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
+        return match(context)
+
+    return matcher
+
+
+def _custom_matchers(shell: InteractiveShell) -> list[Matcher] | None:
+    """IPython's list of added matchers; None in a shell that completes nothing."""
+    return cast("list[Matcher] | None", getattr(getattr(shell, "Completer", None), "custom_matchers", None))
+
+
+def _open_option(words: list[str]) -> str | None:
+    """The option whose value comes next, empty where another option may; None once the prompt has begun."""
+    waiting = ""
+    for word in words:
+        if waiting:
+            waiting = ""
+        elif not word.startswith("--"):
+            return None
+        elif "=" not in word:
+            waiting = word
+    return waiting
+
+
+def _known_names(names: Callable[[], Iterable[str]]) -> list[str]:
+    try:
+        return sorted(names())
+    except VibeError:  # running the prompt says what is wrong; a Tab must not
+        return []
+
+
+def _model_names() -> list[str]:
+    with without_working_folder():
+        from vibe_jupyter import config
+
+    try:
+        return [*config.load_settings().model_names(), TOUR]
+    except VibeError:
+        return [TOUR]

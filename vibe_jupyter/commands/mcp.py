@@ -1,0 +1,441 @@
+"""`%vibe mcp …`: MCP servers, their tools and logs, as tables, and what changes them."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from vibe_jupyter.app.mcp import McpServers
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.config.mcp_servers import MOST_PATIENCE, ServerProgram
+from vibe_jupyter.errors import ConfigError, ServerError
+from vibe_jupyter.mcp.acceptance import PlannedServer, ServerPlan, visible_text
+from vibe_jupyter.mcp.connection import ServerConnection, ServerPool, State
+from vibe_jupyter.mcp.declared import add_server, remove_server, switch_server
+from vibe_jupyter.mcp.pins import ToolPins
+from vibe_jupyter.mcp.tool_names import RemoteTool, published_name
+from vibe_jupyter.mcp.toolset import McpToolset
+from vibe_jupyter.ui.text import one_line, plural_text, readable_text
+
+COMMANDS: Final = ("accept", "add", "log", "off", "on", "remove", "restart", "serve", "tools")
+LOG_LINES: Final = 200
+"""Lines of a log that are shown."""
+
+_WITHOUT: Final[Mapping[State, str]] = {
+    "stopped": "not started yet; it starts with the next prompt",
+    "starting": "starting",
+    "ready": "it has no tools",
+    "failed": "failed; %vibe mcp says why",
+}
+"""What is said of a server that lists no tools."""
+_LONG: Final = 100
+"""Characters of one line about a tool."""
+NONE: Final = (
+    "No MCP server is declared. %vibe mcp add NAME COMMAND… declares a program, %vibe mcp add NAME URL a server "
+    "elsewhere; a project's .mcp.json is read when you trust its folder."
+)
+
+USAGE: Final = (
+    "%vibe mcp add NAME [--env NAME[=VALUE]] [--cwd FOLDER] COMMAND… for a program, or "
+    "%vibe mcp add NAME [--header NAME=VALUE] [--key VARIABLE] URL for a server elsewhere; both take --startup SECONDS"
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,39}")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPTIONS: Final = ("--env", "--header", "--cwd", "--key", "--startup")
+"""The last are the seconds it may take to start."""
+_TRANSPORT: Final = "--transport"
+"""What other programs want to be told; here it is seen from what follows."""
+_SAME: Final[Mapping[str, str]] = {"-e": "--env", "-H": "--header", "-t": _TRANSPORT}
+_SPOKEN: Final = {True: ("http", "streamable-http"), False: ("stdio",)}
+"""Names of transports, by whether an address follows."""
+
+
+def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Callable[[str], None]) -> str:
+    """Do what the words after `%vibe mcp` say; gives what is to be printed.
+
+    Args:
+        line: those words; quotes keep some together.
+        mcp: the servers.
+        setup: the settings.
+        say: told what takes a while.
+
+    Raises:
+        ConfigError: there is no such command or server, or a setting is wrong.
+        NotebookError: the person interrupted a card.
+    """
+    commands = _Commands(mcp, setup, say)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ConfigError(f"The command is not whole: {error}. Close the quote, then run the cell again.") from None
+    match words:
+        case []:
+            return commands.listing()
+        case ["tools", *names] if len(names) < 2:
+            return commands.tools(*names)
+        case ["add", *rest]:
+            return commands.add(rest)
+        case ["remove", name]:
+            return commands.remove(name)
+        case [("on" | "off") as how, name]:
+            return commands.switch(name, on=how == "on")
+        case ["restart", name]:
+            return commands.restart(name)
+        case ["log", name]:
+            return commands.log(name)
+        case ["accept", name]:
+            return commands.accept(name)
+        case _:
+            wants = " It wants the name of a server." if words[0] in COMMANDS else ""
+            raise ConfigError(
+                f"There is no command %vibe mcp {' '.join(words)}.{wants} There is %vibe mcp, and with it: "
+                f"{', '.join(COMMANDS)}. If it is a wish, write it below %%vibe."
+            )
+
+
+class _Commands:
+    def __init__(self, mcp: McpServers, setup: KernelSettings, say: Callable[[str], None]) -> None:
+        self._mcp = mcp
+        self._setup = setup
+        self._say = say
+        self._redact = setup.strike()
+
+    def listing(self) -> str:
+        plan = self._mcp.look()
+        return self._redact(server_table(plan, self._mcp.servers, self._mcp.pins))
+
+    def tools(self, name: str = "") -> str:
+        if name:
+            self._find_planned(name)
+        return tool_table(self._mcp.look(), self._mcp.servers, self._mcp.pins, self._mcp.toolset, only=name)
+
+    def add(self, words: Sequence[str]) -> str:
+        """Write it down. Who types the exact command has seen it: it is accepted by that."""
+        entry = parse_server_entry(words)
+        name = str(entry["name"])
+        there = self._mcp.look().find(name)
+        if there is not None:
+            raise ConfigError(
+                f"There is an MCP server {name} already, in {there.declared.written.origin}. Choose another name, or "
+                f"take that one away: %vibe mcp remove {name}."
+            )
+        path = add_server(entry, self._setup.environ)
+        added = self._find_planned(name)
+        if added.identity is not None:
+            self._mcp.approval.remember([added.identity], accepted=True)
+            self._mcp.look()
+        problem = f"\n{added.problem}" if added.problem else ""
+        return (
+            f"Added {name} to {path}. It starts with the next prompt; %vibe mcp restart {name} starts it now.{problem}"
+        )
+
+    def remove(self, name: str) -> str:
+        self._find_planned(name)
+        path = remove_server(name, self._setup.environ)
+        self._close_others()
+        return f"Removed {name} from {path}."
+
+    def switch(self, name: str, *, on: bool) -> str:
+        self._find_planned(name)
+        path = switch_server(name, self._setup.environ, on=on)
+        self._close_others()
+        return f"{name} is {'on' if on else 'off'}, as {path} says now."
+
+    def restart(self, name: str) -> str:
+        one = self._find_usable(name)
+        self._say(f"Starting {name}…")
+        try:
+            self._mcp.wait(_restart_server(self._mcp, name))
+        except ServerError as error:
+            raise ConfigError(self._redact(str(error))) from error
+        tools = _tools_of(self._mcp, one)
+        settled = self._mcp.pins.settle(name, tools)
+        new = f" New since you accepted it: {_tool_names_text(settled.new)}." if settled.new else ""
+        changed = f" Changed, and so not offered: {_tool_names_text(settled.changed)}." if settled.changed else ""
+        return f"{name} is ready: {plural_text(len(tools), 'tool')}.{new}{changed}"
+
+    def log(self, name: str) -> str:
+        self._find_planned(name)
+        lines = self._mcp.wait(_log_lines(self._mcp, name))
+        if not lines:
+            return f"{name} has written nothing that is no answer."
+        left_out = len(lines) - LOG_LINES
+        head = [f"… {left_out:,} earlier lines"] if left_out > 0 else []
+        return "\n".join([*head, *map(readable_text, self._redact("\n".join(lines)).split("\n")[-LOG_LINES:])])
+
+    def accept(self, name: str) -> str:
+        """Ask on a card: for the server itself, or for what its tools have become."""
+        one = self._find_planned(name)
+        if one.standing in ("unknown", "refused"):
+            _check_somebody_is_here(self._mcp, name)
+            self._mcp.approval.servers([one])
+            self._mcp.look()
+            return ""
+        self._find_usable(name)
+        tools = _tools_of(self._mcp, one)
+        diff = self._mcp.pins.change(name, tools)
+        if not diff:
+            return f"Nothing of {name} waits for you: it is accepted, and its tools are as you accepted them."
+        _check_somebody_is_here(self._mcp, name)
+        if self._mcp.approval.change(name, diff):
+            self._mcp.pins.accept(name, tools)
+        self._mcp.watch.forget(name)
+        return ""
+
+    def _find_planned(self, name: str) -> PlannedServer:
+        plan = self._mcp.look()
+        found = plan.find(name)
+        if found is None:
+            known = ", ".join(one.name for one in plan.servers) or "none"
+            raise ConfigError(f"There is no MCP server {name}. Declared: {known}. %vibe mcp add declares one.")
+        return found
+
+    def _find_usable(self, name: str) -> PlannedServer:
+        one = self._find_planned(name)
+        match one.standing:
+            case "accepted":
+                return one
+            case "disabled":
+                raise ConfigError(f"{name} is switched off. %vibe mcp on {name} switches it on.")
+            case "incomplete":
+                raise ConfigError(one.problem)
+            case "unknown" | "refused":
+                raise ConfigError(f"{name} is not accepted yet. %vibe mcp accept {name} asks for it.")
+
+    def _close_others(self) -> None:
+        self._mcp.look()
+        self._mcp.wait(_wait_until_declared(self._mcp))
+
+
+def _check_somebody_is_here(mcp: McpServers, name: str) -> None:
+    if not mcp.attended():
+        raise ConfigError(f"Nobody can answer here, so {name} stays as it is. Run it where you see its card.")
+
+
+def _tools_of(mcp: McpServers, one: PlannedServer) -> Sequence[RemoteTool]:
+    connection = mcp.servers.get(one.name)
+    return connection.tools if connection is not None else ()
+
+
+def _tool_names_text(tools: Sequence[str]) -> str:
+    return readable_text(one_line(", ".join(tools)))
+
+
+async def _restart_server(mcp: McpServers, name: str) -> None:
+    mcp.declare()
+    await mcp.servers.restart(name)
+
+
+async def _wait_until_declared(mcp: McpServers) -> None:
+    mcp.declare()
+    await mcp.servers.start(())
+
+
+async def _log_lines(mcp: McpServers, name: str) -> list[str]:
+    connection = mcp.servers.get(name)
+    return connection.log_lines() if connection is not None else []
+
+
+def server_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins) -> str:
+    """A line for each server, and below it what is wrong with it."""
+    rows = [(one, _server_state(one, servers.get(one.name))) for one in plan.servers]
+    names = max((len(one.name) for one, _ in rows), default=0)
+    states = max((len(state) for _, state in rows), default=0)
+    lines: list[str] = []
+    for one, state in rows:
+        lines.append(
+            f"{one.name:<{names}}  {state:<{states}}  {_place_text(one)}  # {visible_text(one.declared.written.origin)}"
+        )
+        lines += [f"  {line}" for line in _server_remarks(one, servers.get(one.name), pins)]
+    told = [problem for problem in plan.problems if problem not in {one.problem for one in plan.servers}]
+    return "\n".join([*(lines or [NONE]), *(f"! {problem}" for problem in told)])
+
+
+def tool_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins, tools: McpToolset, *, only: str = "") -> str:
+    """A line for each tool, below the name of its server."""
+    offered = {one.name for one in tools.offered()}
+    named = {one.name for one in tools.directory.published()}
+    lines: list[str] = []
+    for one in plan.at("accepted"):
+        connection = servers.get(one.name)
+        if only not in ("", one.name):
+            continue
+        listed = connection.tools if connection is not None else ()
+        if not listed:
+            known = pins.names(one.name)
+            lines.append(f"{one.name}: {_WITHOUT[connection.state if connection is not None else 'stopped']}")
+            lines += [f"  {published_name(one.name, tool)}" for tool in known]
+            continue
+        lines.append(f"{one.name}: {plural_text(len(listed), 'tool')}")
+        for tool in listed:
+            name = published_name(one.name, tool.name)
+            note = "" if name in offered else _why_not(pins.state(one.name, tool), is_named=name in named)
+            lines.append(f"  {name}{note}  {readable_text(one_line(tool.description, _LONG))}".rstrip())
+    about = f"MCP server {only} " if only else ""
+    lines += [f"! {readable_text(one_line(problem))}" for problem in tools.directory.left_out() if about in problem]
+    return "\n".join(lines) or (NONE if not plan.servers else "No server is in use. %vibe mcp says why.")
+
+
+def _why_not(state: str, *, is_named: bool) -> str:
+    if state == "changed":
+        return " (changed since you accepted it, not offered)"
+    return " (left out by your settings)" if is_named else " (left out, see below)"
+
+
+def _server_state(one: PlannedServer, connection: ServerConnection | None) -> str:
+    match one.standing:
+        case "disabled":
+            return "off"
+        case "unknown":
+            return "not accepted yet"
+        case "refused":
+            return "refused"
+        case "incomplete":
+            return "incomplete"
+        case "accepted":
+            if connection is None or connection.state == "stopped":
+                return "not started yet"
+            if connection.state == "ready":
+                return f"ready, {plural_text(len(connection.tools), 'tool')}"
+            return connection.state
+
+
+def _server_remarks(one: PlannedServer, connection: ServerConnection | None, pins: ToolPins) -> Iterator[str]:
+    if one.problem:
+        yield one.problem
+    if one.standing in ("unknown", "refused"):
+        yield f"%vibe mcp accept {one.name} shows it and asks"
+    if one.standing == "disabled":
+        yield f"%vibe mcp on {one.name} switches it on"
+    if connection is None or one.standing != "accepted":
+        return
+    if connection.state == "failed":
+        yield from map(readable_text, connection.error.splitlines())
+    changed = [tool.name for tool in connection.tools if pins.state(one.name, tool) == "changed"]
+    if changed:
+        yield f"changed since you accepted it, not offered: {_name_list(changed)}; %vibe mcp accept {one.name} shows it"
+
+
+def _name_list(names: Sequence[str]) -> str:
+    return ", ".join(readable_text(one_line(name)) for name in names)
+
+
+def _place_text(one: PlannedServer) -> str:
+    """The program without its arguments, which may hold keys; or the address without what may."""
+    at = one.declared.written.at
+    if isinstance(at, ServerProgram):
+        program, *arguments = at.argv
+        return visible_text(program) + (" …" if arguments else "")
+    return visible_text(at.url.partition("?")[0].rpartition("@")[2] or at.url)
+
+
+def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
+    """The entry that some words describe: a name, options, and a command or an address.
+
+    Raises:
+        ConfigError: they describe none; says what is wanted.
+    """
+    options: dict[str, list[str]] = {option: [] for option in (*_OPTIONS, _TRANSPORT)}
+    rest = _take_options(list(words), options)  # other programs have them before the name
+    name = rest.pop(0) if rest else ""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"A server wants a name of letters, digits, _ and -, not {name!r}. {USAGE}.")
+    rest = _take_options(rest, options)
+    if rest and rest[0] == "--":
+        del rest[0]
+    if not rest:
+        raise ConfigError(f"There is neither a command nor an address. {USAGE}.")
+    is_remote = _ADDRESS.fullmatch(rest[0]) is not None
+    if is_remote and (len(rest) > 1 or not _URL.fullmatch(rest[0])):
+        raise ConfigError(f"A server elsewhere is one address with http or https, not {' '.join(rest)!r}. {USAGE}.")
+    _check_transport(options.pop(_TRANSPORT), is_remote=is_remote)
+    entry = _remote_entry(name, rest[0], options) if is_remote else _program_entry(name, _command_words(rest), options)
+    if options["--startup"]:
+        entry["startup_timeout_sec"] = _parse_seconds(options["--startup"][-1])
+    return entry
+
+
+def _take_options(words: list[str], options: dict[str, list[str]]) -> list[str]:
+    """Take the options that stand first; gives what follows them."""
+    while words and words[0].startswith("-") and words[0] != "--":
+        option, given, value = words.pop(0).partition("=")
+        option = _SAME.get(option, option)
+        if option not in options:
+            raise ConfigError(f"There is no option {option}. The options are: {', '.join(_OPTIONS)}. {USAGE}.")
+        if not given and not words:
+            raise ConfigError(f"The option {option} wants a value. {USAGE}.")
+        options[option].append(value if given else words.pop(0))
+    return words
+
+
+def _check_transport(said: list[str], *, is_remote: bool) -> None:
+    for transport in said:
+        if transport not in _SPOKEN[is_remote]:
+            what = "an address" if is_remote else "a command"
+            raise ConfigError(f"The transport {transport} is not that of {what}; leave --transport away. {USAGE}.")
+
+
+def _command_words(words: list[str]) -> list[str]:
+    """A whole line between quotes is meant as its words, unless a program is called so."""
+    if len(words) > 1 or Path(words[0]).expanduser().exists():
+        return words
+    try:
+        return shlex.split(words[0]) or words
+    except ValueError:
+        return words
+
+
+def _program_entry(name: str, command: list[str], options: dict[str, list[str]]) -> dict[str, JsonValue]:
+    _refuse_options(options, ("--header", "--key"), "a program")
+    entry: dict[str, JsonValue] = {"name": name, "transport": "stdio", "command": list(command)}
+    if options["--env"]:
+        entry["env"] = {key: value for key, value in map(_variable_pair, options["--env"])}
+    if options["--cwd"]:
+        entry["cwd"] = options["--cwd"][-1]
+    return entry
+
+
+def _remote_entry(name: str, url: str, options: dict[str, list[str]]) -> dict[str, JsonValue]:
+    _refuse_options(options, ("--env", "--cwd"), "a server elsewhere")
+    entry: dict[str, JsonValue] = {"name": name, "transport": "http", "url": url}
+    if options["--header"]:
+        entry["headers"] = {key: value for key, value in map(_header_pair, options["--header"])}
+    if options["--key"]:
+        entry["api_key_env"] = options["--key"][-1]
+    return entry
+
+
+def _refuse_options(options: dict[str, list[str]], names: tuple[str, ...], what: str) -> None:
+    for name in names:
+        if options[name]:
+            raise ConfigError(f"The option {name} means nothing for {what}. {USAGE}.")
+
+
+def _variable_pair(text: str) -> tuple[str, str]:
+    """A variable for a program; a name alone stands for the kernel's own value of it."""
+    name, given, value = text.partition("=")
+    if not _VARIABLE.fullmatch(name):
+        raise ConfigError(f"The option --env wants NAME or NAME=VALUE, not {name!r}. {USAGE}.")
+    return name, value if given else f"${{{name}}}"
+
+
+def _header_pair(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=" if ":" not in text.partition("=")[0] else ":")
+    if not given or not name.strip():
+        raise ConfigError(f"The option --header wants NAME=VALUE, not {name!r}. {USAGE}.")
+    return name.strip(), value.strip()
+
+
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MOST_PATIENCE:
+        raise ConfigError(f"The option --startup wants seconds, not {text!r}. {USAGE}.")
+    return seconds

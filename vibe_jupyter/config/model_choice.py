@@ -1,0 +1,170 @@
+"""Which model answers, and the key that its provider wants.
+
+A key never stands in TOML, and never on a command line.
+"""
+
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_jupyter.config.environment import effective_environment
+from vibe_jupyter.config.mcp_servers import McpHttp
+from vibe_jupyter.config.providers import ProviderEntry
+from vibe_jupyter.config.settings import Settings
+from vibe_jupyter.config.toml_file import config_path, env_path
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.llm.connections import complete_model
+from vibe_jupyter.llm.request import Model, Server
+from vibe_jupyter.safe_imports import without_working_folder
+
+SERVICE: Final = "vibe-jupyter"
+"""Under which the keyring has our keys; the name in it is that of the variable."""
+_PRIVATE: Final = 0o600
+_SAFE: Final = 1
+"""Least priority, in the package's own scale, of a keyring that it recommends."""
+
+NAME_AT_URL: Final = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
+"""A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
+
+
+def find_api_key(variable: str, environ: Mapping[str, str]) -> str:
+    """The key that a variable names; empty where there is none."""
+    return effective_environment(environ).get(variable, "").strip() or _find_in_keyring(variable)
+
+
+def key_location(variable: str, environ: Mapping[str, str]) -> str:
+    """Where `find_api_key` found it, in words for the person."""
+    if environ.get(variable, "").strip():
+        return f"the environment variable {variable}"
+    if effective_environment(environ).get(variable, "").strip():
+        return f"{variable} in {env_path(environ)}"
+    return f"{variable} in the system's keyring"
+
+
+def has_keyring() -> bool:
+    """Whether the package is installed and the system has a keyring behind it; a plain file is none."""
+    with without_working_folder():
+        if importlib.util.find_spec("keyring") is None:
+            return False
+        import keyring  # noqa: PLC0415 - optional, and slow to load
+    behind = keyring.get_keyring()
+    return any(one.priority >= _SAFE for one in getattr(behind, "backends", [behind]))
+
+
+def save_in_keyring(variable: str, key: str) -> None:
+    """Put a key into the system's keyring.
+
+    Raises:
+        ConfigError: it does not take it.
+    """
+    import keyring  # noqa: PLC0415
+    import keyring.errors  # noqa: PLC0415
+
+    try:
+        keyring.set_password(SERVICE, variable, key)
+    except (keyring.errors.KeyringError, RuntimeError) as error:
+        raise ConfigError(f"The keyring did not take the key: {error}. Choose another place for it.") from error
+
+
+def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> None:
+    """Put a key into the person's ``.env``, which only they may read; its other lines stay.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    from dotenv import set_key  # noqa: PLC0415 - for those who store a key alone
+
+    path = env_path(environ)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE))
+        path.chmod(_PRIVATE)
+        set_key(path, variable, key, quote_mode="auto", follow_symlinks=True)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror}. Choose another place for the key.") from error
+
+
+def _find_in_keyring(variable: str) -> str:
+    """A keyring that is locked or broken is one without the key: the error about the missing key says what to do."""
+    if not has_keyring():
+        return ""
+    import keyring  # noqa: PLC0415
+    import keyring.errors  # noqa: PLC0415
+
+    try:
+        return (keyring.get_password(SERVICE, variable) or "").strip()
+    except (keyring.errors.KeyringError, RuntimeError):
+        return ""
+
+
+def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, keyed: bool = True) -> Model:
+    """The model of an alias or name, or one given as ``NAME@URL``, with its key unless it is only to be described.
+
+    Raises:
+        ConfigError: no such model or provider, or its key is not set.
+    """
+    if match := NAME_AT_URL.fullmatch(name):
+        return Model(server=Server(name="", api_base=match["base"]), name=match["name"], alias=match["name"])
+    by_alias = [entry for entry in settings.models if entry.known_as == name]
+    entry = next(iter([*by_alias, *(entry for entry in settings.models if entry.name == name)]), None)
+    if entry is None:
+        known = ", ".join(settings.model_names())
+        raise ConfigError(
+            f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
+            "A server elsewhere can be given as NAME@URL, with http:// or https://; tour needs no key."
+        )
+    provider = next((one for one in settings.providers if one.name == entry.provider), None)
+    if provider is None:
+        raise ConfigError(
+            f"The model {name!r} names the provider {entry.provider!r}, which has no [[providers]] entry in "
+            f"{config_path(environ)}. Add one with name and api_base."
+        )
+    model = Model(
+        server=_provider_server(provider, environ, keyed=keyed),
+        name=entry.name,
+        alias=entry.known_as,
+        temperature=entry.temperature,
+        max_tokens=entry.max_tokens,
+        input_price=entry.input_price,
+        output_price=entry.output_price,
+        cached_input_price=entry.cached_input_price,
+        thinking=entry.thinking,
+        context_window=entry.context_window,
+    )
+    return complete_model(model, sees_images=entry.supports_images)
+
+
+def key_variables(settings: Settings) -> tuple[str, ...]:
+    """The variables that the settings say hold keys."""
+    servers = (provider.api_key_env_var for provider in settings.providers)
+    others = (server.api_key_env for server in settings.mcp_servers if isinstance(server, McpHttp))
+    return tuple(dict.fromkeys(name for name in (*servers, *others) if name))
+
+
+def _provider_server(provider: ProviderEntry, environ: Mapping[str, str], *, keyed: bool) -> Server:
+    key = _provider_key(provider, environ) if keyed else None
+    return Server(
+        name=provider.name,
+        api_base=provider.api_base,
+        api_key=key,
+        key_from=key_location(provider.api_key_env_var, environ) if key else "",
+        dialect="openai" if provider.backend == "generic" else provider.backend,
+        headers=provider.extra_headers,
+        reasoning_field=provider.reasoning_field or provider.reasoning_field_name,
+        keep_alive=provider.keep_alive,
+    )
+
+
+def _provider_key(provider: ProviderEntry, environ: Mapping[str, str]) -> str | None:
+    variable = provider.api_key_env_var
+    if not variable:
+        return None
+    if key := find_api_key(variable, environ):
+        return key
+    raise ConfigError(
+        f"No key for the provider {provider.name!r}: the variable {variable} is not set. %vibe setup asks for it. "
+        f"Or set it before Jupyter starts, write {variable}=… into {env_path(environ)}, or set it in a cell: "
+        f'import getpass, os; os.environ["{variable}"] = getpass.getpass()'
+    )

@@ -1,0 +1,1 @@
+"""The project's files: found, read, searched, edited, written safely. Their tools are in `vibe_jupyter.tools`."""

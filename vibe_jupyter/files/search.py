@@ -1,0 +1,391 @@
+"""Search the project in a child process, by ripgrep or in Python, and end it when enough was read.
+
+ripgrep is given a path, and at a path there may be something else a moment later. So it only says where a match is; a
+match counts if the same text is at that place in the open folder, reached from there without following a link.
+"""
+
+import asyncio
+import dataclasses
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.protected import COPY_ENDS, COPY_STARTS, SECRET_FILES, SECRET_FOLDERS
+from vibe_jupyter.files.real_path import OpenFolder
+from vibe_jupyter.files.search_rules import (
+    DEFAULT_FILES,
+    DEFAULT_FOLDERS,
+    OWN_IGNORE_FILE,
+    WIDE_MARKS,
+    SearchLimits,
+    SearchMatch,
+    SearchQuery,
+    SearchResult,
+    read_ignore_file,
+)
+from vibe_jupyter.files.workspace import Located, Workspace
+
+SORTED_HERE: Final = 1_000
+"""Matches up to which the fast, unordered search of ripgrep is used and sorted here."""
+_SORTED_BYTES: Final = 1_000_000
+"""The same in bytes."""
+TEXT_LIMIT: Final = 500
+"""Bytes of a matching line that are shown, around the match."""
+_BEFORE_MATCH: Final = 100
+"""Bytes shown before a match that lies far into a long line."""
+_CHUNK: Final = 65_536
+"""Bytes read from the child at a time."""
+_LINE_LIMIT: Final = 1_048_576
+"""Bytes of one line kept; the rest of a longer one is dropped."""
+_STDERR_LIMIT: Final = 2_000
+"""Characters of an engine's complaint."""
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP")
+_WRONG_PATTERN: Final = 2
+
+_UTF8_MARK: Final = b"\xef\xbb\xbf"
+_NO_FILE: Final = -1
+
+_FORM = ("--color=never", "--no-heading", "--with-filename", "--line-number", "--column", "--byte-offset", "--null")
+
+# Memory maps of files that shrink meanwhile end the program.
+_SAFETY = ("--no-mmap",)
+_ORDER = ("--sort=path",)
+_MATCHING = ("--smart-case", "--crlf")
+_IGNORE_FILES = ("--no-require-git", "--no-ignore-global", "--no-ignore-exclude")
+
+
+class SearchTarget:
+    """One open folder or file; of its files at most one more is open at a time."""
+
+    def __init__(self, path: Path, descriptor: int | None, folder: OpenFolder | None) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        """For the worker; None where the system does not open folders."""
+        self._folder = folder
+        """None where a file is searched."""
+        self._name = ""
+        self._file = _NO_FILE
+        self._decoded: bytes | None = None
+        """What the open file holds as UTF-8; None where it is compared as it is."""
+        self._start = 0
+
+    def __enter__(self) -> "SearchTarget":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_file()
+
+    def holds(self, path: str, offset: int, text: bytes) -> bool:
+        """Whether the file at a path below this one has this text at an offset that ripgrep named (in bytes)."""
+        if path != self._name or self._file == _NO_FILE:
+            self._close_file()
+            try:
+                self._open_path(path)
+            except (OSError, ValueError):
+                return False
+        if self._decoded is not None:
+            return self._decoded[offset : offset + len(text)] == text
+        return self._read_bytes(len(text), self._start + offset) == text
+
+    def _open_path(self, path: str) -> None:
+        self._file = self._descriptor_of(path)
+        self._name = path
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise OSError("no regular file any more")
+        head = self._read_bytes(len(_UTF8_MARK), 0)
+        self._start = len(_UTF8_MARK) if head == _UTF8_MARK else 0
+        encoding = next((name for mark, name in WIDE_MARKS if head.startswith(mark)), None)
+        if encoding is not None:
+            raw = self._read_bytes(os.fstat(self._file).st_size, 0)
+            self._decoded = raw.decode(encoding, "replace").removeprefix("\ufeff").encode()
+
+    def _descriptor_of(self, path: str) -> int:
+        if self._folder is None:
+            assert self.descriptor is not None
+            return os.dup(self.descriptor)
+        *folders, name = Path(path).relative_to(self.path).parts
+        if self._folder.descriptor is None:
+            return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        folder = OpenFolder(self.path, os.dup(self._folder.descriptor))
+        for one in folders:
+            with folder as outer:
+                folder = outer.inner(one)
+        with folder:
+            return folder.open(name, os.O_RDONLY)
+
+    def _read_bytes(self, count: int, offset: int) -> bytes:
+        if not hasattr(os, "pread"):  # Windows
+            os.lseek(self._file, offset, os.SEEK_SET)
+            return os.read(self._file, count)
+        read = b""
+        while len(read) < count and (chunk := os.pread(self._file, count - len(read), offset + len(read))):
+            read += chunk
+        return read
+
+    def _close_file(self) -> None:
+        if self._file != _NO_FILE:
+            with suppress(OSError):
+                os.close(self._file)
+        self._file, self._decoded, self._start = _NO_FILE, None, 0
+
+
+class OwnIgnores:
+    """Which matches are left out."""
+
+    def __init__(self, root: Path, query: SearchQuery) -> None:
+        target = Path(query.target)
+        self._file = read_ignore_file(root / OWN_IGNORE_FILE)
+        # Who names a folder wants to see into it: only what lies below it is judged.
+        self._depth = len(target.relative_to(root).parts) if target.is_relative_to(root) else None
+        self._known: dict[str, bool] = {}
+
+    def leaves_out(self, path: str) -> bool:
+        """Whether the file at `path`, relative to the project folder, or a folder it lies in, is ignored."""
+        if self._file is None or self._depth is None:
+            return False
+        if path not in self._known:
+            self._known[path] = self._is_ignored(path.split("/"), self._depth)
+        return self._known[path]
+
+    def _is_ignored(self, names: list[str], depth: int) -> bool:
+        assert self._file is not None
+        ends = range(depth + 1, len(names) + 1)
+        return any(self._file.ignores("/".join(names[:end]), is_folder=end < len(names)) for end in ends)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What is kept of an engine's matches."""
+
+    folder: Path
+    target: SearchTarget
+    limits: SearchLimits
+    own: OwnIgnores | None
+    """None where ignore files are not heeded."""
+    by_path: bool = False
+    """Whether the engine opens files by their paths, so that each match has to be looked for in the target."""
+
+
+async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, limits: SearchLimits) -> SearchResult:
+    """The first matching lines in path order, by ripgrep where it is installed and understands the pattern.
+
+    Raises:
+        ToolError: the pattern is wrong, or the search took too long.
+    """
+    bounds = _Bounds(folder, target, limits, OwnIgnores(folder, query) if query.use_default_ignore else None)
+    program = shutil.which("rg")
+    if program is not None:
+        found = await _by_ripgrep(program, query, dataclasses.replace(bounds, by_path=True))
+        if isinstance(found, SearchResult):
+            return found
+        # Look-around and back-references are known to Python alone.
+        if not _is_python_pattern(query.pattern):
+            raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+    given = json.dumps({**dataclasses.asdict(query), "descriptor": target.descriptor}).encode()
+    found = await _run_engine(_worker_command(), given, bounds)
+    if isinstance(found, SearchResult):
+        return found
+    raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+
+
+async def _by_ripgrep(program: str, query: SearchQuery, bounds: _Bounds) -> SearchResult | str:
+    """In path order ripgrep works on one processor: only where there are many matches, and it ends early."""
+    wide = dataclasses.replace(bounds.limits, matches=SORTED_HERE, bytes=_SORTED_BYTES)
+    if bounds.limits.matches < SORTED_HERE:
+        found = await _run_engine(
+            ripgrep_command(program, query, ordered=False), b"", dataclasses.replace(bounds, limits=wide)
+        )
+        if isinstance(found, str):
+            return found
+        if not found.was_truncated:
+            in_order = sorted(found.matches, key=lambda match: (match.path.split(os.sep), match.line))
+            return _cut_matches(in_order, bounds.limits)
+    return await _run_engine(ripgrep_command(program, query, ordered=True), b"", bounds)
+
+
+def _cut_matches(matches: Sequence[SearchMatch], limits: SearchLimits) -> SearchResult:
+    """As many as fit."""
+    room = limits.bytes
+    for count, match in enumerate(matches):
+        room -= match.size
+        if count == limits.matches or room < 0:
+            return SearchResult(tuple(matches[:count]), was_truncated=True)
+    return SearchResult(tuple(matches), was_truncated=False)
+
+
+def _is_python_pattern(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _worker_command() -> Sequence[str]:
+    if not sys.executable:
+        raise ToolError("Searching needs ripgrep (rg) here. Ask the person to install it.")
+    return (sys.executable, "-P", "-X", "utf8", "-m", "vibe_jupyter.files.search_worker")
+
+
+def _search_environment() -> Mapping[str, str]:
+    """No keys; and this package from where this process has it, wherever that is."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    home = str(Path(__file__).parents[2])
+    return {**passed, "PYTHONPATH": home, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+async def _run_engine(command: Sequence[str], given: bytes, bounds: _Bounds) -> SearchResult | str:
+    """The matches, or the engine's complaint about the pattern."""
+    descriptor = bounds.target.descriptor
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=bounds.folder,
+        env=_search_environment(),
+        pass_fds=() if descriptor is None or bounds.by_path else (descriptor,),
+    )
+    try:
+        async with asyncio.timeout(bounds.limits.seconds):
+            return await _converse_with_engine(process, given, bounds)
+    except TimeoutError:
+        limit = f"{bounds.limits.seconds:g} seconds"
+        raise ToolError(
+            f"The search took longer than {limit} and was ended. Narrow path or simplify pattern."
+        ) from None
+    finally:
+        await asyncio.shield(_end_process(process))
+
+
+async def _converse_with_engine(process: Process, given: bytes, bounds: _Bounds) -> SearchResult | str:
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(given)
+    process.stdin.close()
+    found = await _collect_matches(process, bounds)
+    if found.was_truncated:
+        return found
+    # Read after the matches: both engines say a few lines at the most, which the pipe holds.
+    said = (await process.stderr.read()).decode("utf-8", "replace").strip()
+    return said[:_STDERR_LIMIT] if await process.wait() == _WRONG_PATTERN and said else found
+
+
+async def _collect_matches(process: Process, bounds: _Bounds) -> SearchResult:
+    matches: list[SearchMatch] = []
+    room = bounds.limits.bytes
+    async for line in _engine_lines(process):
+        match = _parse_match(line, bounds)
+        if match is None or (bounds.own is not None and bounds.own.leaves_out(match.path)):
+            continue
+        room -= match.size
+        if len(matches) == bounds.limits.matches or room < 0:
+            return SearchResult(tuple(matches), was_truncated=True)
+        matches.append(match)
+    return SearchResult(tuple(matches), was_truncated=False)
+
+
+async def _engine_lines(process: Process) -> AsyncIterator[bytes]:
+    assert process.stdout is not None
+    rest = b""
+    while chunk := await process.stdout.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        rest = rest[:_LINE_LIMIT]
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+def _parse_match(line: bytes, bounds: _Bounds) -> SearchMatch | None:
+    """One line of an engine; None for its remarks, which name no place, and for what is not in the target."""
+    path, mark, place = line.partition(b"\0")
+    number, _, after = place.partition(b":")
+    column, _, rest = after.partition(b":")
+    offset, _, text = rest.partition(b":")
+    if not mark or not (number.isdigit() and column.isdigit() and offset.isdigit()):
+        return None
+    text = text.removesuffix(b"\r")
+    if bounds.by_path and not bounds.target.holds(os.fsdecode(path), int(offset), text):
+        return None
+    shown = path.decode("utf-8", "replace").removeprefix(f"{bounds.folder}{os.sep}")
+    return SearchMatch(shown, int(number), _shown_line(text, int(column) - 1))
+
+
+def _shown_line(text: bytes, column: int) -> str:
+    if len(text) <= TEXT_LIMIT:
+        return _decode_line(text)
+    start = max(0, column - _BEFORE_MATCH) if column > TEXT_LIMIT - _BEFORE_MATCH else 0
+    window = text[start : start + TEXT_LIMIT].decode("utf-8", "ignore")
+    return f"{'…' if start else ''}{window}{'…' if start + TEXT_LIMIT < len(text) else ''}"
+
+
+def _decode_line(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+async def _end_process(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    # What is left in the pipes is read, so that they are closed.
+    await asyncio.gather(*(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None))
+    await process.wait()
+
+
+@contextmanager
+def opened(workspace: Workspace, located: Located) -> "Generator[SearchTarget]":
+    """The target while it is searched.
+
+    Raises:
+        ToolError: it cannot be opened, or is not what was judged any more.
+    """
+    workspace.require(located, "regular", "directory")
+    if located.kind == "directory":
+        with workspace.open_folder(located) as folder, SearchTarget(located.path, folder.descriptor, folder) as target:
+            yield target
+    else:
+        with workspace.open_read(located) as file, SearchTarget(located.path, file.fileno(), None) as target:
+            yield target
+
+
+def ripgrep_command(program: str, query: SearchQuery, *, ordered: bool) -> list[str]:
+    """The argument vector for `query`; `ordered` by path, or else as fast as can be."""
+    starts, ends = (f"{{{','.join(parts)}}}" for parts in (COPY_STARTS, COPY_ENDS))
+    copies = [
+        f"{before}{name}{after}" for name in SECRET_FILES for before in ("", starts) for after in ("", f"{ends}*")
+    ]
+    secrets = [f"--iglob=!{pattern}" for pattern in (*copies, *SECRET_FOLDERS)]
+    return [
+        program,
+        "--no-config",
+        "--no-messages",
+        *_FORM,
+        *_SAFETY,
+        *(_ORDER if ordered else ()),
+        *_MATCHING,
+        *secrets,
+        *(_heeding_ignores() if query.use_default_ignore else ("--no-ignore", "--hidden")),
+        "-e",
+        query.pattern,
+        "--",
+        query.target,
+    ]
+
+
+def _heeding_ignores() -> list[str]:
+    folders = [f"--glob=!{folder}/" for folder in DEFAULT_FOLDERS]
+    files = [f"--glob=!{pattern}" for pattern in DEFAULT_FILES]
+    return [*_IGNORE_FILES, *folders, *files]

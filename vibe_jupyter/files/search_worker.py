@@ -1,0 +1,143 @@
+"""The search in Python, as a process of its own: a regular expression that takes for ever can only be killed.
+
+Reads a query as JSON from its input and writes ``path NUL line:column:offset:text`` lines, as ripgrep does (the offset
+is always 0). Exit code 2 with a message on standard error means that the pattern is wrong.
+
+It inherits the descriptor of the folder or file that the call was allowed for, and goes on from there without following
+a link; the paths in its query are names only.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from vibe_jupyter.files.real_path import OpenFolder
+from vibe_jupyter.files.search_rules import WIDE_MARKS, Exclusions, IgnoreRules, SearchQuery, read_rules, rules_above
+
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_SNIFFED: Final = 65_536
+"""First bytes of a file in which a NUL byte tells that it is not text."""
+
+# What smart case does not count as a letter somebody wrote: escapes, names of groups, flags.
+_NOT_LITERAL: Final = re.compile(r"\\[pPN]\{[^}]*\}|\\x\{?[0-9A-Fa-f]+\}?|\\.|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]")
+
+
+def main() -> int:
+    """Search and print; the exit code as grep's."""
+    given = json.load(sys.stdin)
+    descriptor: int | None = given.pop("descriptor")
+    query = SearchQuery(**given)
+    try:
+        pattern = compile_pattern(query.pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    out = sys.stdout.buffer
+    found = False
+    for path, line, column, text in search_lines(query, pattern, descriptor):
+        found = True
+        out.write(b"%s\0%d:%d:0:%s\n" % (os.fsencode(path), line, column, text.encode("utf-8", "surrogateescape")))
+    out.flush()
+    return 0 if found else 1
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern with smart case: letters of any case match unless a capital letter was written."""
+    has_capital = any(letter.isupper() for letter in _NOT_LITERAL.sub("", pattern))
+    return re.compile(pattern, 0 if has_capital else re.IGNORECASE)
+
+
+def search_lines(
+    query: SearchQuery, pattern: re.Pattern[str], descriptor: int | None = None
+) -> Iterator[tuple[str, int, int, str]]:
+    """Path, line and column from 1, and text of every matching line, in path order."""
+    for path, file in _searched_files(query, descriptor):
+        with os.fdopen(file, "rb") as opened:
+            for number, line in _numbered_lines(opened):
+                if match := pattern.search(line):
+                    column = len(line[: match.start()].encode("utf-8", "surrogateescape")) + 1
+                    yield path, number, column, line
+
+
+def _searched_files(query: SearchQuery, descriptor: int | None) -> Iterator[tuple[str, int]]:
+    """Each file to search: its path, and a descriptor of it that the caller closes."""
+    target = query.target
+    is_folder = os.path.isdir(target) if descriptor is None else stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    if not is_folder:
+        yield target, os.open(target, _READ) if descriptor is None else descriptor
+        return
+    rules = rules_above(target) if query.use_default_ignore else None
+    with OpenFolder(Path(target), descriptor) as folder:
+        yield from _walk_folder(folder, rules, Exclusions(query), query.use_default_ignore)
+
+
+def _walk_folder(
+    folder: OpenFolder, above: IgnoreRules | None, exclusions: Exclusions, heeds: bool
+) -> Iterator[tuple[str, int]]:
+    rules = read_rules(str(folder.path), above) if heeds else None
+    for name, is_folder in _folder_entries(folder):
+        path = os.path.join(folder.path, name)
+        if exclusions.excludes(path, rules, is_folder=is_folder):
+            continue
+        try:
+            inner = folder.inner(name) if is_folder else folder.open(name, os.O_RDONLY)
+        except OSError:
+            continue
+        if isinstance(inner, int):
+            yield path, inner
+        else:
+            with inner:
+                yield from _walk_folder(inner, rules, exclusions, heeds)
+
+
+def _folder_entries(folder: OpenFolder) -> list[tuple[str, bool]]:
+    """Names of the files and folders in it, in order, and whether each is a folder; links are neither."""
+    try:
+        with folder.entries() as entries:
+            kinds = [(entry.name, _is_folder(entry)) for entry in entries]
+    except OSError:
+        return []
+    return sorted(((name, kind) for name, kind in kinds if kind is not None), key=lambda one: os.fsencode(one[0]))
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool | None:
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    return False if entry.is_file(follow_symlinks=False) else None
+
+
+def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file; nothing of a binary one."""
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        yield from _decoded_lines(file)
+
+
+def _decoded_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    head = file.read(_SNIFFED)
+    file.seek(0)
+    encoding = next((name for mark, name in WIDE_MARKS if head.startswith(mark)), None)
+    if encoding is not None:
+        text = file.read().decode(encoding, "replace").removeprefix("\ufeff")
+        yield from enumerate((line.removesuffix("\r") for line in _split_lines(text)), start=1)
+        return
+    if b"\0" in head:
+        return
+    for number, raw in enumerate(file, start=1):
+        if b"\0" in raw:
+            return
+        raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        yield number, raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+
+
+def _split_lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

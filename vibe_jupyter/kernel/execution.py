@@ -1,0 +1,323 @@
+"""Run code in the user's kernel, beside the notebook: its deadline, its interrupts, how it ended."""
+
+import builtins
+import contextlib
+import functools
+import getpass
+import signal
+import sys
+import time
+import tokenize
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, NoReturn, cast
+
+import psutil
+from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
+
+from vibe_jupyter.kernel.capture import OnOutput, exception_message, kernel_capture, plain_text, terminal_capture
+from vibe_jupyter.kernel.interrupts import Deadline, Proceed, sigint_goes_to
+from vibe_jupyter.kernel.ipython_types import CellResult, IPythonKernel, IPythonShell, NamespaceChanges
+from vibe_jupyter.kernel.nested_await import patched_attribute, run_nested
+from vibe_jupyter.kernel.outputs import CollectedOutputs, Output
+from vibe_jupyter.kernel.pump import Pump
+from vibe_jupyter.protocol import ExecutionResult, RaisedError
+
+_PACKAGE: Final = str(Path(__file__).parents[1])
+Status = Literal["ok", "error", "interrupted", "timeout"]
+OnAsking = Callable[[bool], None]
+"""Told that code begins to wait for what the user types, and that it waits no longer; must not raise."""
+
+
+def unheard(_waits: bool) -> None:
+    """Where nobody looks."""
+
+
+class ExecutionAttempt:
+    """One execution under a deadline, and how it was interrupted."""
+
+    def __init__(self, timeout: float | None, on_asking: OnAsking = unheard) -> None:
+        self._on_asking = on_asking
+        self._deadline = Deadline(timeout)
+        self._asks = False
+        self._running = False
+        self._timed_out = False
+        self._interrupted = False
+        self._outcome: CellResult | None = None
+        self.late_press = False
+        """Whether the person interrupted when the code was over already, or had not begun."""
+
+    def run(self, execute: Callable[[], CellResult]) -> None:
+        try:
+            self._deadline.start()
+            self._run(execute)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._running = False
+            self._deadline.stop()  # else it would interrupt whatever runs next
+
+    def _run(self, execute: Callable[[], CellResult]) -> None:
+        try:
+            self._running = True
+            if self.late_press:  # rather an early one: the user wants nothing to begin
+                self._interrupted = True
+                return
+            self._outcome = execute()
+        finally:
+            self._running = False
+
+    def on_sigint(self, proceed: Proceed) -> None:
+        by_deadline = self._deadline.sent()
+        if not self._running:
+            # What was changed for the code is being put back; that must not be cut short.
+            self.late_press = self.late_press or not by_deadline
+        elif by_deadline:
+            self._timed_out = self._timed_out or not self._interrupted
+            signal.default_int_handler(signal.SIGINT, None)
+        else:
+            self._interrupted = True
+            self._deadline.soon()
+            proceed()
+
+    def ending_with_interrupt(self, function: Callable[..., object]) -> Callable[..., object]:
+        """IPython's ``!command`` swallows an interrupt, and the next line would run; one that comes while the command
+        starts leaves the command running."""
+
+        def wrapped(*args: object, **more: object) -> object:
+            before = set(_children())
+            try:
+                result = function(*args, **more)
+            except BaseException:
+                if not (self._interrupted or self._timed_out):
+                    raise
+                _end(set(_children()) - before)
+                raise KeyboardInterrupt from None  # IPython fails then with an UnboundLocalError of its own
+            if self._interrupted or self._timed_out:
+                raise KeyboardInterrupt
+            return result
+
+        return wrapped
+
+    @contextmanager
+    def patient(self, kernel: object) -> Generator[None]:
+        """While code asks the user something, its time does not run: a box that nobody filled in yet would stay, dead,
+        and keep every later one from opening."""
+        owners: list[tuple[object, str]] = [(builtins, "input"), (getpass, "getpass")]
+        owners += [(kernel, "raw_input"), (kernel, "getpass")] if kernel is not None else []
+        with ExitStack() as stack:
+            for owner, name in owners:
+                stack.enter_context(patched_attribute(owner, name, self._asking(getattr(owner, name))))
+            yield
+
+    def _asking(self, function: Callable[..., object]) -> Callable[..., object]:
+        @functools.wraps(function)
+        def asking(*args: object, **more: object) -> object:
+            with self._deadline.asking(), self._told():
+                return function(*args, **more)
+
+        return asking
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """IPython asks through a function of its own, which asks through the kernel's: told is the outermost alone."""
+        outermost, self._asks = not self._asks, True
+        try:
+            if outermost:
+                self._on_asking(True)
+            yield
+        finally:
+            if outermost:
+                self._asks = False
+                self._on_asking(False)
+
+    def shown(self, show: Callable[..., object]) -> Callable[..., object]:
+        """IPython's `showtraceback`, without the frames of ours in which the interrupt was raised."""
+
+        def shown(*args: object, **more: object) -> object:
+            _, error, trace = sys.exc_info()
+            if isinstance(error, KeyboardInterrupt):
+                _cut_own_end(trace)
+            return show(*args, **more)
+
+        return shown
+
+    def status(self) -> Status:
+        if self._interrupted:
+            return "interrupted"
+        if self._timed_out:
+            return "timeout"
+        return "ok" if self._outcome is not None and self._outcome.success else "error"
+
+    def error(self, outputs: tuple[Output, ...]) -> RaisedError | None:
+        """None unless the status is error."""
+        if self.status() != "error" or self._outcome is None:
+            return None
+        raised = self._outcome.error_before_exec or self._outcome.error_in_exec
+        name = type(raised).__name__
+        for output in reversed(outputs):
+            if output["output_type"] == "error" and output["ename"] == name:
+                lines = cast(list[str], output["traceback"])
+                return RaisedError(
+                    name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
+                )
+        message = "" if raised is None else exception_message(raised)
+        return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
+
+
+class CodeRunner:
+    """Runs one piece of code at a time, on the main thread."""
+
+    def __init__(self, shell: object, pump: Pump | None, *, on_ran: Callable[[], None] = lambda: None) -> None:
+        """One for a shell.
+
+        Args:
+            shell: of IPython.
+            pump: of its kernel; None in a terminal.
+            on_ran: called when code is over, while the names it bound are still there; must not raise.
+        """
+        self._on_ran = on_ran
+        self._shell = cast(IPythonShell, shell)
+        self._kernel = cast(IPythonKernel | None, getattr(shell, "kernel", None))
+        self._pump = pump
+
+    def run(
+        self,
+        code: str,
+        *,
+        keep: bool,
+        timeout: float | None,
+        on_output: OnOutput,
+        on_asking: OnAsking = unheard,
+    ) -> ExecutionResult:
+        """Run it to its end, or to the end of `timeout` seconds.
+
+        Without `keep` the names it binds at the top level are bound afterwards as before. A person's interrupt goes
+        on to the handler that stood before, so that the run hears of it too.
+        """
+        outputs = CollectedOutputs()
+        names = NamespaceChanges(self._shell.user_ns)
+        attempt = ExecutionAttempt(timeout, on_asking)
+        began = time.monotonic()
+        with sigint_goes_to(attempt.on_sigint) as proceed:
+            with self._capture_outputs(outputs, on_output), self._beside_the_notebook(code, attempt):
+                attempt.run(lambda: self._shell.run_cell(code, store_history=False))
+            result = ExecutionResult(
+                status=attempt.status(),
+                outputs=(collected := outputs.collected()),
+                error=attempt.error(collected),
+                seconds=time.monotonic() - began,
+                names_created=names.created(),
+                names_changed=names.changed(),
+            )
+            self._on_ran()
+            if not keep:
+                names.restore()
+        if attempt.late_press:
+            with contextlib.suppress(KeyboardInterrupt):  # the result is there; the run hears of it
+                proceed()
+        return result
+
+    def _capture_outputs(self, outputs: CollectedOutputs, on_output: OnOutput) -> AbstractContextManager[None]:
+        if self._kernel is None:
+            return terminal_capture(self._shell, outputs, on_output)
+        return kernel_capture(self._kernel, outputs, on_output)
+
+    @contextmanager
+    def _beside_the_notebook(self, code: str, attempt: ExecutionAttempt) -> Generator[None]:
+        shell, hook = self._shell, self._shell.displayhook
+        compiler, pager = shell.compile, shell.hooks["show_in_pager"]
+        outer_result, outer_flags = hook.exec_result, compiler.flags
+        payloads = list(shell.payload_manager.read_payload())
+        changes: list[tuple[object, str, object]] = [
+            # The display hook would look for the `;` in the last cell stored, which is the one around us.
+            (hook, "quiet", lambda: _ends_in_semicolon(hook, code)),
+            (hook, "update_user_ns", _ignore_call),
+            (hook, "log_output", _ignore_call),
+            # IPython 9 keeps all that a cell prints, for the history of the cell around us and without bounds.
+            (shell.history_manager, "outputs", _Forgetful()),
+            (shell, "ask_exit", refuse_exit),
+            (shell, "showtraceback", attempt.shown(shell.showtraceback)),
+            (shell, "system", attempt.ending_with_interrupt(shell.system)),
+            (shell, "getoutput", attempt.ending_with_interrupt(shell.getoutput)),
+        ]
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in changes:
+                stack.enter_context(patched_attribute(owner, name, value))
+            stack.enter_context(attempt.patient(self._kernel))
+            stack.enter_context(self._nested_await())
+            try:
+                shell.hooks["show_in_pager"] = _page_as_output
+                yield
+            finally:
+                shell.hooks["show_in_pager"] = pager
+                hook.exec_result, compiler.flags = outer_result, outer_flags
+                # ipykernel 7.4 fails the outer cell for an error in a display, also for one of ours.
+                setattr(shell, "_last_traceback_during_displayhook", False)  # noqa: B010
+                # The code may not ask the front end for new cells.
+                shell.payload_manager.clear_payload()
+                for payload in payloads:
+                    shell.payload_manager.write_payload(payload, single=False)
+
+    @contextmanager
+    def _nested_await(self) -> Generator[None]:
+        shell, runner = self._shell, self._shell.loop_runner
+        if self._pump is None or runner is not shell.loop_runner_map["asyncio"][0]:
+            yield  # nothing runs around us, or the person chose another runner
+            return
+        shell.loop_runner = run_nested
+        try:
+            with self._pump.serving():
+                yield
+        finally:
+            shell.loop_runner = runner
+
+
+class _Forgetful(dict[int, list[object]]):
+    """A history of outputs in which nothing stays."""
+
+    def __missing__(self, number: int) -> list[object]:
+        return []
+
+
+def _page_as_output(data: dict[str, Any] | str, start: int = 0, screen_lines: int = 0) -> None:
+    """Help is for who asked, not for a pager of the front end."""
+    display_page(data, start, screen_lines)
+
+
+def _ends_in_semicolon(hook: Any, code: str) -> bool:
+    try:
+        return bool(hook.semicolon_at_end_of_expression(code))
+    except (SyntaxError, tokenize.TokenError):  # a magic or a command
+        return code.rstrip().endswith(";")
+
+
+def refuse_exit() -> NoReturn:
+    """In the place of what `exit` calls."""
+    raise SystemExit("The kernel belongs to the person: it is not ended from here.")
+
+
+def _ignore_call(*_: object) -> None:
+    pass
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _end(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def _cut_own_end(trace: TracebackType | None) -> None:
+    last = None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            last = trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None

@@ -1,0 +1,200 @@
+"""Top-level `await` while the kernel's loop runs, and an attribute set for as long as that takes.
+
+The kernel's event loop is in the middle of running the outer cell, so it cannot be run again; but it can be turned
+from inside. Why so: docs/decisions/001-nested-await.md.
+"""
+
+import asyncio
+import importlib
+import time
+from asyncio import tasks
+from collections import deque
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.kernel.interrupts import Proceed, sigint_goes_to
+
+T = TypeVar("T")
+
+DRAIN: Final = 2.0
+"""Seconds an interrupted coroutine has to end."""
+
+
+@contextmanager
+def patched_attribute(owner: object, name: str, value: object) -> Generator[None]:
+    """Set an attribute of one object for a while, also one that its class defines."""
+    own = vars(owner)
+    had, before = name in own, own.get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if had:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
+
+
+class _Loop(Protocol):
+    """What the driver uses of `asyncio.BaseEventLoop` beside its public methods."""
+
+    _ready: "deque[Any]"
+
+    def _run_once(self) -> None: ...
+
+
+def run_nested(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on the main thread, on the loop that runs there already if one does.
+
+    Raises:
+        KeyboardInterrupt: the person or a deadline interrupted it; it was cancelled and has ended, or was left
+            behind after `DRAIN`. A coroutine that deals with its cancellation, as IPython's does, gives its result.
+        NotebookError: the loop can be turned neither by us nor by nest-asyncio.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    if can_be_turned(loop):
+        return _Drive(loop, coroutine).run()
+    return _with_nest_asyncio(loop, coroutine)
+
+
+def can_be_turned(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the private parts of asyncio that the driver needs are there."""
+    return (
+        callable(getattr(loop, "_run_once", None))
+        and isinstance(getattr(loop, "_ready", None), deque)
+        and callable(getattr(tasks, "_enter_task", None))
+        and callable(getattr(tasks, "_leave_task", None))
+    )
+
+
+class _Drive(Generic[T]):
+    """One coroutine, driven by turning the running loop from inside one of its own callbacks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._loop = loop
+        self._turn = cast(_Loop, loop)._run_once  # pyright: ignore[reportPrivateUsage]
+        self._ready = cast(_Loop, loop)._ready  # pyright: ignore[reportPrivateUsage]
+        self._task = loop.create_task(coroutine)
+        self._interrupted = False
+
+    def run(self) -> T:
+        with self._inside_the_outer_task(), self._keeping_the_shut_out(), sigint_goes_to(self._on_sigint):
+            try:
+                self._turn_until(None)
+            except BaseException:
+                self._end_task()
+                raise
+            finally:
+                self._note_end()
+        if self._interrupted and (self._task.cancelled() or not self._task.done()):
+            raise KeyboardInterrupt
+        return self._task.result()  # of one that dealt with its interrupt, too
+
+    @contextmanager
+    def _inside_the_outer_task(self) -> Generator[None]:
+        outer = asyncio.current_task(self._loop)
+        # The outer turn of the loop will run as many callbacks as were ready when it began, and not look again.
+        promised = len(self._ready)
+        if outer is not None:
+            _leave_task(self._loop, outer)
+        try:
+            yield
+        finally:
+            if outer is not None:
+                _enter_task(self._loop, outer)
+            for _ in range(promised - len(self._ready)):
+                self._loop.call_soon(_wake_loop)
+
+    @contextmanager
+    def _keeping_the_shut_out(self) -> Generator[None]:
+        """Put off what cannot begin now, instead of losing it.
+
+        The outer cell has entered its context, and on ipykernel 7 all shell messages share one: a message that was
+        received before the pump was there would fail to begin, and be gone.
+        """
+        report = self._loop.call_exception_handler
+        kept: list[object] = []
+
+        def keep_or_report(failure: dict[str, Any]) -> None:
+            if "handle" in failure and _never_began(failure.get("exception")):
+                kept.append(failure["handle"])
+            else:
+                report(failure)
+
+        # Not by `set_exception_handler`: Python 3.12 and newer call that one in the very context that is shut.
+        with patched_attribute(self._loop, "call_exception_handler", keep_or_report):
+            try:
+                yield
+            finally:
+                self._ready.extend(kept)
+
+    def _turn_until(self, deadline: float | None) -> None:
+        while not self._task.done():
+            if deadline is None and self._interrupted:
+                deadline = time.monotonic() + DRAIN
+                self._loop.call_later(DRAIN, _wake_loop)  # so that the last turn ends
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            self._turn()
+
+    def _on_sigint(self, proceed: Proceed) -> None:
+        again, self._interrupted = self._interrupted, True
+        try:
+            proceed()
+        except KeyboardInterrupt:
+            # Raised while the loop itself is at work it would lose a callback; a task is cancelled instead. Code of
+            # a task that does not await can only be reached by the exception.
+            if again or asyncio.current_task(self._loop) is not None:
+                raise
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _end_task(self) -> None:
+        """Not left alone: its end would show up in the next cell."""
+        self._task.cancel()
+        self._interrupted = True
+        self._turn_until(None)
+
+    def _note_end(self) -> None:
+        if self._task.done() and not self._task.cancelled():
+            self._task.exception()  # else asyncio reports it as never retrieved, in a later cell
+
+
+def _never_began(error: object) -> bool:
+    """Whether a callback failed for its context alone: no frame of its own is in the traceback."""
+    return (
+        isinstance(error, RuntimeError)
+        and "cannot enter context" in str(error)
+        and error.__traceback__ is not None
+        and error.__traceback__.tb_next is None
+    )
+
+
+def _with_nest_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """For loops built like asyncio's own that lack a name the driver needs; the pump keeps queued cells in order."""
+    try:
+        nest_asyncio = importlib.import_module("nest_asyncio")
+        nest_asyncio.apply(loop)
+    except (ImportError, ValueError) as error:
+        coroutine.close()
+        raise NotebookError(
+            f"Top-level await cannot run inside a %%vibe cell on this event loop ({type(loop).__module__}). "
+            "Run the code in a cell of its own."
+        ) from error
+    return loop.run_until_complete(coroutine)
+
+
+def _leave_task(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]") -> None:
+    tasks._leave_task(loop, task)  # pyright: ignore[reportPrivateUsage]
+
+
+def _enter_task(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]") -> None:
+    tasks._enter_task(loop, task)  # pyright: ignore[reportPrivateUsage]
+
+
+def _wake_loop() -> None:
+    pass

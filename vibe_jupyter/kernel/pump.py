@@ -1,0 +1,367 @@
+"""Serve widget clicks while a cell runs.
+
+A kernel handles one shell message at a time, so a click waits until the running cell ends. The pump sits on the
+kernel's shell stream: while a cell serves, comm messages are handled at once on the main thread, and everything
+else keeps its place in the queue and is handled after the cell.
+
+Only the standard library, zmq and what a kernel has loaded already are imported here: loading stays cheap.
+
+Much of this is private to ipykernel and to pyzmq: looked for before it is used, tested on each version of the matrix.
+"""
+
+import asyncio
+import hmac
+import inspect
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeGuard, cast
+
+import zmq
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.kernel.ipython_types import Frames, IPythonKernel, Message, Receive, ShellStream
+
+IDLE_LAG: Final = 0.020
+"""Seconds in which the kernel has surely called itself idle, once it handled a control message."""
+_COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
+
+_NEEDED: Final = (
+    "session.feed_identities",
+    "session.deserialize",
+    "session.unpack",
+    "session.sign",
+    "session.send",
+    "iopub_socket",
+    "ident",
+    "shell_handlers",
+    "get_parent",
+)
+"""What the pump uses of a kernel, beside its shell stream."""
+
+_ORDER: Final = "_vibe_jupyter_order"
+"""Attribute of the shell stream."""
+
+REMEMBERED: Final = 500
+"""Cells; who runs all of a notebook has as many waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCell:
+    """An execute_request as it arrived."""
+
+    code: str
+    cell_id: str | None
+    """The id of the cell in its notebook; None where the front end sends none."""
+    request: str
+    """The id of the request."""
+    frames: Frames = field(repr=False)
+    """The request as it came: whoever takes the cell must run and answer it."""
+
+
+class Pump:
+    """Handles comm messages on the main thread while a cell serves.
+
+    Raises:
+        NotebookError: this shell has no kernel, or the kernel lacks what the pump needs.
+    """
+
+    def __init__(self, shell: object) -> None:
+        self._kernel, self._stream = find_shell_stream(shell)
+        self._pass_on: Receive = message_receiver(self._stream)
+        self._order = CellOrder(self._stream)
+        self._installed = False
+        self._serving = False
+        self._flushing = False
+        self._in_handler = False
+        self._handled: tuple[int, Message] | None = None
+        """The comm message that is handled now, and the thread that does it."""
+        self._interrupted = False
+        self.idle_said = threading.Event()
+        """Set from any thread when the control channel handled something: the kernel then called itself idle."""
+        self._busy_due: float | None = None
+        """When to call it busy again; None while it is."""
+        self._arrivals = QueuedCells()
+        self.on_execute: Callable[[QueuedCell], bool] | None = None
+        """Called for each execute_request seen while a cell serves; True takes it out of the queue."""
+        self.on_execute_at_rest: Callable[[QueuedCell], bool] | None = None
+        """The same for each that is seen while no cell serves."""
+
+    @property
+    def in_handler(self) -> bool:
+        """Whether the handler of a click runs now; elsewhere a KeyboardInterrupt could lose a message."""
+        return self._in_handler
+
+    @property
+    def handled(self) -> Message | None:
+        """The comm message that this thread handles now; None where it handles none. Any thread."""
+        handled = self._handled
+        return handled[1] if handled is not None and handled[0] == threading.get_ident() else None
+
+    def behind_running(self) -> list[str]:
+        """Code of the cells that came after the running one, as far as they were seen."""
+        return self._arrivals.behind(self._kernel.get_parent("shell")["header"]["msg_id"])
+
+    def install(self) -> None:
+        """Sit on the shell stream, in the place of an earlier pump if there is one."""
+        if self._installed:
+            return
+        current = message_receiver(self._stream)
+        earlier = cast(object, getattr(current, "__self__", None))
+        if _is_pump(earlier):
+            earlier.uninstall()
+        self._pass_on = message_receiver(self._stream)
+        self._stream.on_recv(self._receive_frames, copy=False)
+        self._installed = True
+        self.hold()
+
+    def uninstall(self) -> None:
+        """Give the stream back as it was."""
+        if self._installed and message_receiver(self._stream) == self._receive_frames:
+            self._stream.on_recv(self._pass_on, copy=False)
+        # If somebody else wrapped our callback meanwhile, it stays in their chain and only passes messages on.
+        self._installed = False
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """Handle comm messages at once, also those that a nested event loop receives."""
+        before, self._serving = self._serving, True
+        try:
+            yield
+        finally:
+            self._serving = before
+
+    def wait(self, seconds: float) -> None:
+        """Block until a shell message is there or the time is over, then handle what waits. Main thread only."""
+        if not self._installed or self._stream.closed():
+            time.sleep(seconds)
+            return
+        self._busy_due = self._after_idle(self._busy_due)
+        if not self._stream.socket.poll(round(seconds * 1000)):
+            return
+        self._flushing = True
+        try:
+            with self.serving():
+                self._stream.flush(zmq.POLLIN)
+        finally:
+            self._flushing = False
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """Keep queued cells back until the running cell ends."""
+        self._order.hold(self._pass_on)
+
+    def _receive_frames(self, frames: Frames) -> Awaitable[None] | None:
+        if not self._installed:
+            return self._pass_on(frames)
+        kind, code = self._peek_message(frames)
+        if self._serving and kind in _COMM and self._serve_comm(frames, kind):
+            return None
+        take = self.on_execute if self._serving else self.on_execute_at_rest
+        if code is not None and take is not None and take(code):
+            return None
+        passed = self._pass_on(frames)
+        if passed is None or kind in _COMM:
+            return passed
+        return self._order.after_earlier_ones(passed)
+
+    def _peek_message(self, frames: Frames) -> tuple[str, QueuedCell | None]:
+        """Type and cell of a message; an empty type for what is none, such as ipykernel 7's own wake-up call.
+
+        `session.deserialize` would remember the signature, and the kernel would then drop the message as a
+        duplicate: so the signature is compared here, and the parts are unpacked one by one.
+        """
+        session = self._kernel.session
+        try:
+            _, parts = session.feed_identities(frames, copy=False)
+            signature, header, parent, metadata, content = (part.bytes for part in parts[:5])
+            if session.auth is not None:
+                expected = session.sign([header, parent, metadata, content])
+                if not hmac.compare_digest(expected, signature):
+                    return "", None
+            head = session.unpack(header)
+            kind = str(head["msg_type"])
+            if kind != "execute_request":
+                return kind, None
+            code = str(session.unpack(content).get("code", ""))
+            request = str(head["msg_id"])
+            self._arrivals.note(request, code)
+            return kind, QueuedCell(code, session.unpack(metadata).get("cellId"), request, frames)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "", None
+
+    def _serve_comm(self, frames: Frames, kind: str) -> bool:
+        kernel = self._kernel
+        identities, parts = kernel.session.feed_identities(frames, copy=False)
+        try:
+            message = kernel.session.deserialize(parts, content=True, copy=False)
+        except (ValueError, TypeError):
+            return False  # the kernel will find the same, and log it
+        cell = kernel.get_parent("shell")
+        self._publish_state("busy", message)
+        try:
+            self._in_handler = True
+            self._handled = (threading.get_ident(), message)
+            _run_to_end(kernel.shell_handlers[kind](None, identities, message))
+        except KeyboardInterrupt:
+            if not self._flushing:
+                raise
+            self._interrupted = True  # raised by `wait`, when the stream is in order again
+        finally:
+            self._in_handler = False
+            self._handled = None
+            # Without the idle of its own message a front end holds back every further change of a slider.
+            self._publish_state("idle", message)
+            self._publish_state("busy", cell)
+        return True
+
+    def _after_idle(self, due: float | None) -> float | None:
+        """Call the kernel busy a moment after it called itself idle; front ends and servers believe the last word."""
+        if self.idle_said.is_set():
+            self.idle_said.clear()
+            return time.monotonic() + IDLE_LAG
+        if due is None or time.monotonic() < due:
+            return due
+        self._publish_state("busy", self._kernel.get_parent("shell"))
+        return None
+
+    def _publish_state(self, state: str, parent: Message) -> None:
+        kernel = self._kernel
+        topic = f"kernel.{kernel.ident}.status".encode()
+        kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
+
+
+def _is_pump(owner: object) -> TypeGuard[Pump]:
+    """Whether this is a pump, also one of this module before it was reloaded."""
+    return type(owner).__module__ == __name__ and type(owner).__name__ == Pump.__name__
+
+
+def _run_to_end(outcome: object) -> None:
+    """Handlers of comm messages are plain functions; if one is a coroutine function, it has nothing to wait for."""
+    if inspect.iscoroutine(outcome):
+        try:
+            outcome.send(None)
+        except StopIteration:
+            return
+        outcome.close()
+
+
+def find_shell_stream(shell: object) -> tuple[IPythonKernel, ShellStream]:
+    """The kernel of a shell, and the stream on which its main thread gets shell messages.
+
+    Raises:
+        NotebookError: there is no kernel, or something the pump needs is missing; the text says what.
+    """
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        raise NotebookError("Clicks cannot be served here: this IPython has no Jupyter kernel.")
+    missing = [name for name in _NEEDED if _look_up(kernel, name) is None]
+    # ipykernel 7 reads the shell socket on a thread of its own and hands messages to the main thread.
+    own_thread = getattr(kernel, "shell_channel_thread", None) is not None
+    place = "shell_channel_thread.manager._shell_channel_to_main.to_stream" if own_thread else "shell_stream"
+    stream = _look_up(kernel, place)
+    if stream is None or any(_look_up(stream, name) is None for name in ("on_recv", "flush", "socket", "closed")):
+        missing.append(place)
+    elif not callable(getattr(stream, "_recv_callback", None)):
+        missing.append(f"{place}._recv_callback")
+    if missing:
+        raise NotebookError(
+            f"Clicks cannot be served while a cell runs: this kernel ({type(kernel).__module__}) has no "
+            f"{', '.join(missing)}. Questions are asked as text; `pip install -U ipykernel` may help."
+        )
+    return cast(IPythonKernel, kernel), cast(ShellStream, stream)
+
+
+def message_receiver(stream: ShellStream) -> Receive:
+    """What is called for each message of the stream now."""
+    return cast(Receive, getattr(stream, "_recv_callback"))  # noqa: B009 (private to pyzmq, found by `find_shell_stream`)
+
+
+def _look_up(start: object, path: str) -> object | None:
+    for name in path.split("."):
+        start = getattr(start, name, None)
+    return start
+
+
+class CellOrder:
+    """A turn for each queued cell, in the order they came.
+
+    ipykernel 7 runs all shell messages in one shared context, and a task that starts in it while a nested loop runs is
+    lost. So whatever is queued behind a running cell waits for its turn.
+    """
+
+    def __init__(self, stream: ShellStream) -> None:
+        self._turn = _turn_of(stream)
+        self._held = False
+
+    async def after_earlier_ones(self, cell: Awaitable[None]) -> None:
+        """Run a cell in its turn."""
+        async with self._turn:
+            await cell
+
+    def hold(self, pass_on: Receive) -> None:
+        """Keep queued cells back until the running cell ends, if that one did not come in its turn.
+
+        Args:
+            pass_on: the kernel's own receiver; one that is no coroutine function handles a cell at once.
+        """
+        if self._turn.locked() or not inspect.iscoroutinefunction(pass_on):
+            return
+        running = _running_task()
+        if running is None or not _acquire_lock(self._turn):
+            return
+        self._held = True
+        running.add_done_callback(lambda _: self._release_turn())
+
+    def _release_turn(self) -> None:
+        if self._held:
+            self._held = False
+            self._turn.release()
+
+
+def _turn_of(stream: ShellStream) -> asyncio.Lock:
+    """One lock for all pumps this stream ever has: what waits in it must outlive the pump that made it wait."""
+    turn = getattr(stream, _ORDER, None)
+    if not isinstance(turn, asyncio.Lock):
+        turn = asyncio.Lock()
+        setattr(stream, _ORDER, turn)
+    return turn
+
+
+def _running_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+
+
+def _acquire_lock(lock: asyncio.Lock) -> bool:
+    attempt = lock.acquire()
+    try:
+        attempt.send(None)
+    except StopIteration:
+        return True
+    attempt.close()  # somebody is about to get it
+    return False
+
+
+class QueuedCells:
+    """The last cells, by the id of their request, with their code."""
+
+    def __init__(self) -> None:
+        self._cells: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
+
+    def note(self, request: str, code: str) -> None:
+        """A cell came."""
+        self._cells.append((request, code))
+
+    def behind(self, request: str) -> list[str]:
+        """Code of the cells that came after the one of this request; none where that is not known."""
+        cells = list(self._cells)
+        place = next((n for n, (name, _) in enumerate(cells) if name == request), len(cells))
+        return [code for _, code in cells[place + 1 :]]

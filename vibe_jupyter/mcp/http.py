@@ -1,0 +1,319 @@
+"""A server that runs elsewhere, spoken to over streamable HTTP within bounds.
+
+Imports the SDK: imported itself when the first server starts.
+
+Imports the SDK's HTTP client: imported itself when the first server starts.
+"""
+
+import json
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from vibe_jupyter.config.mcp_servers import ServerAddress
+from vibe_jupyter.mcp.declared import is_loopback, public_address
+from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, PROBE, PROBE_TIMEOUT, readable_events, readable_text
+from vibe_jupyter.mcp.sdk_errors import failure_reason
+
+if TYPE_CHECKING:
+    from mcp.client._transport import (
+        ReadStream,  # pyright: ignore[reportPrivateUsage]
+        WriteStream,  # pyright: ignore[reportPrivateUsage]
+    )
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds to reach the server, and to hand it a request."""
+STALL_TIMEOUT: Final = 3600.0
+"""Seconds without a byte of an answer; a call has its own, shorter time, which rests while a person is asked."""
+
+NOTICE_TIMEOUT: Final = 5.0
+"""Seconds for what needs no answer."""
+GOODBYE_TIMEOUT: Final = 1.0
+"""Seconds for the end of a session."""
+ERROR_LIMIT: Final = 64 * 1024
+"""Bytes read of an answer that says no."""
+SESSION_LOST: Final = "session lost"
+"""Data of the error a request gets whose session the server does not know any more."""
+NOT_ALLOWED: Final = "not allowed"
+"""Data of the error a request gets that is not signed as the server wants."""
+UNREACHABLE: Final = "unreachable"
+"""Data of the error a request gets that found no server."""
+_SIGN: Final = "; its key is missing or wrong"
+_PACKED: Final = "it answers compressed, which was not asked for: what it holds could be of any size"
+_ENDLESS: Final = "subscriptions/listen"
+_SERVER_ERROR: Final = -32000
+
+_KEPT_HEADERS: Final = ("www-authenticate", "retry-after", "mcp-session-id", "mcp-protocol-version")
+
+
+class HttpTransport:
+    """One life of the connection; the SDK's Client enters and leaves it."""
+
+    def __init__(self, address: ServerAddress, auth: httpx2.Auth | None = None) -> None:
+        self._address = address
+        self._auth = auth
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "tuple[ReadStream[SessionMessage | Exception], CheckedStream]":
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(self._http_client())
+            streams = streamable_http_client(self._address.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT)
+            read, write = await stack.enter_async_context(streams)
+            self._stack = stack.pop_all()
+        return read, CheckedStream(write)
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
+
+    def _http_client(self) -> httpx2.AsyncClient:
+        tls = self._address.url.lower().startswith("https:")
+        # A proxy is asked for what is on other machines only.
+        inner = httpx2.AsyncClient(
+            verify=_ssl_context(tls=tls), trust_env=not is_loopback(self._address.url), timeout=CONNECT_TIMEOUT
+        )
+        return httpx2.AsyncClient(
+            transport=BoundedTransport(inner, self._address.url),
+            headers={**self._address.headers, "Accept-Encoding": "identity"},
+            auth=self._auth,
+            timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=STALL_TIMEOUT),
+        )
+
+
+class CheckedStream:
+    """The stream to write to; what cannot be sent fails the call alone, not the connection."""
+
+    def __init__(self, inner: "WriteStream[SessionMessage]") -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Hand on a message, if it can be written as JSON."""
+        item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        """No more is sent."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _ssl_context(*, tls: bool) -> ssl.SSLContext:
+    """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR."""
+    if not tls:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = httpx2.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    return context
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Stands between the SDK and the network, for one server."""
+
+    def __init__(self, inner: httpx2.AsyncClient, endpoint: str) -> None:
+        self._inner = inner
+        self._endpoint = httpx2.URL(endpoint)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        asked = self._is_message(request)
+        message = _request_message(request) if asked else {}
+        _limit_time(request, message)
+        try:
+            response = await self._send_bounded(request)
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                await response.aclose()
+                raise httpx2.RemoteProtocolError(_PACKED)
+            if asked and response.status_code >= HTTPStatus.BAD_REQUEST:
+                return await _refusal_response(response, request, message)
+        except (httpx2.TransportError, OSError) as problem:
+            if not asked:
+                raise
+            return _unreachable_response(problem)
+        stream = _Bounded(response, MESSAGE_LIMIT if _is_whole(response) else None)
+        headers = [pair for pair in response.headers.multi_items() if not asked or pair[0].lower() != "content-length"]
+        return httpx2.Response(
+            response.status_code,
+            headers=headers,
+            stream=_Readable(stream, is_whole=_is_whole(response)) if asked else stream,
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _is_message(self, request: httpx2.Request) -> bool:
+        """Whether the SDK waits for an answer in the protocol's form; sign-in speaks otherwise."""
+        return (
+            request.method == "POST"
+            and _url_origin(request.url) == _url_origin(self._endpoint)
+            and (request.url.path == self._endpoint.path or "mcp-protocol-version" in request.headers)
+        )
+
+    async def _send_bounded(self, request: httpx2.Request) -> httpx2.Response:
+        if _url_origin(request.url) != _url_origin(self._endpoint):
+            request = await self._send_abroad(request)
+        return await self._inner.send(request, stream=True, follow_redirects=False)
+
+    async def _send_abroad(self, request: httpx2.Request) -> httpx2.Request:
+        """A request to where the server sends us, as sign-in does: encrypted, and to a public address only."""
+        url = str(request.url)
+        if is_loopback(url) and is_loopback(str(self._endpoint)):
+            return request
+        if request.url.scheme != "https":
+            raise httpx2.UnsupportedProtocol(f"{request.url.host} is asked over https only", request=request)
+        address = await public_address(request.url.host, request.url.port or 443)
+        if urllib.request.getproxies():  # the proxy finds the host by itself
+            return request
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,  # with the host's name
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer. Breaking off is an error of reading, which the SDK answers for this request alone."""
+
+    def __init__(self, response: httpx2.Response, limit: int | None) -> None:
+        self._response = response
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._response.aiter_raw():
+                size += len(chunk)
+                if self._limit is not None and size > self._limit:
+                    raise httpx2.StreamError(f"larger than {self._limit // 2**20} MiB")
+                yield chunk
+        except httpx2.TransportError as problem:
+            raise httpx2.StreamError("incomplete") from problem
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Readable(httpx2.AsyncByteStream):
+    """The body of an answer to a message, without what is nested too deep."""
+
+    def __init__(self, inner: _Bounded, *, is_whole: bool) -> None:
+        self._inner = inner
+        self._is_whole = is_whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._is_whole:
+            yield readable_text(b"".join([chunk async for chunk in self._inner]))
+            return
+        async for chunk in readable_events(self._inner, MESSAGE_LIMIT):
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _refusal_response(
+    response: httpx2.Response, request: httpx2.Request, message: dict[str, Any]
+) -> httpx2.Response:
+    """An answer of 400 and above, in the protocol's form: as the server put it, or in our words."""
+    try:
+        body = await _read_body(response)
+    finally:
+        await response.aclose()
+    said = _error_in(body)
+    data = None
+    if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
+        data = SESSION_LOST
+    elif response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        data = NOT_ALLOWED
+    in_our_words = said is None or data is not None
+    words = _status_words(response.status_code) + (_SIGN if data == NOT_ALLOWED else "")
+    content = _error_body(words, data) if in_our_words else body
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() in _KEPT_HEADERS]
+    return httpx2.Response(
+        response.status_code, headers=[*headers, ("content-type", "application/json")], content=content
+    )
+
+
+def _limit_time(request: httpx2.Request, message: dict[str, Any]) -> None:
+    """What nobody waits for must not hold up what comes after it."""
+    limits: dict[str, float | None] = dict(request.extensions.get("timeout", {}))
+    if request.method == "DELETE":
+        limits = dict.fromkeys(("connect", "read", "write", "pool"), GOODBYE_TIMEOUT)
+    elif request.method == "GET" or message.get("method") == _ENDLESS:
+        limits["read"] = None
+    elif message and "id" not in message:
+        limits["read"] = NOTICE_TIMEOUT
+    elif message.get("method") == PROBE:
+        limits["read"] = PROBE_TIMEOUT
+    request.extensions = {**request.extensions, "timeout": limits}
+
+
+def _request_message(request: httpx2.Request) -> dict[str, Any]:
+    try:
+        found = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > ERROR_LIMIT:
+            break
+    return bytes(body)
+
+
+def _error_in(body: bytes) -> object:
+    """What an answer says as an error of the protocol; None where it is something else."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", found).get("error") if isinstance(found, dict) else None
+
+
+def _status_words(status: int) -> str:
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    return f"HTTP {status} {phrase}".strip()
+
+
+def _unreachable_response(problem: Exception) -> httpx2.Response:
+    content = _error_body(failure_reason(problem), UNREACHABLE)
+    return httpx2.Response(
+        HTTPStatus.SERVICE_UNAVAILABLE, headers={"content-type": "application/json"}, content=content
+    )
+
+
+def _error_body(message: str, data: str | None) -> bytes:
+    error: dict[str, object] = {"code": _SERVER_ERROR, "message": message}
+    if data is not None:
+        error["data"] = data
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+
+
+def _is_whole(response: httpx2.Response) -> bool:
+    """Whether the answer is one document; a stream of events has bounds of its own."""
+    return not response.headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+def _url_origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

@@ -1,0 +1,239 @@
+"""An MCP server asks for words of the model: each request on a card, within the run's budget (security C30)."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from vibe_jupyter.agent.agent import HookContext
+from vibe_jupyter.agent.approval import NOBODY
+from vibe_jupyter.agent.call_context import approval_digest
+from vibe_jupyter.errors import ModelError, ToolError
+from vibe_jupyter.llm.request import ModelRequestTerms
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Approve,
+    AssistantMessage,
+    Headline,
+    ImagePart,
+    Message,
+    Notice,
+    Preview,
+    Reject,
+    Resource,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from mcp_types import CreateMessageRequestParams
+
+SAMPLES: Final = 10
+"""Requests of servers in one run."""
+SAMPLE_TOKENS: Final = 4_096
+"""Tokens of one answer, whatever a server asks for."""
+PROMPT_LIMIT: Final = 60_000
+"""Characters of one request: what a person could still look over."""
+NAME: Final = "sampling"
+"""Stands where the name of a tool stands."""
+_TEMPERATURE: Final = 2.0
+"""The highest that model servers take."""
+
+
+class Sampling:
+    """What servers ask of the model in one run. Engine loop only."""
+
+    def __init__(self, seat: HookContext) -> None:
+        self._seat = seat
+        self._count = 0
+
+    async def answer(self, server: str, params: "CreateMessageRequestParams") -> AssistantMessage:
+        """Ask the person, then the model.
+
+        Raises:
+            ToolError: it was refused, by the person or by a limit; the server reads why.
+            ModelError: the model server failed.
+            JournalError: it could not be recorded.
+        """
+        messages = _sampling_messages(params, sees_images=self._seat.model.sees_images)
+        await self._check_allowed(server)
+        self._count += 1
+        tokens = max(1, min(params.max_tokens, SAMPLE_TOKENS))
+        call = ToolCall(
+            id=f"{NAME}-{secrets.token_hex(8)}",
+            name=NAME,
+            arguments=json.dumps({"server": server, "max_tokens": tokens, "temperature": params.temperature}),
+        )
+        headline = Headline(
+            verb="Asked the model",
+            doing="Asking the model",
+            asking="Ask the model",
+            target="",
+            note=f"for the server {server}",
+        )
+        preview = Preview(kind="code", text=_shown_request(messages))
+        await self._permit_request(server, call, headline, preview)
+        await self._seat.call_context.emit(
+            ToolStarted(call_id=call.id, name=NAME, headline=headline, preview=preview, host=server)
+        )
+        model = replace(self._seat.model, max_tokens=tokens)
+        if params.temperature is not None:
+            model = replace(model, temperature=max(0.0, min(params.temperature, _TEMPERATURE)))
+        return await self._run_request(
+            ModelRequestTerms(model=model, messages=messages, tool_choice="none"), call, headline, server
+        )
+
+    async def _check_allowed(self, server: str) -> None:
+        """Refuse what needs no person to refuse it."""
+        if not await self._seat.call_context.attended():
+            raise ToolError(NOBODY)
+        if self._count >= SAMPLES:
+            await self._note_refusal(
+                f"The server {server} asked the model more than {SAMPLES} times in this run; refused."
+            )
+            raise ToolError(f"This run answers at most {SAMPLES} such requests.")
+        if (stop := self._seat.budget.stop_aside()) is not None:
+            await self._note_refusal(f"The server {server} asked for words of the model; refused. {stop.notice}")
+            raise ToolError("The budget of this run is used up.")
+
+    async def _note_refusal(self, text: str) -> None:
+        await self._seat.call_context.emit(Notice(level="warning", text=text))
+
+    async def _permit_request(self, server: str, call: ToolCall, headline: Headline, preview: Preview) -> None:
+        call_context, model = self._seat.call_context, self._seat.model
+        waiting = call_context.approvals.open()
+        command: Approve | Reject | None = None
+        try:
+            await call_context.emit(
+                ApprovalRequested(
+                    approval_id=waiting.id,
+                    call=call,
+                    headline=headline,
+                    preview=preview,
+                    reason=f"{server} gets the answer of {model.alias} at {model.server.host}; this run pays for it",
+                    resources=(Resource(kind="mcp", value=f"{server}/{NAME}", access="execute"),),
+                    remember_as=None,
+                    digest=approval_digest(call, preview),
+                )
+            )
+            command = await waiting.answer
+        finally:
+            call_context.approvals.close(waiting)
+            await call_context.emit(
+                ApprovalResolved(
+                    approval_id=waiting.id,
+                    call_id=call.id,
+                    allowed=isinstance(command, Approve),
+                    by=waiting.by if command else "interrupt" if call_context.cancelled() else "server",
+                    message=command.message if isinstance(command, Reject) else "",
+                )
+            )
+        if isinstance(command, Reject):
+            raise ToolError("The person said no to this request.")
+
+    async def _run_request(
+        self, request: ModelRequestTerms, call: ToolCall, headline: Headline, server: str
+    ) -> AssistantMessage:
+        began = time.monotonic()
+        answer: AssistantMessage | None = None
+        failure = ""
+        interrupted = False
+        try:
+            async with aclosing(self._seat.client.answer(request)) as items:
+                async for item in items:
+                    if isinstance(item, AssistantMessage):
+                        answer = item
+        except ModelError as error:
+            failure = str(error)
+            raise
+        except asyncio.CancelledError:
+            interrupted = True
+            raise
+        finally:
+            usage = None if answer is None else answer.usage
+            self._seat.budget.add(usage)
+            await self._seat.call_context.emit(
+                ToolFinished(
+                    call_id=call.id,
+                    name=NAME,
+                    headline=headline,
+                    outcome="ok" if answer is not None else "interrupted" if interrupted else "error",
+                    summary=failure or ("" if usage is None else f"{usage.completion_tokens:,} tokens"),
+                    seconds=round(time.monotonic() - began, 3),
+                    display={} if answer is None else {"text/markdown": answer.text},
+                    details={} if usage is None else {"usage": usage.model_dump()},
+                    host=server,
+                )
+            )
+        if answer is None or not answer.text:
+            raise ToolError("The model gave no text.")
+        return answer
+
+
+def _sampling_messages(params: "CreateMessageRequestParams", *, sees_images: bool) -> tuple[Message, ...]:
+    """What the model is asked: exactly the server's own words, and nothing of this conversation.
+
+    Raises:
+        ToolError: it asks for what is not offered.
+    """
+    if params.tools:
+        raise ToolError("Tools are not offered in sampling.")
+    out: list[Message] = [SystemMessage(text=params.system_prompt)] if params.system_prompt else []
+    for message in params.messages:
+        parts = [_message_part(block, sees_images=sees_images) for block in message.content_as_list]
+        if message.role == "user":
+            out.append(UserMessage(parts=tuple(parts)))
+        else:
+            texts = tuple(part for part in parts if isinstance(part, TextPart))
+            out.append(AssistantMessage(parts=texts, stop_reason="stop"))
+    if not any(isinstance(message, UserMessage) for message in out):
+        raise ToolError("The request holds no message of the user.")
+    size = len(_shown_request(out))
+    if size > PROMPT_LIMIT:
+        raise ToolError(f"The request has {size:,} characters; at most {PROMPT_LIMIT:,} are passed on.")
+    return tuple(out)
+
+
+def _message_part(block: object, *, sees_images: bool) -> TextPart | ImagePart:
+    from mcp_types import ImageContent, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
+
+    if isinstance(block, TextContent):
+        return TextPart(text=block.text)
+    if isinstance(block, ImageContent) and sees_images:
+        return ImagePart(media_type=block.mime_type, data=block.data)
+    raise ToolError("The model of this run reads text" + (" and images" if sees_images else "") + " only.")
+
+
+def _shown_request(messages: Sequence[Message]) -> str:
+    """The whole request, as the card shows it."""
+    lines: list[str] = []
+    for message in messages:
+        match message:
+            case SystemMessage():
+                lines += ["System:", message.text, ""]
+            case UserMessage() | AssistantMessage():
+                lines.append("User:" if isinstance(message, UserMessage) else "Model:")
+                lines += [_part_text(part) for part in message.parts]
+                lines.append("")
+            case _:
+                pass
+    return "\n".join(lines).rstrip()
+
+
+def _part_text(part: object) -> str:
+    match part:
+        case TextPart():
+            return part.text
+        case ImagePart():
+            return f"(a picture, {part.media_type}, {len(part.data) * 3 // 4:,} bytes)"
+        case _:
+            return ""

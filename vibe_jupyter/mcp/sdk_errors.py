@@ -1,0 +1,96 @@
+"""A few words for what is behind an exception of the SDK.
+
+Imports the SDK: imported itself when the first server starts.
+"""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+
+import httpx2
+from mcp import MCPError
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+_UNSUPPORTED: Final = re.compile(r"Unsupported protocol version from the server: (\S{1,20})")
+"""What the SDK raises where a server agrees on a version of its own."""
+_LENGTH: Final = 500
+"""Characters of what a library or a server said."""
+
+
+def failure_reason(problem: BaseException) -> str:
+    """In words; libraries wrap what happened several times, and in groups."""
+    causes = [one for one in _exception_causes(problem) if not isinstance(one, BaseExceptionGroup)]
+    for cause in causes:
+        if words := _known_reason(cause):
+            return words[:_LENGTH]
+    innermost = causes[0] if causes else problem
+    first = next(iter(str(innermost).splitlines()), "")
+    return (first or type(innermost).__name__)[:_LENGTH]
+
+
+def unknown_version(named: Sequence[str]) -> str:
+    """That a server speaks only versions of the protocol that are not known here."""
+    known = f"{KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
+    return f"it speaks version {' or '.join(named)} of the protocol, and vibe-jupyter {known}"
+
+
+def _known_reason(cause: BaseException) -> str:
+    match cause:
+        case MCPError():
+            return _first_line(cause.message)
+        case ValidationError():
+            return f"its answer has not the form it must have ({cause.error_count()} faults in {cause.title})"
+        case RuntimeError() if (found := _UNSUPPORTED.match(str(cause))) is not None:
+            return unknown_version([found[1]])
+        case OSError():
+            return _known_to_the_system(cause)
+        case httpx2.TimeoutException():
+            return "timed out"
+        case httpx2.RemoteProtocolError() if "isconnected" in str(cause) or "peer closed" in str(cause):
+            return "it broke off the connection"
+        case _:
+            return ""
+
+
+def _first_line(message: str) -> str:
+    """The first line of an error's message, without what a parser says about itself."""
+    first = next(iter(message.splitlines()), "").rstrip(".")
+    if first.startswith("Failed to parse"):
+        _, _, detail = first.partition(": ")
+        no_message = "no message of the protocol; what was asked may be done"
+        return f"its answer is {no_message if 'validation error' in detail else detail}"
+    return first
+
+
+def _known_to_the_system(cause: OSError) -> str:
+    match cause:
+        case ConnectionRefusedError():
+            return "connection refused"
+        case socket.gaierror():
+            return "host not found"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {cause.verify_message}"
+        case ssl.SSLError():
+            return f"TLS failed: {cause or 'broken handshake'}"
+        case ConnectionResetError() | BrokenPipeError():
+            return "the connection broke"
+        case FileNotFoundError():
+            return f"{cause.filename} was not found"
+        case PermissionError():
+            return f"{cause.filename} may not be run"
+        case TimeoutError():
+            return "timed out"
+        case _:
+            return ""
+
+
+def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
+    while problem is not None:
+        yield problem
+        if isinstance(problem, BaseExceptionGroup):
+            for part in cast("BaseExceptionGroup[BaseException]", problem).exceptions:
+                yield from _exception_causes(part)
+        problem = problem.__cause__ or problem.__context__

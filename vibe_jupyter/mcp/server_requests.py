@@ -1,0 +1,469 @@
+"""What MCP servers have to do with a run: prompts prepared with them, and what they ask and tell while it is open.
+
+Between runs, and outside of a server's own calls, the answer is no.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, PromptParts
+from vibe_jupyter.agent.approval import ask_user
+from vibe_jupyter.agent.call_context import CallContext, SideStep
+from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
+from vibe_jupyter.errors import ConfigError, JournalError, ModelError, ServerError, ToolError
+from vibe_jupyter.files.truncation import spill_result
+from vibe_jupyter.mcp.connection import ServerConnection
+from vibe_jupyter.mcp.elicitation import answer_elicitation
+from vibe_jupyter.mcp.hooks import OfferedFeature, OpenCalls, ServerPause, SideTasks
+from vibe_jupyter.mcp.oauth_redirect import SignInError
+from vibe_jupyter.mcp.resources import NamedSource, PromptCall, ServerOfferings, fetch_prompt, resource_result
+from vibe_jupyter.mcp.sampling import Sampling
+from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore
+from vibe_jupyter.mcp.tool_names import RemoteTool
+from vibe_jupyter.protocol import AssistantMessage, Headline, Notice, Question, TextPart
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.tools.contract import ToolContext
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        ListRootsResult,
+    )
+
+QUESTIONS: Final = 20
+"""Times that a server may ask the person within one call."""
+OUTSIDE: Final = "asked outside of a call; declined"
+_REJECTED: Final = -1
+"""The code by which the protocol says that a person refused."""
+
+_SIGNED: Final = "authorization"
+"""The header that a declared key stands in: such a server is not signed in to."""
+
+NAMED: Final = 10
+"""Tools named in one sentence."""
+
+RESOURCES: Final = 5
+"""Resources fetched for one prompt."""
+RESOURCE_LIMIT: Final = 20_000
+"""Characters of one resource that go with the prompt; the rest is kept in a file."""
+READ_TIMEOUT: Final = 60.0
+"""Seconds that a server may take for one."""
+
+
+class ServerRequests:
+    """The hooks of all servers of a kernel; knows the run that is open. Engine loop only."""
+
+    offers: frozenset[OfferedFeature] = frozenset({"elicitation", "sampling", "roots"})
+
+    def __init__(self, folder: Path, store: SecretStore | None = None) -> None:
+        """Belong to a project.
+
+        Args:
+            folder: what servers are told is the place to work in.
+            store: keeps what a sign-in gave; None for in memory.
+        """
+        self.calls = OpenCalls()
+        self.sign_ins = SignIns(store or MemoryStore(), self.calls)
+        self.news = ToolChanges()
+        self.note: Callable[[str, str], None] = _log_nowhere
+        """Puts a line into the log of a server, by its name."""
+        self._folder = folder
+        self._sampling: Sampling | None = None
+        """None between runs."""
+        self._asked: Counter[tuple[str, str]] = Counter()
+        """By server and call."""
+        self._one_card = asyncio.Lock()
+        """A call has one place for a card."""
+
+    def take(self, seat: HookContext) -> None:
+        """A run begins."""
+        self._sampling = Sampling(seat)
+        self._asked.clear()
+        self.news.begin(seat.call_context)
+        self.sign_ins.begin(seat.call_context)
+
+    async def leave(self) -> None:
+        """The run is over."""
+        self._sampling = None
+        self.news.end()
+        await self.sign_ins.end()
+
+    async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
+        """Ask the person on a card that names the server; what nobody answers is declined."""
+        from mcp_types import ElicitResult  # noqa: PLC0415 - it is loaded: a server of ours speaks
+
+        async def ask(context: ToolContext) -> "tuple[ElicitResult, str]":
+            self._asked[server, context.call_id] += 1
+            if self._asked[server, context.call_id] > QUESTIONS:
+                return ElicitResult(action="decline"), f"declined: asked more than {QUESTIONS} times in one call"
+            async with self._one_card:
+                return await answer_elicitation(server, params, context.ask)
+
+        said = ElicitResult(action="decline"), OUTSIDE
+        if self.calls.has(server):
+            said = ElicitResult(action="cancel"), "the call was over before it was answered"
+            with suppress(JournalError):  # the run meets the same journal, and says so
+                said = await self.calls.ask_for(server, ask) or said
+        self.note(server, f"question to the person: {said[1]}")
+        return said[0]
+
+    async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
+        """Let the run's model answer, when the person says so on a card."""
+        from mcp_types import ErrorData  # noqa: PLC0415 - it is loaded: a server of ours speaks
+
+        sampling = self._sampling
+        try:
+            if sampling is None:
+                raise ToolError(OUTSIDE)
+            answer = await self.calls.ask_for(server, lambda _: sampling.answer(server, params))
+            if answer is None:
+                raise ToolError(OUTSIDE)
+        except (ToolError, ModelError, JournalError) as error:
+            self.note(server, f"request to the model: {error}")
+            return ErrorData(code=_REJECTED, message=str(error))
+        self.note(server, f"request to the model: answered, {len(answer.text):,} characters")
+        return _sampling_result(answer)
+
+    async def roots(self) -> "ListRootsResult | ErrorData":
+        """The project folder, and nothing else."""
+        from mcp_types import ListRootsResult, Root  # noqa: PLC0415 - it is loaded: a server of ours speaks
+        from pydantic import FileUrl  # noqa: PLC0415
+
+        return ListRootsResult(roots=[Root(uri=FileUrl(self._folder.as_uri()), name=self._folder.name or None)])
+
+    def log(self, server: str, level: str, text: str) -> None:
+        """Kept by the connection already."""
+
+    def auth(self, server: ToolServer, pause: ServerPause) -> "httpx2.Auth | None":
+        """What signs the requests to a remote server."""
+        return self.sign_ins.auth(server, pause)
+
+
+def _sampling_result(answer: AssistantMessage) -> "CreateMessageResult":
+    from mcp_types import CreateMessageResult, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
+
+    return CreateMessageResult(
+        role="assistant",
+        content=TextContent(text=answer.text),
+        model=answer.model or "model",
+        stop_reason="maxTokens" if answer.stop_reason == "length" else "endTurn",
+    )
+
+
+def _log_nowhere(server: str, line: str) -> None:
+    return None
+
+
+class SignIns:
+    """Engine loop only."""
+
+    def __init__(self, store: SecretStore, calls: OpenCalls) -> None:
+        self._store = store
+        self._calls = calls
+        self._call_context: CallContext | None = None
+        """Of the run that is open."""
+        self._declined: set[str] = set()
+        """Servers that the person did not want to sign in to."""
+        self._shown = SideTasks()
+        """Cards outside of calls."""
+
+    def begin(self, call_context: CallContext) -> None:
+        """A run begins."""
+        self._call_context = call_context
+
+    async def end(self) -> None:
+        """It is over, and so are its cards."""
+        self._call_context = None
+        await self.stop()
+
+    def auth(self, server: ToolServer, pause: ServerPause) -> "httpx2.Auth | None":
+        """What signs the requests to a server; None for a program, and where a key is declared."""
+        at = server.at
+        if not isinstance(at, ServerAddress) or any(name.lower() == _SIGNED for name in at.headers):
+            return None
+        with without_working_folder():
+            from vibe_jupyter.mcp.oauth import SignIn  # noqa: PLC0415 - with the SDK, when a server starts
+
+        return SignIn(at.url, self._store, partial(self._show_page, server.name), pause)
+
+    def ask_again(self, server: str) -> None:
+        """Forget that the person did not want to."""
+        self._declined.discard(server)
+
+    async def stop(self) -> None:
+        """Take back the cards that are shown outside of calls."""
+        await self._shown.end()
+
+    async def _show_page(self, server: str, address: str, host: str) -> str | None:
+        """Put the page on a card; what the person typed, or None when they said no. Cancelled when they are done."""
+        call_context = self._call_context
+        if call_context is None:
+            raise SignInError(f"it wants you to sign in at {host}, which a %%vibe cell asks for")
+        if not await call_context.attended():
+            raise SignInError(f"it wants you to sign in at {host}, and nobody is here to do that")
+        if server in self._declined:
+            raise SignInError("it wants you to sign in, which you declined")
+        if self._calls.has(server):
+            return await self._calls.ask_for(
+                server, lambda _: self._show_sign_in_card(call_context, server, address, host=host)
+            )
+        return await self._shown.run(self._show_sign_in_card(call_context, server, address, host=host))
+
+    async def _show_sign_in_card(
+        self, call_context: CallContext, server: str, address: str, *, host: str
+    ) -> str | None:
+        headline = Headline(
+            verb="Signed in to", doing="Signing in to", asking="Sign in to", target=server, note=f"at {host}"
+        )
+        step = SideStep(call_context, "sign_in", headline, host=server)
+        await step.begin()
+        try:
+            answers = await ask_user(
+                [_sign_in_question(server, address, host)], call_context, call_id=step.id, asker=f"the server {server}"
+            )
+        except asyncio.CancelledError:
+            if call_context.cancelled() or self._call_context is not call_context:
+                await step.end("interrupted", "")
+            else:
+                await step.end("ok", self._store.how_long)
+            raise
+        if answers is None:
+            self._declined.add(server)
+            await step.end("error", "you skipped it")
+            return None
+        await step.end("ok", "address pasted")
+        return answers[0].other if answers else ""
+
+
+def _sign_in_question(server: str, address: str, host: str) -> Question:
+    return Question(
+        question=f"The server {server} wants you to sign in at {host}. Open the page only if you know that host; this "
+        "card goes when you are done there. If your browser cannot show the last page, paste its address here.",
+        header="Sign in",
+        link=address,
+    )
+
+
+class ListedTools(Protocol):
+    """The part of a connection that is looked at."""
+
+    server: ToolServer
+    tools: tuple[RemoteTool, ...]
+
+
+class ToolChanges:
+    """Engine loop only."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[ToolServer, frozenset[str]]] = {}
+        """By the server's name: as it was declared, and its tools."""
+        self._call_context: CallContext | None = None
+        """Of the run that is open."""
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def begin(self, call_context: CallContext) -> None:
+        """A run begins."""
+        self._call_context = call_context
+
+    def end(self) -> None:
+        """It is over."""
+        self._call_context = None
+
+    def heard(self, connection: ListedTools) -> None:
+        """A server's tools are others than before; may be called at any time."""
+        if self._call_context is None:
+            return
+        task = asyncio.ensure_future(self._tell_changes_of(connection))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def look(self, connections: Sequence[ListedTools]) -> None:
+        """Say what changed since the last look; a server that is seen for the first time is no news.
+
+        Raises:
+            JournalError: never in practice, since a notice is not kept.
+        """
+        for connection in connections:
+            await self._tell_changes(connection)
+
+    async def _tell_changes_of(self, connection: ListedTools) -> None:
+        try:
+            await self._tell_changes(connection)
+        except JournalError:
+            return
+
+    async def _tell_changes(self, connection: ListedTools) -> None:
+        names = frozenset(tool.name for tool in connection.tools)
+        server = connection.server
+        declared, before = self._known.get(server.name, (server, names))
+        if self._call_context is None:
+            return
+        self._known[server.name] = (server, names)
+        if declared != server or before == names:
+            return
+        came, went = sorted(names - before), sorted(before - names)
+        words = [
+            f"new tools: {_name_list(came)}" if came else "",
+            f"no longer there: {_name_list(went)}" if went else "",
+        ]
+        said = "; ".join(filter(None, words))
+        await self._call_context.emit(Notice(level="info", text=f"The MCP server {server.name} has {said}."))
+
+
+def _name_list(names: Iterable[str]) -> str:
+    all_names = list(names)
+    more = f" and {len(all_names) - NAMED} more" if len(all_names) > NAMED else ""
+    return ", ".join(f"`{name}`" for name in all_names[:NAMED]) + more
+
+
+class RunningServers(Protocol):
+    """The servers of a kernel, as far as a run needs them."""
+
+    async def start(self, names: Sequence[str]) -> list[str]:
+        """Have some of them run; the problems."""
+        ...
+
+    def get(self, name: str) -> ServerConnection | None:
+        """One of them; None where none is declared by that name."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedOnServers:
+    """What the person's prompt asks of servers."""
+
+    resources: Sequence[tuple[str, str]] = ()
+    """Server and address, as named by ``@server:address``."""
+    prompt: PromptCall | None = None
+    """``/server:prompt``; None where it begins with none."""
+
+
+class McpRunHooks:
+    """Of one run."""
+
+    def __init__(
+        self,
+        servers: RunningServers,
+        requests: ServerRequests,
+        names: Sequence[str],
+        *,
+        wanted: NamedOnServers,
+        sees_images: bool,
+    ) -> None:
+        """Nothing begins yet.
+
+        Args:
+            servers: where they are kept.
+            requests: answers what they ask.
+            names: those that may run, in the order of their declaration.
+            wanted: what the prompt asks of them.
+            sees_images: whether the model is given pictures.
+        """
+        self._servers = servers
+        self._requests = requests
+        self._names = names
+        self._wanted = wanted
+        self._sees_images = sees_images
+
+    async def begin(self, seat: HookContext) -> PreparedPrompt:
+        """Start the servers, all beside each other, and fetch what the prompt names.
+
+        Raises:
+            ConfigError: there is no such prompt, or its arguments are not right.
+            ServerError: the server of the prompt does not answer.
+            JournalError: it could not be recorded.
+        """
+        self._requests.take(seat)
+        self._requests.note = self._note_problem
+        await self._start_servers(seat)
+        before: PromptParts = ()
+        for server, uri in dict.fromkeys(self._wanted.resources):
+            before = (*before, *await self._fetch_resource(seat, server, uri))
+        if self._wanted.prompt is None:
+            return PreparedPrompt(before=before)
+        return PreparedPrompt(before=before, instead=await self._fetch_prompt(seat, self._wanted.prompt))
+
+    async def end(self) -> None:
+        """The servers run on; nothing they ask is answered any more."""
+        await self._requests.leave()
+
+    def _note_problem(self, server: str, text: str) -> None:
+        connection = self._servers.get(server)
+        if connection is not None:
+            connection.note(text)
+
+    async def _start_servers(self, seat: HookContext) -> None:
+        connections = [one for name in self._names if (one := self._servers.get(name)) is not None]
+        waiting = [one.server.name for one in connections if one.state == "stopped"]
+        if waiting:
+            servers = "the MCP server" if len(waiting) == 1 else "the MCP servers"
+            await seat.call_context.emit(Notice(level="info", text=f"Starting {servers} {', '.join(waiting)}…"))
+        try:
+            problems = await self._servers.start(self._names)
+        except asyncio.CancelledError:
+            await self._requests.sign_ins.stop()
+            raise
+        for problem in problems:
+            await seat.call_context.emit(Notice(level="warning", text=problem))
+        for one in connections:
+            one.on_change = _bind_connection(self._requests.news.heard, one)
+        await self._requests.news.look([one for one in connections if one.state == "ready"])
+
+    async def _fetch_resource(self, seat: HookContext, server: str, uri: str) -> PromptParts:
+        if list(dict.fromkeys(self._wanted.resources)).index((server, uri)) >= RESOURCES:
+            return (TextPart(text=f"@{server}:{uri} was not read: {RESOURCES} resources go with one prompt."),)
+        headline = Headline(verb="Read", doing="Reading", asking="Read", target=f"{server}:{uri}")
+        step = SideStep(seat.call_context, "read_resource", headline, host=server)
+        await step.begin()
+        try:
+            connection = self._connection_to(server)
+            answer = await connection.request(lambda client: client.read_resource(uri), timeout=READ_TIMEOUT)
+        except (ServerError, ConfigError) as error:
+            await step.end("error", str(error))
+            return (TextPart(text=f"@{server}:{uri} could not be read: {str(error).splitlines()[0]}"),)
+        except asyncio.CancelledError:
+            await step.end("interrupted", "")
+            raise
+        result = resource_result(answer.contents, NamedSource(server, uri), sees_images=self._sees_images)
+        await step.end("ok", result.summary, result.display)
+        return (await asyncio.to_thread(spill_result, result, seat.call_context.results, RESOURCE_LIMIT)).parts
+
+    async def _fetch_prompt(self, seat: HookContext, call: PromptCall) -> PromptParts:
+        target = f"/{call.server}:{call.name}"
+        headline = Headline(verb="Took the prompt", doing="Taking the prompt", asking="Take the prompt", target=target)
+        step = SideStep(seat.call_context, "get_prompt", headline, host=call.server)
+        await step.begin()
+        try:
+            connection = self._connection_to(call.server)
+            parts = await fetch_prompt(call, connection, ServerOfferings(connection), sees_images=self._sees_images)
+        except (ServerError, ConfigError) as error:
+            await step.end("error", str(error).splitlines()[0])
+            raise
+        except asyncio.CancelledError:
+            await step.end("interrupted", "")
+            raise
+        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        await step.end("ok", f"{len(text):,} characters", {"text/plain": text})
+        return tuple(parts)
+
+    def _connection_to(self, server: str) -> ServerConnection:
+        found = self._servers.get(server) if server in self._names else None
+        if found is None:
+            names = ", ".join(self._names) or "none"
+            raise ConfigError(f"There is no MCP server {server!r} to ask. Those that may run: {names}. See %vibe mcp.")
+        return found
+
+
+def _bind_connection(heard: Callable[[ServerConnection], None], connection: ServerConnection) -> Callable[[], None]:
+    return lambda: heard(connection)

@@ -1,0 +1,354 @@
+"""The tools of all servers as one set, and `find_tools` where there are too many to offer at once."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.config.mcp_servers import ToolServer
+from vibe_jupyter.files.truncation import label_as_data
+from vibe_jupyter.mcp.connection import ServerConnection
+from vibe_jupyter.mcp.tool import McpTool, ToolWays, server_tool_spec
+from vibe_jupyter.mcp.tool_names import PublishedTool, RemoteTool, publish_names
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult, ToolSpec
+from vibe_jupyter.tools.contract import Tool, ToolContext
+from vibe_jupyter.tools.contract import tool_spec as spec_of_built_in
+
+TOOLS_LIMIT: Final = 60
+"""Tools of servers up to which each request carries the definition of every one."""
+DEFINITIONS_LIMIT: Final = 80_000
+"""Characters of definitions up to which it does so."""
+HINT_LIMIT: Final = 500
+"""Characters of the person's hint on when to use a server."""
+
+WantTool = Callable[[ToolServer, RemoteTool, Sequence[str]], bool]
+"""Whether the settings leave a tool, given all names it goes by."""
+
+DEFINITION_LIMIT: Final = 30_000
+"""Characters of one definition; a larger one is left out."""
+
+FOUND_LIMIT: Final = 8
+"""Tools of one answer."""
+FOUND_SIZE: Final = 7_000
+"""Characters of one answer; at least one tool is in it."""
+NAMES_SIZE: Final = 6_000
+"""Characters of names in the description."""
+_WORD: Final = re.compile(r"[^\W_]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_IN_NAME: Final = 4
+_IN_SERVER: Final = 2
+"""What a word counts that stands in the name of the tool or of its server; in the description it counts one."""
+
+
+class PinStates(Protocol):
+    """What was accepted of servers' tools."""
+
+    def state(self, server: str, tool: RemoteTool) -> Literal["accepted", "new", "changed"]:
+        """Whether a tool is as it was accepted; ``changed`` is not offered."""
+        ...
+
+
+def want_every(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
+    """Where nothing is filtered."""
+    return True
+
+
+class ServerConnections(Protocol):
+    """The servers of a project."""
+
+    def all(self) -> Sequence[ServerConnection]:
+        """Every declared one, in the order of declaration."""
+        ...
+
+
+class McpToolset:
+    """The last of several sets: built-in tools and the person's own have their names first."""
+
+    def __init__(
+        self,
+        servers: ServerConnections,
+        pins: PinStates,
+        ways: ToolWays,
+        *,
+        taken: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """Takes no name of a built-in tool or one of the person's: those are `taken`."""
+        self.wanted: WantTool = want_every
+        """Which tools the settings leave, from the next request on."""
+        self.directory = ToolDirectory(servers, taken)
+        self._pins = pins
+        self._ways = ways
+        self._order: dict[str, None] = {}
+        """Names in the order in which they were offered first: what a model server has read stays as it was."""
+        self._loaded: dict[str, None] = {}
+        """The same, where definitions are looked up."""
+        self._looked_up = False
+        """Whether definitions are; stays so while the same servers are there, for what a model server has read."""
+        self._servers: set[str] = set()
+        """Those whose tools were offered last."""
+        self._find_tools = FindToolsTool(self.offered, self._hint_text, self._load_tool)
+        self._made: dict[str, McpTool] = {}
+        self._specs_made: dict[tuple[str, str], ToolSpec] = {}
+        self._edition = 0
+
+    def specs(self) -> Sequence[ToolSpec]:
+        offered = {one.name: one for one in self.offered()}
+        sizes = [self.directory.size(one) for one in offered.values()]
+        servers = {one.server for one in offered.values()}
+        if not servers >= self._servers:  # one of those that were too many is gone
+            self._looked_up = False
+        self._servers = servers
+        self._looked_up = self._looked_up or len(sizes) > TOOLS_LIMIT or sum(sizes) > DEFINITIONS_LIMIT
+        if not self._looked_up:
+            return self._offered_specs(offered, offered)
+        return [spec_of_built_in(self._find_tools), *self._offered_specs(offered, self._loaded)]
+
+    def find(self, name: str) -> Tool[Any] | None:
+        if self._looked_up and name == self._find_tools.name:
+            return self._find_tools
+        found = self.directory.named(name)
+        if found is None or not self._is_wanted(found):
+            return None
+        self._renew_tools()
+        self._load_tool(found)
+        if found.name not in self._made:
+            self._made[found.name] = McpTool(
+                found, self.directory.connection(found), self._ways, refused=lambda: self._refusal_text(found)
+            )
+        return self._made[found.name]
+
+    def offered(self) -> Sequence[PublishedTool]:
+        """What may be called now, in the order in which it was offered first."""
+        fitting = [one for one in self.directory.published() if self._is_wanted(one) and not self._refusal_text(one)]
+        self._order |= dict.fromkeys(one.name for one in fitting)
+        places = {name: place for place, name in enumerate(self._order)}
+        return sorted(fitting, key=lambda one: places[one.name])
+
+    def forget(self) -> None:
+        """A new conversation: nothing was looked up or offered yet."""
+        self._looked_up = False
+        self._loaded.clear()
+        self._order.clear()
+
+    def _is_wanted(self, one: PublishedTool) -> bool:
+        return self.wanted(self.directory.connection(one).server, one.tool, one.names)
+
+    def _refusal_text(self, one: PublishedTool) -> str:
+        """Why a tool may not be called; empty if it may."""
+        if self._pins.state(one.server, one.tool) != "changed":
+            return ""
+        return (
+            f"Not called: the MCP server {one.server} says something else of {one.name} now than when the person "
+            f"accepted it. It can be called when the person has seen the change: %vibe mcp accept {one.server}."
+        )
+
+    def _hint_text(self, one: PublishedTool) -> str:
+        """What the person says of its server."""
+        return self.directory.connection(one).server.prompt.strip()[:HINT_LIMIT]
+
+    def _load_tool(self, one: PublishedTool) -> None:
+        """Offer its definition from the next request on."""
+        self._loaded.setdefault(one.name)
+
+    def _offered_specs(self, offered: Mapping[str, PublishedTool], names: Collection[str]) -> list[ToolSpec]:
+        """Definitions, the first of each server with the person's hint."""
+        self._renew_tools()
+        hints = {one.server: self._hint_text(one) for one in offered.values()}
+        return [self._spec_with_hint(one, hints.pop(one.server, "")) for name in names if (one := offered.get(name))]
+
+    def _spec_with_hint(self, one: PublishedTool, hint: str) -> ToolSpec:
+        key = (one.name, hint)
+        if key not in self._specs_made:
+            self._specs_made[key] = server_tool_spec(one, hint=hint)
+        return self._specs_made[key]
+
+    def _renew_tools(self) -> None:
+        """What was made of tools that are others now is made anew."""
+        if self._edition != self.directory.edition:
+            self._edition = self.directory.edition
+            self._made.clear()
+            self._specs_made.clear()
+
+
+class ToolDirectory:
+    """Looks at the servers each time, and works only where something changed."""
+
+    def __init__(self, servers: ServerConnections, taken: Callable[[], Collection[str]]) -> None:
+        self.edition = 0
+        """Another one whenever something changed."""
+        self._servers = servers
+        self._taken = taken
+        self._seen: tuple[object, object] = ((), ())
+        self._published: tuple[PublishedTool, ...] = ()
+        self._connections: Mapping[str, ServerConnection] = {}
+        self._sizes: Mapping[str, int] = {}
+        self._problems: tuple[str, ...] = ()
+        self._told: set[str] = set()
+
+    def published(self) -> tuple[PublishedTool, ...]:
+        """Every tool that has a name."""
+        taken = self._taken()
+        listed = [(one, one.tools) for one in self._servers.all() if one.tools]
+        if (listed, taken) != self._seen:
+            self._renew_names(listed, taken)
+            self._seen = (listed, taken)
+        return self._published
+
+    def named(self, name: str) -> PublishedTool | None:
+        """The tool that goes by this name; the published name of one counts more than another name of another."""
+        tools = self.published()
+        by_name = next((one for one in tools if name == one.name), None)
+        return by_name or next((one for one in tools if name in one.others), None)
+
+    def resolve(self, name: str) -> str:
+        """The published name behind any form of it, such as in a request's tool_choice; empty if there is none."""
+        found = self.named(name)
+        return found.name if found is not None else ""
+
+    def connection(self, one: PublishedTool) -> ServerConnection:
+        """The way to its server."""
+        return self._connections[one.server]
+
+    def size(self, one: PublishedTool) -> int:
+        """Characters of its definition."""
+        return self._sizes[one.name]
+
+    def left_out(self) -> list[str]:
+        """Sentences about the tools that nothing can be made of, or that get no name."""
+        self.published()
+        return [*(problem for one in self._servers.all() for problem in one.left_out), *self._problems]
+
+    def news(self) -> list[str]:
+        """What is to be told of them, each once."""
+        fresh = [problem for problem in self.left_out() if problem not in self._told]
+        self._told.update(fresh)
+        return fresh
+
+    def _renew_names(
+        self, listed: Sequence[tuple[ServerConnection, tuple[RemoteTool, ...]]], taken: Collection[str]
+    ) -> None:
+        usable: list[tuple[str, RemoteTool]] = []
+        problems: list[str] = []
+        for connection, tools in listed:
+            for tool in tools:
+                if problem := _offer_problem(connection.server, tool):
+                    problems.append(problem)
+                else:
+                    usable.append((connection.server.name, tool))
+        self._published, more = publish_names(usable, taken=taken)
+        self._problems = (*problems, *more)
+        self._connections = {connection.server.name: connection for connection, _ in listed}
+        self._sizes = {one.name: _definition_size(one.tool) for one in self._published}
+        self.edition += 1
+
+
+def _definition_size(tool: RemoteTool) -> int:
+    return len(tool.description) + len(json.dumps(dict(tool.input_schema)))
+
+
+def _offer_problem(server: ToolServer, tool: RemoteTool) -> str:
+    """Why a tool cannot be offered at all; empty if it can."""
+    problem = ""
+    kind = tool.input_schema.get("type", "object")
+    if "object" not in (kind if isinstance(kind, list) else [kind]):
+        problem = f"its arguments are no object but {kind!r}"
+    elif (size := _definition_size(tool)) > DEFINITION_LIMIT:
+        problem = f"its definition has {size:,} characters, more than {DEFINITION_LIMIT:,}"
+    return f"The tool {tool.name[:80]!r} of the MCP server {server.name} is left out: {problem}." if problem else ""
+
+
+class FindToolsArgs(BaseModel):
+    """What is looked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(min_length=1)
+
+
+class FindToolsTool:
+    """Answers with whole definitions; what it names is offered from the next request on."""
+
+    name = "find_tools"
+    level: Level = "always"
+    arguments = FindToolsArgs
+
+    def __init__(
+        self,
+        known: Callable[[], Sequence[PublishedTool]],
+        hint: Callable[[PublishedTool], str],
+        load: Callable[[PublishedTool], None],
+    ) -> None:
+        self._known = known
+        self._hint = hint
+        self._load = load
+
+    @property
+    def description(self) -> str:
+        return (
+            "Look up tools of MCP servers by words or by name. It answers with their parameters; then call them by "
+            f"name.\n{self._names_text()}"
+        )
+
+    def headline(self, args: FindToolsArgs) -> Headline:
+        return Headline(verb="Looked up", doing="Looking up", asking="Look up", target=args.query, note="in MCP tools")
+
+    def preview(self, args: FindToolsArgs) -> Preview:
+        return Preview(kind="text", text="Look up tools of MCP servers.")
+
+    def touches(self, args: FindToolsArgs) -> Sequence[Resource]:
+        return ()
+
+    async def run(self, args: FindToolsArgs, context: ToolContext) -> ToolResult:
+        fitting = rank_tools(args.query, self._known())
+        told: list[str] = []
+        for one in fitting[:FOUND_LIMIT]:
+            spec = server_tool_spec(one)
+            text = json.dumps(spec.model_dump(mode="json"), ensure_ascii=False)
+            if told and sum(map(len, told)) + len(text) > FOUND_SIZE:
+                break
+            self._load(one)
+            told.append(text)
+        if not told:
+            return ToolResult.text(f"No tool fits {args.query!r}.\n{self._names_text()}", summary="none")
+        left = len(fitting) - len(told)
+        more = f"\n{left} more fit: {', '.join(one.name for one in fitting[len(told) :][:FOUND_LIMIT])}" if left else ""
+        names = [one.name for one in fitting[: len(told)]]
+        return ToolResult(
+            parts=(TextPart(text=f"{label_as_data(chr(10).join(told), 'Definitions by MCP servers')}{more}"),),
+            summary=f"{len(told)} found",
+            display={"text/plain": "\n".join(names)},
+        )
+
+    def _names_text(self) -> str:
+        """All names by server with the person's hint, as many as there is room for."""
+        servers: dict[str, list[str]] = {}
+        for one in self._known():
+            hint = self._hint(one)
+            servers.setdefault(f"{one.server} ({hint})" if hint else one.server, []).append(one.name)
+        text = "\n".join(f"{server}: {', '.join(names)}" for server, names in servers.items())
+        return text if len(text) <= NAMES_SIZE else f"{text[:NAMES_SIZE].rpartition(',')[0]}, and others"
+
+
+def rank_tools(query: str, known: Sequence[PublishedTool]) -> list[PublishedTool]:
+    """The tools in which the words of a query stand, best first."""
+    wanted = _query_words(query)
+    scored = [(_match_score(wanted, query.strip(), one), place) for place, one in enumerate(known)]
+    return [known[place] for score, place in sorted(scored, key=lambda each: (-each[0], each[1])) if score]
+
+
+def _match_score(wanted: frozenset[str], query: str, one: PublishedTool) -> int:
+    if query in one.names or query == one.tool.name:
+        return 1_000
+    name, server, said = _query_words(one.tool.name), _query_words(one.server), _query_words(one.tool.description)
+    return _IN_NAME * _word_hits(wanted, name) + _IN_SERVER * len(wanted & server) + _word_hits(wanted, said)
+
+
+def _word_hits(wanted: frozenset[str], words: frozenset[str]) -> int:
+    """Words that stand there, or begin one that does."""
+    return sum(any(word.startswith(one) for word in words) for one in wanted)
+
+
+def _query_words(text: str) -> frozenset[str]:
+    return frozenset(word.casefold() for word in _WORD.findall(_CAMEL.sub(" ", text)))

@@ -1,0 +1,72 @@
+"""What is offered to agents outside, and who answers their calls."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from vibe_jupyter.protocol import ToolMessage, ToolSpec
+
+SERVER: Final = "vibe-jupyter"
+"""What the server calls itself; clients put it before the names of the tools."""
+INSTANCE_HEADER: Final = "vibe-instance"
+"""By which a relay, that connects anew for each call, is known again."""
+INSTRUCTIONS: Final = (
+    "Tools of a notebook that a person has open, and of its running kernel. Read before you change: a cell can be "
+    "changed only as you last read it. What changes or runs something waits until the person allows it on a card in "
+    "the notebook, which can take long; a denial is theirs, with their words. Calls are answered one after the other."
+)
+
+
+class ExternalCalls(Protocol):
+    """Answers calls."""
+
+    def specs(self) -> "Sequence[ToolSpec]":
+        """What may be called."""
+        ...
+
+    async def call(
+        self, name: str, arguments: str, *, caller: str, tell: Callable[[str], None], instance: str = ""
+    ) -> "ToolMessage":
+        """Answer one.
+
+        Args:
+            name: of the tool.
+            arguments: JSON text.
+            caller: what the agent outside calls itself.
+            tell: takes what happens meanwhile, from any thread.
+            instance: tells it from others that call themselves so; empty where nothing does.
+
+        Raises:
+            CancelledError: the caller was told to stop waiting.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ToolHints:
+    """What a client may tell its own person of a tool."""
+
+    title: str
+    reads: bool = False
+    """Changes nothing."""
+    destroys: bool = False
+    """May change or remove what is there."""
+    runs: bool = False
+    """Runs code, which may reach whatever the person's code reaches."""
+
+
+HINTS: Final[dict[str, ToolHints]] = {
+    "read_notebook": ToolHints("Read the notebook", reads=True),
+    "read_cell": ToolHints("Read a cell", reads=True),
+    "read_output": ToolHints("Read an output", reads=True),
+    "list_variables": ToolHints("List variables", reads=True),
+    "inspect_variable": ToolHints("Inspect a variable", reads=True),
+    "edit_cell": ToolHints("Edit a cell", destroys=True, runs=True),
+    "insert_cell": ToolHints("Insert a cell", runs=True),
+    "delete_cells": ToolHints("Delete cells", destroys=True),
+    "move_cells": ToolHints("Move cells"),
+    "run_cell": ToolHints("Run cells", destroys=True, runs=True),
+    "run_code": ToolHints("Run code", destroys=True, runs=True),
+}
+"""The tools that are offered, in the order in which clients list them."""

@@ -1,0 +1,1 @@
+"""What may run without asking. Start reading at `vibe_jupyter.permissions.decide`."""

@@ -1,0 +1,238 @@
+"""Which folders the user trusts, and with what in them: read once, and kept.
+
+Trust is given to a folder as it is: to the content of everything that would be loaded or run. When that has changed it
+is asked for again.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.atomic_write import locked_file, replace_text
+
+FILE_NAME: Final = "trusted_folders.toml"
+"""In the person's folder; the lists in it are Mistral Vibe's own."""
+
+State = Literal["trusted", "untrusted", "changed", "unknown"]
+"""``changed``: it was decided for another content."""
+
+PROJECT_FOLDER: Final = ".vibe"
+LOADED: Final = ("config.toml", "tools")
+"""Files and folders in `PROJECT_FOLDER` of which something is loaded or run."""
+BESIDE: Final = (".mcp.json",)
+"""Files beside that folder of which something is run."""
+LOADED_FILES: Final = (".py", ".md")
+"""Ends of names in such folders: tools, and what is told of them."""
+MOST_FILES: Final = 500
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of all files together; a folder with more cannot be looked through, and so not be trusted."""
+
+
+@dataclass(frozen=True)
+class TrustQuestion:
+    """What the person is asked before anything of a folder is loaded."""
+
+    folder: Path
+    brings: tuple[str, ...]
+    """A line for each thing it would bring."""
+    digest: str
+    changed: bool
+    """Whether it was decided before, for another content."""
+
+
+class TrustedFolders:
+    """The person's decisions, in a file that other kernels use too."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE_NAME
+
+    def state(self, folder: Path, digest: str) -> State:
+        """What was decided of a folder with this content.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        kept, name = self._read_file(), str(folder)
+        if kept.content.get(name, digest) != digest or not kept.knows(name):
+            return "changed" if kept.knows(name) else "unknown"
+        if name in kept.untrusted:
+            return "untrusted"
+        # Another program's word for the folder says nothing of what is in it now.
+        return "trusted" if name in kept.content else "changed"
+
+    def remember(self, folder: Path, digest: str, *, trusted: bool) -> None:
+        """Keep a decision.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with self._change_file() as kept:
+            kept.forget(str(folder))
+            (kept.trusted if trusted else kept.untrusted).append(str(folder))
+            kept.content[str(folder)] = digest
+
+    def forget(self, folder: Path) -> bool:
+        """Take a decision back, so that it is asked for again; whether there was one.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with self._change_file() as kept:
+            known = kept.knows(str(folder))
+            kept.forget(str(folder))
+        return known
+
+    def _read_file(self) -> "_Kept":
+        try:
+            return _Kept.model_validate(tomllib.loads(self._path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return _Kept()
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+            raise ConfigError(f"Cannot read {self._path}: {error}. Mend or remove it, then run again.") from error
+
+    @contextmanager
+    def _change_file(self) -> "Generator[_Kept]":
+        try:
+            with locked_file(self._path):
+                kept = self._read_file()
+                yield kept
+                replace_text(self._path, kept.text())
+        except OSError as error:
+            raise ConfigError(f"The decision cannot be kept in {self._path}: {error}.") from error
+
+
+class _Kept(BaseModel):
+    """The file."""
+
+    trusted: list[str] = []
+    untrusted: list[str] = []
+    content: dict[str, str] = {}
+    """Folder to the digest of what it held."""
+
+    def knows(self, name: str) -> bool:
+        return name in self.trusted or name in self.untrusted
+
+    def forget(self, name: str) -> None:
+        self.trusted = [folder for folder in self.trusted if folder != name]
+        self.untrusted = [folder for folder in self.untrusted if folder != name]
+        self.content.pop(name, None)
+
+    def text(self) -> str:
+        lists = {"trusted": self.trusted, "untrusted": self.untrusted}
+        lines = [f"{key} = [{', '.join(map(_toml_string, folders))}]" for key, folders in lists.items()]
+        lines += [
+            "",
+            "[content]",
+            *(f"{_toml_string(key)} = {_toml_string(value)}" for key, value in self.content.items()),
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _toml_string(text: str) -> str:
+    """A TOML string: JSON's, but for the one character JSON leaves as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+@dataclass(frozen=True)
+class FolderContents:
+    """What a folder would have us load."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Content by path below the folder."""
+    problems: tuple[str, ...] = ()
+    """What was passed over, in words."""
+
+    @property
+    def digest(self) -> str:
+        """Of every path and content."""
+        whole = hashlib.sha256()
+        for path, content in sorted(self.files.items()):
+            name = path.encode("utf-8", "surrogateescape")
+            whole.update(f"{len(name)} {len(content)} ".encode() + name + content)
+        return whole.hexdigest()
+
+
+def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
+    """Read everything of a folder that would be loaded. Follows no links and waits for no pipes.
+
+    Args:
+        folder: the project.
+        also: further files and folders in it, as its own settings name them.
+    """
+    files: dict[str, bytes] = {}
+    problems: list[str] = []
+    size = 0
+    for path in _candidate_files(folder, also, problems):
+        content = _file_content(path, MOST_BYTES - size, problems)
+        if content is None:
+            continue
+        files[path.relative_to(folder).as_posix()] = content
+        size += len(content)
+        if len(files) > MOST_FILES or size >= MOST_BYTES:
+            return FolderContents(
+                problems=(f"{folder / PROJECT_FOLDER} holds too much to look through; nothing is loaded",)
+            )
+    return FolderContents(files, tuple(problems))
+
+
+def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> Iterator[Path]:
+    own = folder / PROJECT_FOLDER
+    if own.is_symlink():
+        problems.append(f"{own} is a link; nothing is loaded through it")
+    elif own.is_dir():
+        for name in LOADED:
+            yield from _files_below(own / name, problems)
+    for name in BESIDE:
+        yield from _files_below(folder / name, problems)
+    for name in also:
+        path = Path(os.path.normpath(folder / name))
+        if (
+            path == folder
+            or not path.is_relative_to(folder)
+            or any(step.is_symlink() for step in _path_steps(path, folder))
+        ):
+            problems.append(f"{name} is not a path inside {folder}; not loaded")
+        elif not path.is_relative_to(own / "tools"):
+            yield from _files_below(path, problems)
+
+
+def _files_below(path: Path, problems: list[str]) -> Iterator[Path]:
+    if path.is_symlink():
+        problems.append(f"{path} is a link; not loaded")
+    elif path.is_dir():
+        for root, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            yield from (Path(root, name) for name in sorted(files) if name.endswith(LOADED_FILES))
+    elif os.path.lexists(path):
+        yield path
+
+
+def _path_steps(path: Path, folder: Path) -> Iterator[Path]:
+    while path != folder:
+        yield path
+        path = path.parent
+
+
+def _file_content(path: Path, most: int, problems: list[str]) -> bytes | None:
+    """What a regular file holds, a little more than `most` bytes at the most; None for anything else."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read(most + 1)
+    except OSError as error:
+        problems.append(f"{path} cannot be read ({error.strerror}); not loaded")
+        return None
+    problems.append(f"{path} is no regular file; not loaded")
+    return None

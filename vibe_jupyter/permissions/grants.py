@@ -1,0 +1,233 @@
+"""What the user allowed for more than one call: until the session ends, or for this project."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.atomic_write import locked_file, replace_text
+from vibe_jupyter.permissions.shell.patterns import pattern_parts
+
+Scope = Literal["session", "project"]
+
+NEVER_KEPT: Final = frozenset({"run_code", "run_cell", "verify_notebook", "bash"})
+"""Tools that run any code: no grant for them outlasts the session, whatever a file says."""
+
+FOLDER_NAME: Final = "grants"
+"""Below the person's folder; one file for each project."""
+FILE_LIMIT: Final = 1024 * 1024
+"""Bytes of such a file."""
+_NAME_LENGTH: Final = 32
+"""Characters of the hash that a file is named by."""
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    project: str
+    allowed: dict[str, str] = {}
+    """Pattern to the time it was allowed at."""
+
+
+class GrantStore:
+    """The patterns of one project. Several kernels may use them at once."""
+
+    def __init__(self, folder: Path, project: Path) -> None:
+        self.project = project
+        name = hashlib.sha256(os.fsencode(project)).hexdigest()[:_NAME_LENGTH]
+        self.path = folder / FOLDER_NAME / f"{name}.json"
+        self._seen: tuple[object, Mapping[str, str]] = (None, {})
+
+    def patterns(self) -> Mapping[str, str]:
+        """What is allowed, with the time since when; what another kernel changed counts at once.
+
+        Raises:
+            ConfigError: the file is not one of ours.
+        """
+        mark = self._file_mark()
+        if mark is None:
+            return {}
+        if self._seen[0] != mark:
+            self._seen = (mark, self._read_file().allowed)
+        return self._seen[1]
+
+    def add(self, patterns: Iterable[str]) -> None:
+        """Keep these.
+
+        Raises:
+            ConfigError: the file is not one of ours; it is left as it is.
+            OSError: it could not be written; what it held is untouched.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._change_file(lambda allowed: {**dict.fromkeys(patterns, now), **allowed})
+
+    def remove(self, patterns: Iterable[str]) -> None:
+        """Take these back.
+
+        Raises:
+            ConfigError: the file is not one of ours; it is left as it is.
+            OSError: it could not be written; what it held is untouched.
+        """
+        gone = frozenset(patterns)
+        self._change_file(lambda allowed: {pattern: at for pattern, at in allowed.items() if pattern not in gone})
+
+    def _change_file(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        with locked_file(self.path):
+            kept = self._read_file()
+            allowed = change(kept.allowed)
+            if allowed != kept.allowed:
+                text = json.dumps({"project": str(self.project), "allowed": allowed}, ensure_ascii=False, indent=2)
+                replace_text(self.path, f"{text}\n")
+
+    def _file_mark(self) -> object:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def _read_file(self) -> _Kept:
+        try:
+            with open(self.path, "rb") as file:
+                return self._check_file(file.read(FILE_LIMIT + 1))
+        except FileNotFoundError:
+            return _Kept(project=str(self.project))
+        except OSError as error:
+            raise ConfigError(f"Cannot read {self.path}: {error.strerror}. Nothing kept there is allowed.") from error
+
+    def _check_file(self, raw: bytes) -> _Kept:
+        try:
+            kept = _Kept.model_validate_json(raw)
+        except ValidationError as error:
+            raise ConfigError(
+                f"{self.path} does not hold what was allowed for a project. Mend or delete it; until then nothing "
+                "kept there is allowed."
+            ) from error
+        if len(raw) > FILE_LIMIT or kept.project != str(self.project):
+            raise ConfigError(f"{self.path} belongs to another project or is too large. Delete it.")
+        return kept
+
+
+class Grants:
+    """Patterns of two scopes. A pattern is a tool's name, or whole shell commands word for word."""
+
+    def __init__(self, kept: GrantStore | None = None) -> None:
+        self._kept = kept
+        self._session: set[str] = set()
+
+    def add(self, pattern: str, scope: Scope) -> Scope:
+        """Allow it; returns the scope that could be given. What cannot be kept holds for the session."""
+        patterns = pattern_parts(pattern)
+        if scope == "project" and self._kept is not None and not NEVER_KEPT.intersection(patterns):
+            try:
+                self._kept.add(patterns)
+                return "project"
+            except (OSError, ConfigError):
+                pass
+        self._session.update(patterns)
+        return "session"
+
+    def covers(self, pattern: str, *, keepable: bool) -> str:
+        """Which grant covers all of it, in words; empty if none does.
+
+        Args:
+            pattern: what `Ask.remember_as` would say of the call.
+            keepable: whether a grant for this call may be kept at all.
+        """
+        patterns = pattern_parts(pattern)
+        if not patterns:
+            return ""
+        if self._session.issuperset(patterns):
+            return "allowed for this session"
+        kept = self._of_project() if keepable else ()
+        return "allowed for this project" if self._session.union(kept).issuperset(patterns) else ""
+
+    def session(self) -> tuple[str, ...]:
+        """What holds until the session ends, sorted."""
+        return tuple(sorted(self._session))
+
+    def forget_session(self) -> None:
+        """Take back what holds for the session."""
+        self._session.clear()
+
+    def forget_beginning(self, words: str) -> None:
+        """Take back what holds for the session and begins so: these names mean something else now."""
+        self._session = {pattern for pattern in self._session if not pattern.startswith(words)}
+
+    def listing(self) -> str:
+        """What is allowed, numbered for `revoke`."""
+        numbered = self._numbered_grants()
+        if not numbered:
+            return f"Nothing is allowed beforehand.{self._project_problem()}"
+        titles = {"session": "Until this session ends:", "project": "For this project, in every session:"}
+        lines: list[str] = []
+        for number, (scope, pattern) in enumerate(numbered, 1):
+            if titles.get(scope):
+                lines.append(titles.pop(scope))
+            lines.append(f"  {number}  {pattern}")
+        lines.append("Take back: %vibe permissions revoke NUMBER, or session, project, all.")
+        if self._kept is not None and "project" not in titles:
+            lines.append(f"Those for the project are kept in {self._kept.path}.")
+        return "\n".join(lines) + self._project_problem()
+
+    def revoke(self, words: str) -> str:
+        """Take back what `words` names: numbers of the listing, ``session``, ``project``, ``all``, or a pattern.
+
+        Raises:
+            ConfigError: it names nothing that is allowed, or the kept file cannot be changed.
+        """
+        numbered = self._numbered_grants()
+        chosen = _chosen_grants(words.strip(), numbered)
+        kept = [pattern for scope, pattern in chosen if scope == "project"]
+        if kept and self._kept is not None:
+            try:
+                self._kept.remove(kept)
+            except OSError as error:
+                raise ConfigError(f"Cannot write {self._kept.path}: {error.strerror}. Nothing was revoked.") from error
+        self._session.difference_update(pattern for scope, pattern in chosen if scope == "session")
+        if not chosen:
+            return "Nothing was allowed."
+        return "Asked about again: " + ", ".join(dict.fromkeys(pattern for _, pattern in chosen)) + "."
+
+    def _numbered_grants(self) -> list[tuple[Scope, str]]:
+        out: list[tuple[Scope, str]] = [("session", pattern) for pattern in self.session()]
+        return out + [("project", pattern) for pattern in sorted(self._of_project())]
+
+    def _of_project(self) -> set[str]:
+        if self._kept is None:
+            return set()
+        try:
+            return set(self._kept.patterns()) - NEVER_KEPT
+        except ConfigError:
+            return set()
+
+    def _project_problem(self) -> str:
+        try:
+            if self._kept is not None:
+                self._kept.patterns()
+        except ConfigError as error:
+            return f"\n{error}"
+        return ""
+
+
+def _chosen_grants(words: str, numbered: Sequence[tuple[Scope, str]]) -> list[tuple[Scope, str]]:
+    if words in ("all", "session", "project"):
+        return [entry for entry in numbered if words in ("all", entry[0])]
+    named = [entry for entry in numbered if entry[1] == words]
+    numbers = words.replace(",", " ").split()
+    if not named and all(number.isascii() and number.isdigit() for number in numbers):
+        named = [numbered[int(number) - 1] for number in numbers if 0 < int(number) <= len(numbered)]
+        named = named if len(named) == len(numbers) else []
+    if not named:
+        none = f"Nothing that is allowed is called {words!r}." if words else "What is to be taken back?"
+        raise ConfigError(
+            f"{none} %vibe permissions lists it with numbers; then "
+            "%vibe permissions revoke NUMBER, or session, project, all."
+        )
+    return named

@@ -1,0 +1,59 @@
+"""What a tool's lists say of what its calls touch. It imports little: `vibe-jupyter permission` uses it."""
+
+import fnmatch
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vibe_jupyter.files.workspace import Located
+from vibe_jupyter.permissions.shell.patterns import DEFAULT_DENYLIST, DEFAULT_DENYLIST_STANDALONE, ShellLists
+
+if TYPE_CHECKING:
+    from vibe_jupyter.permissions.decide import ToolNames
+
+
+@dataclass(frozen=True)
+class ToolLists:
+    """``[tools.NAME]``: globs on paths for file tools, on arguments for tools of MCP servers, and words a command
+    begins with for ``bash``."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    deny_standalone: tuple[str, ...] = ()
+    """``bash`` only: commands that are denied where they stand without arguments."""
+
+    def for_shell(self) -> ShellLists:
+        """With the denied commands that everybody has."""
+        return ShellLists(
+            self.allow, (*DEFAULT_DENYLIST, *self.deny), (*DEFAULT_DENYLIST_STANDALONE, *self.deny_standalone)
+        )
+
+    def denying(self, places: Sequence[Located], texts: Sequence[str] = ()) -> str | None:
+        """The pattern that denies one of these places or texts; None if none does."""
+        by_place = (glob for glob in self.deny for place in places if _matches_glob(place, glob))
+        by_text = (glob for glob in self.deny for text in texts if fnmatch.fnmatchcase(text, glob))
+        return next(by_place, None) or next(by_text, None)
+
+    def allows(self, places: Sequence[Located], texts: Sequence[str] = ()) -> bool:
+        """Whether every one of these places and texts is on the allowlist."""
+        return (
+            bool(places or texts)
+            and all(any(_matches_glob(place, glob) for glob in self.allow) for place in places)
+            and all(any(fnmatch.fnmatchcase(text, glob) for glob in self.allow) for text in texts)
+        )
+
+
+def lists_under(names: "ToolNames", lists: Mapping[str, ToolLists]) -> ToolLists:
+    """All that stands under the names of one tool."""
+    found = [lists[name] for name in names.all if name in lists]
+    return ToolLists(
+        tuple(glob for name in names.own if name in lists for glob in lists[name].allow),
+        tuple(glob for one in found for glob in one.deny),
+        tuple(word for one in found for word in one.deny_standalone),
+    )
+
+
+def _matches_glob(place: Located, glob: str) -> bool:
+    names = (place.shown, str(place.path))
+    return any(fnmatch.fnmatchcase(name, os.path.expanduser(glob)) for name in names)

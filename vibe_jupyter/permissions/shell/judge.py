@@ -1,0 +1,295 @@
+"""?"""
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.protected import SECRET_FILES, SECRET_FOLDERS
+from vibe_jupyter.files.workspace import Workspace, place_reason
+from vibe_jupyter.permissions.shell import ONCE, ShellVerdict, UnknownCommand
+from vibe_jupyter.permissions.shell.command_line import command_line
+from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands
+from vibe_jupyter.permissions.shell.git import check_git
+from vibe_jupyter.permissions.shell.languages import LANGUAGES
+from vibe_jupyter.permissions.shell.operands import Operands, walk_tree
+from vibe_jupyter.permissions.shell.patterns import CHANGES_THE_SHELL, ShellLists, grant_pattern, is_keepable
+from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, VERSIONS, CommandCall, Rule, Source
+from vibe_jupyter.permissions.shell.search_commands import LINE_FILTERS, check_diff, check_find, check_grep, rg, xargs
+from vibe_jupyter.permissions.shell.second_parser import named_words, nested_commands, same_commands
+
+NAMES_LIMIT: Final = 300
+"""Names of files that are left out one by one."""
+_PROGRAMS: Final = ("grep", "egrep", "fgrep")
+_SPECIAL: Final = re.compile(r"([*?\[\]\\{}!])")
+
+_READERS: Final[Mapping[str, Rule]] = {
+    **SIMPLE_READERS,
+    **VERSIONS,
+    **LANGUAGES,
+    "diff": check_diff,
+    "egrep": check_grep,
+    "fgrep": check_grep,
+    "find": check_find,
+    "git": check_git,
+    "grep": check_grep,
+    "rg": rg,
+    "xargs": xargs,
+}
+_BUILT_IN: Final = frozenset({"echo", "pwd", "true", "false", ":", "printf", "test", "[", "command", "type", "exit"})
+_STREAMS: Final = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr")
+"""Outside, but nobody's files."""
+_IMPORTING: Final = frozenset({"pip", "pip3"})
+"""Programs in Python that import modules before they say anything."""
+_NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep"})
+"""What starts others itself, or takes longer each time it is started."""
+NAMED_LIMIT: Final = 500
+"""Words of a command that asks already that are looked at for places."""
+SLEEP_LIMIT: Final = 10
+"""Seconds that a command line may wait."""
+_STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
+_UNIVERSAL_LOCALES: Final = re.compile(r"|C|POSIX|.*utf-?8.*", re.IGNORECASE)
+
+
+def search_guard(command: str, workspace: Workspace) -> Mapping[str, str]:
+    """Variables that make the shell's own ``grep`` and ``rg`` leave protected files out.
+
+    None of them where somebody was asked whether this command may read such a file.
+    """
+    if not any(name in command for name in (*_PROGRAMS, "rg")):
+        return {}
+    if judge_command(command, workspace, ShellState.of(os.environ)).rule == "place":
+        return {}
+    names = [*SECRET_FILES, *_found(workspace)]
+    excluded = [f"--exclude={name}" for name in names] + [f"--exclude-dir={name}" for name in SECRET_FOLDERS]
+    hidden = [word for name in (*names, *SECRET_FOLDERS) for word in ("-g", f"!{name}")]
+    functions = {f"BASH_FUNC_{name}%%": _function(name, excluded) for name in _PROGRAMS}
+    return {**functions, "BASH_FUNC_rg%%": _function("rg", hidden)}
+
+
+def _found(workspace: Workspace) -> list[str]:
+    """The names of protected files that are there, copies too, as globs."""
+    names: set[str] = set()
+    with contextlib.suppress(UnknownCommand):  # a project too large to be looked through: then searches of it ask
+        for found in walk_tree(workspace.root):
+            if found.is_secret and len(names) < NAMES_LIMIT:
+                names.add(_SPECIAL.sub(r"\\\1", found.entry.name))
+    return sorted(names)
+
+
+def _function(name: str, options: Sequence[str]) -> str:
+    """With ``--include`` only such names are searched, and none of them is protected, or it would have asked."""
+    words = " ".join(map(shlex.quote, options))
+    return f'() {{ case " $* " in *" --include"*) command {name} "$@" ;; *) command {name} {words} "$@" ;; esac; }}'
+
+
+@dataclass(frozen=True)
+class ShellState:
+    """What of the shell's surroundings a decision depends on."""
+
+    path: str = ""
+    """Where programs are looked for."""
+    locale: str = ""
+    """What decides how bytes become characters."""
+    lists: ShellLists = field(default_factory=ShellLists)
+    python_path: str = ""
+    """Where Python looks for modules first."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], lists: ShellLists | None = None) -> "ShellState":
+        """As commands will find it."""
+        locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+        return cls(environ.get("PATH", os.defpath), locale, lists or ShellLists(), environ.get("PYTHONPATH", ""))
+
+
+def judge_command(command: str, workspace: Workspace, shell: ShellState | None = None) -> ShellVerdict:
+    """The verdict on exactly this string, run by bash in the project folder. Runs nothing."""
+    shell = shell or ShellState.of(os.environ)
+    if problem := _cannot_run(command):
+        return ShellVerdict("deny", "cannot-run", problem)
+    judgement = _Judgement(workspace, shell, Operands(workspace))
+    try:
+        lines = command_line(command)
+        if not command.isascii() and not _UNIVERSAL_LOCALES.fullmatch(shell.locale):
+            raise UnknownCommand("characters", "it holds letters that this machine's locale may read in another way")
+        if not same_commands(command, lines):
+            raise UnknownCommand("syntax", "it cannot be read with certainty")
+        commands = simple_commands(lines, judgement.operands)
+    except UnknownCommand as refused:
+        if denied := _denied_inside(command, shell.lists):
+            return denied
+        worse = None if refused.rule in ONCE else judgement.worse(named_words(command))
+        return ShellVerdict("ask", (worse or refused).rule, (worse or refused).reason)
+    return judgement.verdict(commands)
+
+
+def judge_all(commands: Sequence[str], workspace: Workspace, lists: ShellLists) -> ShellVerdict:
+    """The strictest verdict on several commands, in the environment of this process."""
+    shell = ShellState.of(os.environ, lists)
+    verdicts = [judge_command(command, workspace, shell) for command in commands]
+    strictest = max(verdicts, key=lambda verdict: (_STRICTNESS[verdict.verdict], verdict.rule in ONCE))
+    return strictest if len(commands) == 1 else replace(strictest, remember_as=None, keepable=False)
+
+
+def _cannot_run(command: str) -> str:
+    if "\0" in command:
+        return "it holds a NUL byte, which no command can"
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        return "it holds characters that no command can hold"
+    return ""
+
+
+def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
+    for words in nested_commands(command):
+        # Whether it gets input cannot be told here, so a bare interpreter is only asked about.
+        if pattern := lists.denied(words, fed=True):
+            return _denied_verdict(pattern)
+    return None
+
+
+def _denied_verdict(pattern: str) -> ShellVerdict:
+    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a person")
+
+
+def _slept(commands: Sequence[Simple]) -> float:
+    """Seconds that all ``sleep`` together take; each of them was judged."""
+    return sum(float(simple.words[1].text) for simple in commands if simple.name == "sleep")
+
+
+def _command_texts(simple: Simple) -> list[str]:
+    return [word.text for word in simple.words[1:]]
+
+
+@dataclass
+class _Judgement:
+    workspace: Workspace
+    shell: ShellState
+    operands: Operands
+
+    def verdict(self, commands: Sequence[Simple]) -> ShellVerdict:
+        """What the parts come to together."""
+        for simple in commands:
+            if pattern := self.shell.lists.denied([word.text for word in simple.words], fed=simple.fed):
+                return _denied_verdict(pattern)
+        refusals = [(simple, refused) for simple in commands if (refused := self._refusal_of(simple)) is not None]
+        steady = not any(simple.name in CHANGES_THE_SHELL for simple, _ in refusals)
+        asked = [(simple, refused) for simple, refused in refusals if not (steady and self._on_list(simple, refused))]
+        if not refusals and _slept(commands) > SLEEP_LIMIT:
+            return ShellVerdict("ask", "length", f"it waits for more than {SLEEP_LIMIT} seconds")
+        if not refusals:
+            return ShellVerdict("allow", "read-only", "it only reads, inside the project")
+        if not asked:
+            return ShellVerdict("allow", "allowlist", "it is on the allowlist")
+        worst = next((refused for _, refused in asked if refused.rule in ONCE), asked[0][1])
+        simples = [simple for simple, _ in asked]
+        exact = steady and worst.rule not in ONCE and all(simple.exact for simple in simples)
+        pattern = grant_pattern(simples, self.workspace.root) if exact else None
+        keepable = pattern is not None and is_keepable(simples)
+        return ShellVerdict("ask", worst.rule, worst.reason, pattern, keepable)
+
+    def worse(self, words: Iterable[str], here: Path | None = None) -> UnknownCommand | None:
+        """What asks already must not lead outside as well, or it is asked about each time."""
+        operands = self.operands.at(here or self.workspace.root)
+        try:
+            for word in islice(words, NAMED_LIMIT):
+                _check_word(word, operands)
+        except UnknownCommand as refused:
+            return refused
+        except OSError as error:
+            return UnknownCommand("place", f"names a place that cannot be judged: {error.strerror}")
+        return None
+
+    def _on_list(self, simple: Simple, refused: UnknownCommand) -> bool:
+        if refused.rule in ONCE:
+            return False
+        return self.shell.lists.allowed(simple, known=simple.name in _READERS and simple.name not in VERSIONS)
+
+    def _refusal_of(self, simple: Simple) -> UnknownCommand | None:
+        """Why one command asks; None if it only reads."""
+        try:
+            self._check_command(simple)
+        except UnknownCommand as refused:
+            return refused if refused.rule in ONCE else self.worse(_command_texts(simple), simple.here) or refused
+        except OSError as error:
+            return UnknownCommand("place", f"names a place that cannot be judged: {error.strerror}")
+        return None
+
+    def _check_command(self, simple: Simple) -> None:
+        name = simple.words[0].raw
+        rule = _READERS.get(name)
+        if rule is None:
+            raise UnknownCommand("name", f"{simple.name[:60]} is not known to only read")
+        operands = self.operands.at(simple.here or self.workspace.root)
+        for file in simple.files:
+            if operands.path(file.text).kind == "directory":
+                raise UnknownCommand("redirection", f"its input is the folder {file.text}")
+        if name not in _BUILT_IN:
+            self._check_program(name, operands.here)
+        rule(
+            CommandCall(
+                name, operands.arguments(simple.words[1:]), simple.fed, operands, self._source(simple), self._inner
+            )
+        )
+
+    def _inner(self, call: CommandCall) -> None:
+        """A command that another one starts."""
+        rule = _READERS.get(call.name)
+        if rule is None or call.name in _NOT_STARTED:
+            raise UnknownCommand("name", f"{call.name[:60]} is not known to only read")
+        self._check_program(call.name, call.operands.here)
+        rule(call)
+
+    def _source(self, simple: Simple) -> Source | None:
+        """The command whose lines it gets, past those that only leave lines out."""
+        before = simple.before
+        while before is not None and before.name in LINE_FILTERS and before.before is not None:
+            if not LINE_FILTERS[before.name]([word.text for word in before.words[1:]]):
+                return None
+            before = before.before
+        if before is None:
+            return None
+        operands = self.operands.at(before.here or self.workspace.root)
+        return Source(before.name, operands.arguments(before.words[1:]))
+
+    def _check_program(self, name: str, here: Path) -> None:
+        """The program of that name must not be one of the project."""
+        if name in _IMPORTING and any(map(self._is_inside, self._folders(self.shell.python_path, here))):
+            raise UnknownCommand("name", f"{name} would import modules of the project itself (PYTHONPATH)")
+        for folder in self._folders(self.shell.path, here):
+            if os.access(os.path.join(folder, name), os.X_OK):
+                if self._is_inside(folder):
+                    raise UnknownCommand("name", f"{name} is a program of the project itself")
+                return
+
+    def _is_inside(self, folder: str) -> bool:
+        root = self.workspace.root
+        return folder == str(root) or folder.startswith(f"{root}{os.sep}")
+
+    def _folders(self, path: str, here: Path) -> list[str]:
+        return [os.path.realpath(here / entry) for entry in path.split(os.pathsep)] if path else []
+
+
+def _check_word(word: str, operands: Operands) -> None:
+    attached = (word[2:],) if word.startswith("-") else ()
+    for text in {word, word.partition("=")[2], *attached}:
+        if "/" in text or text == ".." or (text and operands.exists(text)):
+            _check_place(text, operands)
+
+
+def _check_place(text: str, operands: Operands) -> None:
+    if "://" in text or text in _STREAMS:
+        return
+    try:
+        located = operands.workspace.resolve(operands.from_root(text) if not text.startswith("~") else text)
+    except ToolError:
+        return
+    if reason := place_reason(located, "write"):
+        raise UnknownCommand("place", reason.reason.replace("writes", "names", 1))

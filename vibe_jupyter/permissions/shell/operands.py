@@ -1,0 +1,287 @@
+"""Operands of a command and the places they lead to, globs included, without a shell.
+
+No regular expression of Python stands behind it: one with several stars takes time without bound for a name that
+somebody else chose. ``?`` and ``[…]`` count as ``*``, so a glob may stand here for more names than it does elsewhere,
+never for fewer.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.protected import is_secret_name
+from vibe_jupyter.files.workspace import Located, Workspace, place_reason
+from vibe_jupyter.permissions.shell import UnknownCommand
+from vibe_jupyter.permissions.shell.command_line import ShellWord
+from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
+from vibe_jupyter.permissions.shell.options import CommandArgument
+
+GAPS_LIMIT: Final = 20
+"""Stars, question marks and brackets of one glob."""
+_BRACKET: Final = re.compile(r"\[[!^]?[A-Za-z0-9_.,-]+\]")
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+MATCHES_LIMIT: Final = 500
+"""Names the globs of one command line may stand for."""
+GLOBS_LIMIT: Final = 50
+"""Words with a glob in one command."""
+STEPS_LIMIT: Final = 4_000
+"""Folders that the paths of one command line may lead through."""
+ENTRIES_LIMIT: Final = 8_000
+"""Entries of folders that are looked at for one command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """What stands between its gaps: ``a*b`` has ``a`` and ``b``."""
+
+    texts: tuple[str, ...]
+    exact: bool = True
+    """Whether it matches no more than elsewhere: its gaps are all stars."""
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name is matched."""
+        first, *others = self.texts
+        if not others:
+            return name == first
+        *middle, last = others
+        position = len(first)
+        end = len(name) - len(last)
+        if not (name.startswith(first) and name.endswith(last)) or end < position:
+            return False
+        for text in middle:
+            position = name.find(text, position, end)
+            if position < 0:
+                return False
+            position += len(text)
+        return True
+
+
+def shell_glob(text: str, wild: frozenset[int]) -> Glob | None:
+    """A glob as bash reads it; None where that cannot be told.
+
+    Args:
+        text: the word without quotes.
+        wild: where in it ``*``, ``?`` and ``[`` are not quoted.
+    """
+    texts, position, exact = [""], 0, True
+    while position < len(text):
+        if position not in wild:
+            texts[-1] += text[position]
+        elif text[position] == "[":
+            bracket = _BRACKET.match(text, position)
+            if bracket is None:
+                return None
+            position = bracket.end() - 1
+            texts.append("")
+            exact = False
+        else:
+            exact = exact and text[position] == "*"
+            texts.append("")
+        position += 1
+    return _checked(texts, exact=exact)
+
+
+def plain_glob(text: str) -> Glob | None:
+    """A glob as git and grep read it, where a backslash takes the meaning from what follows; None if it is too much."""
+    hidden: list[int] = []
+    plain = ""
+    position = 0
+    while position < len(text):
+        escaped = _ESCAPED.match(text, position)
+        if escaped is None and text[position] in "*?[":
+            hidden.append(len(plain))
+        plain += escaped[1] if escaped else text[position]
+        position = escaped.end() if escaped else position + 1
+    return shell_glob(plain, frozenset(hidden))
+
+
+def _checked(texts: Sequence[str], *, exact: bool) -> Glob | None:
+    merged = [texts[0], *(text for text in texts[1:-1] if text), *texts[-1:]] if len(texts) > 1 else list(texts)
+    return Glob(tuple(merged), exact) if len(merged) <= GAPS_LIMIT + 1 else None
+
+
+@dataclass
+class _Work:
+    """What was done for one command line so far."""
+
+    judged: dict[tuple[Path, str], Located] = field(default_factory=dict[tuple[Path, str], Located])
+    steps: int = 0
+    matches: int = 0
+    entries: int = 0
+    repositories: dict[Path, Repository | UnknownCommand | None] = field(
+        default_factory=dict[Path, Repository | UnknownCommand | None]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something below a folder."""
+
+    entry: os.DirEntry[str]
+    inner: str
+    """Its path from that folder."""
+    is_secret: bool
+    """Whether its name, or that of a folder it is in, says that it usually holds passwords or keys."""
+
+
+class Operands:
+    """Judges what the commands of one line name. Lists folders inside the project; opens no file."""
+
+    def __init__(self, workspace: Workspace, here: Path | None = None, work: _Work | None = None) -> None:
+        self.workspace = workspace
+        self.here = here or workspace.root
+        """The folder the command runs in, every link followed."""
+        self._work = work or _Work()
+
+    def at(self, folder: Path) -> "Operands":
+        """The same in another folder."""
+        return Operands(self.workspace, folder, self._work)
+
+    def path(self, text: str) -> Located:
+        """A file or folder that may be read without asking, or that is missing.
+
+        Raises:
+            Refused: it is outside, protected, no regular file, or leads nowhere.
+        """
+        key = (self.here, text)
+        if key not in self._work.judged:
+            self._work.steps += 1 + text.count("/")
+            if self._work.steps > STEPS_LIMIT:
+                raise UnknownCommand("length", f"its paths lead through more than {STEPS_LIMIT:,} folders")
+            self._work.judged[key] = self._judge_text(self.from_root(text))
+        return self._work.judged[key]
+
+    def from_root(self, text: str) -> str:
+        """The same path as seen from the project folder."""
+        if self.here != self.workspace.root:
+            return text if text.startswith("/") else f"{self.here}/{text}"
+        return f"./{text}" if text.startswith("~") else text  # the shell leaves a quoted ~ as it is
+
+    def repository(self, home: str) -> Repository | None:
+        """The repository that git finds here; looked for once for each folder.
+
+        Raises:
+            Refused: it cannot be judged.
+        """
+        if self.here not in self._work.repositories:
+            try:
+                self._work.repositories[self.here] = find_repository(self.here, home)
+            except UnknownCommand as refused:
+                self._work.repositories[self.here] = refused
+        found = self._work.repositories[self.here]
+        if isinstance(found, UnknownCommand):
+            raise found
+        return found
+
+    def tree(self, top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
+        """Everything below a folder, as `walk_tree` says; counted together with all else that the line looks at."""
+        for found in walk_tree(top, pruned):
+            self._work.entries += 1
+            if self._work.entries > ENTRIES_LIMIT:
+                raise UnknownCommand("operand", f"it would look through more than {ENTRIES_LIMIT:,} files")
+            yield found
+
+    def exists(self, text: str) -> bool:
+        """Whether something is there."""
+        return os.path.lexists(self.here / text)
+
+    def _judge_text(self, text: str) -> Located:
+        try:
+            located = self.workspace.resolve(text)
+        except ToolError as error:
+            raise UnknownCommand("place", f"reads a place that cannot be judged: {error}") from error
+        if reason := place_reason(located, "read"):
+            raise UnknownCommand("place", reason.reason)
+        return located
+
+    def arguments(self, words: Sequence[ShellWord]) -> list[CommandArgument]:
+        """What the program would get: the words, with names in place of globs.
+
+        A glob may stand here for more names than the shell would find, never for fewer.
+
+        Raises:
+            Refused: a glob looks outside, finds too much, or cannot be foretold.
+        """
+        if sum(bool(word.wild) for word in words) > GLOBS_LIMIT:
+            raise UnknownCommand("expansion", f"it holds more than {GLOBS_LIMIT} globs")
+        out: list[CommandArgument] = []
+        for word in words:
+            found = self._expand_glob(word) if word.wild else []
+            out += [CommandArgument(name, from_glob=True) for name in found] or [CommandArgument(word.text)]
+        return out
+
+    def _expand_glob(self, word: ShellWord) -> list[str]:
+        names = [""]
+        position = 0
+        for part in word.text.split("/"):
+            wild = frozenset(at - position for at in word.wild if position <= at < position + len(part))
+            last = position + len(part) == len(word.text)
+            names = self._expand_step(names, part, wild, last=last)
+            position += len(part) + 1
+        self._work.matches += len(names)
+        if self._work.matches > MATCHES_LIMIT:
+            raise UnknownCommand("expansion", f"the shell would find more than {MATCHES_LIMIT:,} names")
+        for name in names:
+            self.path(name)
+        return names
+
+    def _expand_step(self, names: list[str], part: str, wild: frozenset[int], *, last: bool) -> list[str]:
+        if wild:
+            glob = shell_glob(part, wild)
+            if glob is None:
+                raise UnknownCommand("expansion", f"it cannot be told what {part[:60]!r} stands for")
+            found = [
+                f"{name}{entry}" for name in names for entry in self._list_entries(name, part) if glob.matches(entry)
+            ]
+        else:
+            found = [f"{name}{part}" for name in names]
+        if len(found) > MATCHES_LIMIT:
+            raise UnknownCommand("expansion", f"the shell would find more than {MATCHES_LIMIT:,} names")
+        if last:
+            return [name for name in found if self.exists(name)]
+        return [f"{name}/" for name in found if name == "" or os.path.isdir(self.here / name)]
+
+    def _list_entries(self, folder: str, part: str) -> list[str]:
+        located = self.path(folder or ".")
+        try:
+            with os.scandir(located.path) as entries:
+                names = [entry.name for entry in islice(entries, ENTRIES_LIMIT + 1)]
+        except OSError:
+            return []
+        self._work.entries += len(names)
+        if self._work.entries > ENTRIES_LIMIT:
+            raise UnknownCommand("expansion", f"the shell would look through more than {ENTRIES_LIMIT:,} names")
+        if part.startswith("."):
+            return [".", "..", *names]
+        # A leading * never stands for a dot. A leading ? or [ does in no shell we know, but nobody misses it here.
+        return [name for name in names if not (part.startswith("*") and name.startswith("."))]
+
+
+def walk_tree(top: Path, pruned: Sequence[str] = ()) -> Iterator[Found]:
+    """Everything below a folder; folders of these names, and links, are not entered.
+
+    Raises:
+        Refused: it holds more than can be looked at in a moment, or a part of it cannot be listed.
+    """
+    waiting: list[tuple[str, str, bool]] = [(str(top), "", False)]
+    seen = 0
+    while waiting:
+        folder, before, secret = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > ENTRIES_LIMIT:
+                        raise UnknownCommand("operand", f"{top} holds more than {ENTRIES_LIMIT:,} files")
+                    found = Found(entry, f"{before}{entry.name}", secret or is_secret_name(entry.name))
+                    yield found
+                    if entry.is_dir(follow_symlinks=False) and entry.name not in pruned:
+                        waiting.append((entry.path, f"{found.inner}/", found.is_secret))
+        except OSError:
+            continue  # who may not list it here may not read it there either

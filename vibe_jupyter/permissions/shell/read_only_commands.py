@@ -1,0 +1,370 @@
+"""Commands that only read, each with the options that keep it so. Whatever is not here asks."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from vibe_jupyter.permissions.shell import UnknownCommand
+from vibe_jupyter.permissions.shell.operands import Operands
+from vibe_jupyter.permissions.shell.options import (
+    CommandArgument,
+    GivenOptions,
+    OptionTable,
+    is_safe_date,
+    option_table,
+)
+
+
+@dataclass(frozen=True)
+class CommandCall:
+    """One command as it would be started."""
+
+    name: str
+    arguments: list[CommandArgument]
+    fed: bool
+    """Whether there is something to read on its standard input."""
+    operands: Operands
+    source: "Source | None" = None
+    """What its standard input comes from, where that is known."""
+    inner: "Rule | None" = None
+    """Judges a command that this one starts."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A command whose lines another one gets."""
+
+    name: str
+    arguments: list[CommandArgument]
+
+
+Rule = Callable[[CommandCall], None]
+"""Raises `UnknownCommand` unless the call only reads, inside the project, and comes to an end."""
+_PRINTED: Final = re.compile(r"(?:[^%\\]|\\.|%(?:%|[-+ 0#]*\d{0,3}(?:\.\d{1,3})?[diouxXeEfgGscbq]))*", re.DOTALL)
+"""A format of printf whose widths are bounded, and that sets nothing."""
+_NVIDIA: Final = re.compile(r"-L|-q|--list-gpus|--query-gpu=[\w.,]+|--format=[\w,]+|--query-compute-apps=[\w.,]+")
+_TESTS_OF_FILES: Final = frozenset(f"-{letter}" for letter in "abcdefghkprsuwxGLNOS")
+_TESTS_OF_VALUES: Final = frozenset({"-v", "-R", "-o", "-t"})
+_NAME: Final = re.compile(r"[\w+][\w.+-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ReadOnlyCommand:
+    """A command whose options and operands can be told apart in the usual way."""
+
+    options: OptionTable
+    operands: Literal["paths", "names", "text", "format", "none"] = "paths"
+    reads_input: bool = False
+    """Whether it reads standard input when no file is named."""
+    most: int | None = None
+    """Operands it may have; None for any number."""
+
+    def __call__(self, call: CommandCall) -> None:
+        self.given(call)
+
+    def given(self, call: CommandCall) -> GivenOptions:
+        """What stands on the line, after it was judged."""
+        given = self.options.parse(call.arguments, call.name)
+        if self.most is not None and len(given.operands) > self.most:
+            raise UnknownCommand(
+                "operand", f"{call.name} with more than {self.most} operands is not known to only read"
+            )
+        for operand in given.operands:
+            self._check_operand(operand, call)
+        if self.reads_input and not given.operands and not given.has("--help", "--version"):
+            check_input(call)
+        return given
+
+    def _check_operand(self, operand: CommandArgument, call: CommandCall) -> None:
+        text = operand.text
+        match self.operands:
+            case "paths" if text == "-" and self.reads_input:
+                check_input(call)
+            case "paths":
+                call.operands.path(text)
+            case "names" if not _NAME.fullmatch(text):
+                raise UnknownCommand("operand", f"{text!r} is not the plain name of a program")
+            case "format" if not text.startswith("+") or operand.from_glob or not is_safe_date(f"format:{text}"):
+                raise UnknownCommand("operand", f"{call.name} {text} is not known to only read")
+            case _:
+                pass
+
+
+def check_input(call: CommandCall) -> None:
+    """Refuse what would wait for input that nobody gives."""
+    if not call.fed:
+        raise UnknownCommand("input", f"{call.name} would wait for input")
+
+
+def _check_echo(call: CommandCall) -> None:
+    """Whatever it is given, it prints."""
+
+
+def _check_tr(call: CommandCall) -> None:
+    reader = ReadOnlyCommand(
+        option_table("-dscCt --delete --squeeze-repeats --complement --truncate-set1"), "text", most=2
+    )
+    if not reader.given(call).has("--help", "--version"):
+        check_input(call)
+
+
+def _printf(call: CommandCall) -> None:
+    texts = [argument.text for argument in call.arguments]
+    if texts[:1] == ["--"]:
+        texts = texts[1:]
+    if not texts or texts[0].startswith("-") or call.arguments[0].from_glob:
+        raise UnknownCommand("option", f"printf {' '.join(texts[:1])} is not known to only print")
+    if _PRINTED.fullmatch(texts[0]) is None:
+        raise UnknownCommand("operand", "what printf is to print cannot be told")
+
+
+def _test(call: CommandCall) -> None:
+    texts = [argument.text for argument in call.arguments]
+    if call.name == "[" and (not texts or texts.pop() != "]"):
+        raise UnknownCommand("syntax", "']' is missing")
+    for at, text in enumerate(texts):
+        if text in _TESTS_OF_VALUES:
+            raise UnknownCommand("option", f"test {text} may evaluate what it is given")
+        if at and texts[at - 1] in _TESTS_OF_FILES:
+            call.operands.path(text)
+        if text in ("-nt", "-ot", "-ef"):
+            for other in (*texts[max(0, at - 1) : at], *texts[at + 1 : at + 2]):
+                call.operands.path(other)
+
+
+def _command(call: CommandCall) -> None:
+    """Where programs are: ``command -v``, ``type``."""
+    texts = [argument.text for argument in call.arguments]
+    options = [text for text in texts if text.startswith("-")]
+    names = [text for text in texts if not text.startswith("-")]
+    known = {"command": {"-v", "-V"}, "type": {"-a", "-t", "-p", "-P"}}[call.name]
+    if set(options) - known or (call.name == "command" and not options) or any(a.from_glob for a in call.arguments):
+        raise UnknownCommand("name", f"{call.name} {' '.join(texts[:2])} is not known to only read")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UnknownCommand("operand", f"{name!r} is not the plain name of a program")
+
+
+def _exactly(*allowed: str) -> Rule:
+    """A command that is known with these arguments only; each is a text with blanks between."""
+    known = frozenset(allowed)
+
+    def rule(call: CommandCall) -> None:
+        if any(argument.from_glob for argument in call.arguments):
+            raise UnknownCommand("expansion", "the shell would choose what it is given")
+        if " ".join(argument.text for argument in call.arguments) not in known:
+            raise UnknownCommand("option", f"{call.name} with these arguments is not known to only read")
+
+    return rule
+
+
+def _pip(call: CommandCall) -> None:
+    texts = [argument.text for argument in call.arguments]
+    name = texts[0] if texts else ""
+    if " ".join(texts) in ("--version", "-V"):
+        return
+    if name == "list":
+        ReadOnlyCommand(
+            option_table("-v --format:word --user --local --not-required --editable -e -l", clusters=False), most=0
+        ).given(replace(call, arguments=call.arguments[1:]))
+    elif name == "freeze":
+        ReadOnlyCommand(option_table("--all --local --user -l", clusters=False), most=0).given(
+            replace(call, arguments=call.arguments[1:])
+        )
+    elif name == "show":
+        ReadOnlyCommand(option_table("-f --files -v --verbose", clusters=False), "names").given(
+            replace(call, arguments=call.arguments[1:])
+        )
+    else:
+        raise UnknownCommand("name", f"pip {name[:40]} is not known to only read")
+
+
+def _nvidia(call: CommandCall) -> None:
+    for argument in call.arguments:
+        if argument.from_glob or not _NVIDIA.fullmatch(argument.text):
+            raise UnknownCommand("option", f"nvidia-smi {argument.text} is not known to only read")
+
+
+def _strings(call: CommandCall) -> None:
+    if any(argument.text.startswith("@") for argument in call.arguments):
+        raise UnknownCommand("operand", "strings would read options from a file")
+    ReadOnlyCommand(option_table("-a -n:width --all --bytes:width"), reads_input=True)(call)
+
+
+def _seq(call: CommandCall) -> None:
+    texts = [argument.text for argument in call.arguments]
+    if not texts or any(re.fullmatch(r"-?\d{1,5}", text) is None for text in texts) or len(texts) > 3:
+        raise UnknownCommand("operand", "seq with these arguments is not known to end soon")
+    if len(texts) == 3 and int(texts[1]) == 0:
+        raise UnknownCommand("operand", "seq with these arguments does not end")
+
+
+VERSIONS: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(
+        ("python", "python3", "pypy3", *(f"python3.{minor}" for minor in range(8, 20))),
+        _exactly("--version", "-V", "-VV"),
+    ),
+    **dict.fromkeys(("node", "npm", "deno", "bun"), _exactly("--version", "-v")),
+    **dict.fromkeys(
+        ("bash", "gcc", "g++", "cc", "clang", "make", "cmake", "ruff", "uv", "docker", "podman"), _exactly("--version")
+    ),
+    **dict.fromkeys(("R", "conda", "mamba", "pandoc", "ffmpeg", "perl", "ruby", "php"), _exactly("--version")),
+    **dict.fromkeys(("pip", "pip3"), _pip),
+}
+"""Programs that say which version they are, and what is installed."""
+
+SIMPLE_READERS: Final[Mapping[str, Rule]] = {
+    "basename": ReadOnlyCommand(option_table("-az -s:text --multiple --suffix:text --zero"), "text"),
+    "cat": ReadOnlyCommand(
+        option_table(
+            "-AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs "
+            "--show-nonprinting"
+        ),
+        reads_input=True,
+    ),
+    "cut": ReadOnlyCommand(
+        option_table(
+            "-b:list -c:list -f:list -d:char -ns --bytes:list --characters:list --fields:list --delimiter:char "
+            "--complement --only-delimited --output-delimiter:text"
+        ),
+        reads_input=True,
+    ),
+    "date": ReadOnlyCommand(
+        option_table("-uR --utc --universal --iso-8601?word --rfc-3339:word --rfc-email"), "format"
+    ),
+    "dirname": ReadOnlyCommand(option_table("-z --zero"), "text"),
+    "du": ReadOnlyCommand(
+        option_table(
+            "-0abchkmSsx -d:number --all --apparent-size --bytes --total --max-depth:number --human-readable --si "
+            "--separate-dirs --summarize --one-file-system --exclude:glob"
+        )
+    ),
+    "echo": _check_echo,
+    ":": _check_echo,
+    "[": _test,
+    "arch": _exactly(""),
+    "cksum": ReadOnlyCommand(option_table(""), reads_input=True),
+    "cmp": ReadOnlyCommand(
+        option_table("-bls --print-bytes --verbose --quiet --silent -n:number"), reads_input=True, most=2
+    ),
+    "column": ReadOnlyCommand(option_table("-t -s:text -n --table --separator:text"), reads_input=True),
+    "comm": ReadOnlyCommand(option_table("-123 --total --check-order --nocheck-order"), reads_input=True, most=2),
+    "command": _command,
+    "df": ReadOnlyCommand(
+        option_table(
+            "-ahHiklPT --all --human-readable --si --inodes --local --portability --print-type --total --output?word"
+        )
+    ),
+    "exit": _exactly("", *map(str, range(3))),
+    "expand": ReadOnlyCommand(option_table("-i -t:width --initial --tabs:width"), reads_input=True),
+    "false": _check_echo,
+    "fmt": ReadOnlyCommand(option_table("-cstu -w:width --width:width"), reads_input=True),
+    "fold": ReadOnlyCommand(option_table("-bs -w:width --width:width"), reads_input=True),
+    "free": _exactly(
+        "", "-h", "-m", "-g", "-b", "-k", "-t", "-h -t", "-ht", "-mh", "-w -h", "-wh", "--human", "--mega"
+    ),
+    "hexdump": ReadOnlyCommand(option_table("-C -v -n:number -s:number"), reads_input=True),
+    "hostname": _exactly("", "-f", "-s"),
+    "id": _exactly("", "-u", "-g", "-un", "-gn", "-G"),
+    "join": ReadOnlyCommand(option_table("-t:char -1:width -2:width -a:width -i"), reads_input=True, most=2),
+    "lscpu": _exactly("", "-e", "-p", "-J"),
+    **dict.fromkeys(
+        ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"),
+        ReadOnlyCommand(option_table("-btz --binary --text --tag --zero"), reads_input=True),
+    ),
+    "nproc": _exactly("", "--all"),
+    "nvidia-smi": _nvidia,
+    "od": ReadOnlyCommand(option_table("-bcdosvx -A:word -t:word -N:number -j:number -w:width"), reads_input=True),
+    "paste": ReadOnlyCommand(option_table("-s -d:text --serial --delimiters:text"), reads_input=True),
+    "printf": _printf,
+    "ps": _exactly("", "aux", "-ef", "-e", "-A", "ax", "-a", "-f", "-aux", "x", "a", "u", "-u", "auxf", "axf", "-eF"),
+    "readlink": ReadOnlyCommand(
+        option_table("-efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline")
+    ),
+    "realpath": ReadOnlyCommand(
+        option_table("-emLPqsz --canonicalize-existing --canonicalize-missing --no-symlinks --strip --quiet")
+    ),
+    "rev": ReadOnlyCommand(option_table(""), reads_input=True),
+    "seq": _seq,
+    "sleep": _exactly(*(str(seconds) for seconds in range(11)), "0.1", "0.2", "0.5"),
+    "strings": _strings,
+    "tac": ReadOnlyCommand(option_table("-s:text --separator:text"), reads_input=True),
+    "test": _test,
+    "type": _command,
+    "uptime": _exactly("", "-p", "-s"),
+    "xxd": ReadOnlyCommand(
+        option_table("-bpu -l:number -s:number -c:width -g:width", clusters=False), reads_input=True, most=1
+    ),
+    "file": ReadOnlyCommand(
+        option_table(
+            "-0bEhikNnr -F:text --brief --mime --mime-type --mime-encoding --extension --no-pad --raw "
+            "--no-dereference --print0 --keep-going --separator:text"
+        )
+    ),
+    "head": ReadOnlyCommand(
+        option_table(
+            "-# -n:number -c:number -qvz --lines:number --bytes:number --quiet --silent --verbose --zero-terminated"
+        ),
+        reads_input=True,
+    ),
+    "ls": ReadOnlyCommand(
+        option_table(
+            "-aAbBcCdfFghiklmnNopqQrRsStuUvxXZ1 --all --almost-all --escape --ignore-backups --color?word "
+            "--colour?word --directory --classify?word --file-type --format:word --full-time "
+            "--group-directories-first --no-group --human-readable --si --hide:glob --ignore:glob "
+            "--indicator-style:word --inode --kibibytes --literal --numeric-uid-gid --hide-control-chars "
+            "--show-control-chars --quote-name --quoting-style:word --reverse --recursive --size --sort:word "
+            "--time:word --time-style:narrow --block-size:word --width:width --author --zero"
+        )
+    ),
+    "nl": ReadOnlyCommand(
+        option_table(
+            "-b:word -f:word -h:word -i:number -l:number -n:word -p -s:text -v:number -w:width --body-numbering:word "
+            "--number-format:word --number-separator:text --number-width:width"
+        ),
+        reads_input=True,
+    ),
+    "pwd": ReadOnlyCommand(option_table("-LP --logical --physical"), "none", most=0),
+    "sort": ReadOnlyCommand(
+        option_table(
+            "-bcCdfghiMmnrRsuVz -k:key -t:char --ignore-leading-blanks --dictionary-order --ignore-case "
+            "--general-numeric-sort --human-numeric-sort --ignore-nonprinting --month-sort --numeric-sort "
+            "--random-sort --reverse --version-sort --sort:word --check?word --debug --key:key --merge --stable "
+            "--unique --field-separator:char --zero-terminated"
+        ),
+        reads_input=True,
+    ),
+    "stat": ReadOnlyCommand(option_table("-t -c:narrow --format:narrow --printf:narrow --terse")),
+    "tail": ReadOnlyCommand(
+        option_table(
+            "-# -n:number -c:number -qvz --lines:number --bytes:number --quiet --silent --verbose --zero-terminated"
+        ),
+        reads_input=True,
+    ),
+    "tr": _check_tr,
+    "tree": ReadOnlyCommand(
+        option_table(
+            "-aAcCdDfFghiJnNpQqrsStuUvxX -L;number -P;glob -I;glob --dirsfirst --filesfirst --noreport --prune --du "
+            "--matchdirs --ignore-case --inodes --device --si --nolinks"
+        )
+    ),
+    "true": _check_echo,
+    "uname": ReadOnlyCommand(
+        option_table("-asnrvmpio --all --kernel-name --nodename --kernel-release --machine"), "none", most=0
+    ),
+    "uniq": ReadOnlyCommand(
+        option_table(
+            "-cdDiuz -f:number -s:number -w:number --count --repeated --all-repeated?word --group?word --ignore-case "
+            "--unique --skip-fields:number --skip-chars:number --check-chars:number --zero-terminated"
+        ),
+        reads_input=True,
+        most=1,
+    ),
+    "wc": ReadOnlyCommand(
+        option_table("-clLmw --bytes --chars --lines --max-line-length --words --total:word"),
+        reads_input=True,
+    ),
+    "which": ReadOnlyCommand(option_table("-as --all"), "names"),
+    "whoami": ReadOnlyCommand(option_table(""), "none", most=0),
+}

@@ -1,0 +1,471 @@
+"""grep, find and diff, which look through folders: what lies below counts as much as what is named."""
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.permissions.shell import UnknownCommand
+from vibe_jupyter.permissions.shell.git_changes import pathspecs
+from vibe_jupyter.permissions.shell.git_objects import bounded
+from vibe_jupyter.permissions.shell.operands import Found, Glob, Operands, plain_glob
+from vibe_jupyter.permissions.shell.options import (
+    CommandArgument,
+    GivenOptions,
+    is_narrow,
+    is_safe_pattern,
+    option_table,
+)
+from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, ReadOnlyCommand, check_input
+
+_GREP: Final = option_table(
+    "-EFGHILRTUZabchilnoqrsvwxyz -e:pattern -m:number -A:number -B:number -C:number -# --extended-regexp "
+    "--fixed-strings --basic-regexp --regexp:pattern --ignore-case --no-ignore-case --invert-match --word-regexp "
+    "--line-regexp --count --color?word --colour?word --files-without-match --files-with-matches --max-count:number "
+    "--only-matching --quiet --silent --no-messages --byte-offset --with-filename --no-filename --line-number "
+    "--initial-tab --null --null-data --after-context:number --before-context:number --context:number --text "
+    "--binary-files:word --recursive --dereference-recursive --include:text --exclude:text --exclude-dir:text "
+    "--line-buffered"
+)
+_FOLLOWING: Final = ("-R", "--dereference-recursive")
+_RECURSIVE: Final = ("-r", "--recursive", *_FOLLOWING)
+_CODE: Final = re.compile(
+    r"\^? *(?:(?:async )?def [A-Za-z_]\w*|class [A-Z]\w+|import [A-Za-z_][\w.]+|from [A-Za-z_][\w.]* import(?: \w+)?)"
+    r"(?:\\?\(|:)?",
+    re.ASCII,
+)
+"""The beginning of a definition or an import, which no file with passwords or keys holds."""
+_ALTERNATIVE: Final = re.compile(r"\\?\|")
+_PLAIN_NAME: Final = re.compile(r"(?!-)[\w./+:@%,=~^#!$()\[\]{}&;<>|*?-]+")
+"""A name that xargs takes as one."""
+_LISTED_LIMIT: Final = 500
+_IGNORES: Final = (".gitignore", ".ignore", ".rgignore")
+"""Files that say what ripgrep leaves out, and what it does not."""
+_IGNORES_LIMIT: Final = 64 * 1024
+"""Bytes of one of these."""
+_FILTER_FLAGS: Final = re.compile(r"-[viEFwxn]+|--invert-match|--ignore-case|--include=\S+")
+
+
+def _only_filters(texts: Sequence[str]) -> bool:
+    """Whether grep only leaves lines out."""
+    return (
+        all(not text.startswith("-") or re.fullmatch(r"-[viEFwx]+", text) for text in texts)
+        and any(texts)
+        and sum(not text.startswith("-") for text in texts) == 1
+    )
+
+
+LINE_FILTERS: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    "head": lambda texts: all(re.fullmatch(r"-n|-?\d+|-n\d+", text) for text in texts),
+    "tail": lambda texts: all(re.fullmatch(r"-n|-?\d+|-n\d+|\+\d+", text) for text in texts),
+    "sort": lambda texts: all(re.fullmatch(r"-[unrf]+", text) for text in texts),
+    "uniq": lambda texts: not texts,
+    "grep": _only_filters,
+}
+"""Commands that pass some of their lines on as they are; whether they do, given their arguments."""
+_NOT_ONLY_MATCHES: Final = (
+    "-v",
+    "--invert-match",
+    "-L",
+    "--files-without-match",
+    "-c",
+    "--count",
+    "-i",
+    "--ignore-case",
+    "-S",
+    "-y",
+)
+
+_DIFF: Final = ReadOnlyCommand(
+    option_table(
+        "-abBcdeEinNpqrstTuwy -# -U:number -C:number -W:width -x:text -I:pattern --brief --report-identical-files "
+        "--unified?number --context?number --side-by-side --width:width --suppress-common-lines --recursive "
+        "--new-file --ignore-case --ignore-all-space --ignore-space-change --ignore-blank-lines "
+        "--ignore-trailing-space --ignore-tab-expansion --text --strip-trailing-cr --minimal --normal --ed --rcs "
+        "--color?word --exclude:text --label:text --no-dereference --expand-tabs --initial-tab --show-c-function"
+    ),
+    reads_input=True,
+    most=2,
+)
+
+_FIND_PLAIN: Final = frozenset(
+    {
+        *("-print", "-print0", "-ls", "-prune", "-quit", "-empty", "-readable", "-writable", "-executable"),
+        *("-nouser", "-nogroup", "-true", "-false", "-depth", "-daystart", "-mount", "-xdev", "-noleaf"),
+        *(
+            "-not",
+            "-a",
+            "-and",
+            "-o",
+            "-or",
+            "!",
+            "(",
+            ")",
+            ",",
+            "-ignore_readdir_race",
+            "-nowarn",
+            "--help",
+            "--version",
+        ),
+    }
+)
+_FIND_VALUED: Final = frozenset(
+    {
+        *("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-lname", "-ilname", "-type"),
+        *("-regex", "-iregex", "-regextype"),
+        *("-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-maxdepth", "-mindepth", "-perm"),
+        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-used", "-fstype", "-printf", "-newermt"),
+    }
+)
+_FIND_JOINTS: Final = frozenset({"-o", "-or", ",", "(", ")"})
+_FIND_PATHS: Final = frozenset({"-newer", "-anewer", "-cnewer", "-samefile"})
+
+
+def check_grep(call: CommandCall) -> None:
+    """Searching files; below a folder, not where secrets are, unless they cannot be found by it."""
+    given = _GREP.parse(call.arguments, call.name)
+    patterns = given.values("-e", "--regexp")
+    operands = list(given.operands)
+    if not patterns:
+        if not operands:
+            raise UnknownCommand("operand", "grep has no pattern")
+        pattern = operands.pop(0)
+        if pattern.from_glob:
+            raise UnknownCommand("expansion", "the shell would choose what is searched for")
+        patterns = [pattern.text]
+    if not given.has("-F", "--fixed-strings") and not all(map(is_safe_pattern, patterns)):
+        raise UnknownCommand("operand", "its pattern may take very long")
+    recursive = given.has(*_RECURSIVE)
+    if not operands and not recursive:
+        check_input(call)
+    for operand in operands or [CommandArgument(".")]:
+        if operand.text == "-":
+            check_input(call)
+            continue
+        located = call.operands.path(operand.text)
+        if recursive and located.kind == "directory":
+            _check_below(located.path, given, patterns, call.operands)
+            if given.has(*_FOLLOWING):
+                _check_links(located.path, call.operands)
+
+
+def _check_below(top: Path, given: GivenOptions, patterns: Sequence[str], operands: Operands) -> None:
+    """Where a file with secrets would be searched, only for words of code; it is then left out as the command runs."""
+    pruned = [name for name in given.values("--exclude-dir") if re.fullmatch(r"[\w.-]+", name)]
+    included = given.has("--include")
+    for found in operands.tree(top, pruned):
+        if not found.is_secret or not found.entry.is_file(follow_symlinks=False):
+            continue
+        name = found.entry.name
+        if not _is_searched(name, given):
+            continue
+        if included or not name.islower() or not searches_for_code(given, patterns):
+            raise UnknownCommand("place", f"may find lines of {found.inner}, which usually holds passwords or keys")
+
+
+def _check_links(top: Path, operands: Operands) -> None:
+    """Links are followed: each must lead to a file that may be read."""
+    for found in operands.tree(top):
+        plain = found.entry.is_file(follow_symlinks=False) or found.entry.is_dir(follow_symlinks=False)
+        if not plain and operands.path(found.entry.path).kind == "directory":
+            raise UnknownCommand("place", f"may go round in {found.inner}, which is a link to a folder")
+
+
+def searches_for_code(given: GivenOptions, patterns: Sequence[str]) -> bool:
+    """Whether patterns look for definitions and imports alone, as no file with secrets holds them, in any shell.
+
+    It is told from the patterns alone. When the shell tool runs such a search, it leaves those files out besides.
+    """
+    return not given.has(*_NOT_ONLY_MATCHES) and all(
+        _CODE.fullmatch(pattern) for whole in patterns for pattern in _ALTERNATIVE.split(whole)
+    )
+
+
+def _is_searched(name: str, given: GivenOptions) -> bool:
+    """Whether grep looks into a file of this name; true in doubt."""
+    order = [option for option, _ in given.options if option in ("--include", "--exclude")]
+    included = [plain_glob(glob) for glob in given.values("--include")]
+    excluded = [plain_glob(glob) for glob in given.values("--exclude")]
+    if any(glob is not None and glob.exact and glob.matches(name) for glob in excluded) and not included:
+        return False
+    if order and order[0] == "--include":
+        return any(glob is None or glob.matches(name) for glob in included)
+    return True
+
+
+def check_find(call: CommandCall) -> None:
+    """Looking for names: starting points inside, and only tests, ways to print, and readers of what was found."""
+    waiting = list(reversed(call.arguments))
+    while waiting and waiting[-1].text in ("-P",) and not waiting[-1].from_glob:
+        waiting.pop()
+    tops: list[Path] = []
+    while waiting and not _begins_expression(waiting[-1].text):
+        tops.append(call.operands.path(waiting.pop().text).path)
+    tests: list[tuple[str, str]] = []
+    while waiting:
+        argument = waiting.pop()
+        if argument.text == "-exec" and not argument.from_glob:
+            _check_started(call, waiting)
+            _check_found(tops or [call.operands.here], tests, call.operands, separated=True)
+        else:
+            tests.append(_check_test(argument, waiting, call.operands))
+
+
+def _begins_expression(text: str) -> bool:
+    return text.startswith("-") or text in ("(", ")", "!", ",")
+
+
+def _check_test(argument: CommandArgument, waiting: list[CommandArgument], operands: Operands) -> tuple[str, str]:
+    name = argument.text
+    if argument.from_glob or not (name in _FIND_PLAIN or name in _FIND_VALUED or name in _FIND_PATHS):
+        raise UnknownCommand("option", f"find {name} is not known to only read")
+    if name in _FIND_PLAIN:
+        return name, ""
+    if not waiting:
+        raise UnknownCommand("option", f"find {name} wants a value")
+    value = waiting.pop()
+    if name in _FIND_PATHS:
+        operands.path(value.text)
+    elif "regex" in name and not is_safe_pattern(value.text):
+        raise UnknownCommand("operand", "its pattern may take very long")
+    elif name == "-printf" and not is_narrow(value.text):
+        raise UnknownCommand("operand", "it pads what it prints very much")
+    return name, value.text
+
+
+def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
+    """``-exec COMMAND {} ;``"""
+    words: list[CommandArgument] = []
+    while waiting and waiting[-1].text not in (";", "+"):
+        words.append(waiting.pop())
+    if not waiting or not words:
+        raise UnknownCommand("option", "find -exec has no end")
+    _start(call, words, "{}", several=waiting.pop().text == "+")
+
+
+def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, several: bool) -> None:
+    """Judge a command that gets names in place of a mark; each of the names was or will be judged."""
+    if call.inner is None or any(word.from_glob or (mark in word.text and word.text != mark) for word in words):
+        raise UnknownCommand("operand", f"it cannot be told what {call.name} starts")
+    names = [CommandArgument(".")] * (2 if several else 1)  # some programs write into the second file they are given
+    rest = [argument for word in words[1:] for argument in (names if word.text == mark else [word])]
+    call.inner(CommandCall(words[0].text, rest, False, call.operands))
+
+
+def _check_found(
+    tops: Sequence[Path], tests: Sequence[tuple[str, str]], operands: Operands, *, separated: bool
+) -> None:
+    """Everything that find may have found may be read, and is taken as one name each."""
+    simple = all(name not in _FIND_JOINTS for name, _ in tests)
+    wanted = [test for before, test in zip([("", ""), *tests], tests, strict=False) if before[0] not in ("!", "-not")]
+    names = [plain_glob(value.lower()) for name, value in wanted if simple and name in ("-name", "-iname")]
+    only_files = simple and ("-type", "f") in wanted
+    pruned = _pruned(tests)
+    for top in tops:
+        for found in operands.tree(top, pruned):
+            if any(name is not None and not name.matches(found.entry.name.lower()) for name in names):
+                continue
+            entry = found.entry
+            if found.is_secret and not entry.is_dir(follow_symlinks=False):
+                raise UnknownCommand("place", f"may read {found.inner}, which usually holds passwords or keys")
+            if not separated and not _PLAIN_NAME.fullmatch(found.inner):
+                raise UnknownCommand("operand", f"the name {found.inner[:60]!r} would be taken for several")
+            plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            if not plain and not only_files:
+                operands.path(entry.path)
+
+
+def _pruned(tests: Sequence[tuple[str, str]]) -> list[str]:
+    """Folders that are left out wherever they are."""
+    out: list[str] = []
+    for before, test in itertools.pairwise(tests):
+        match = re.fullmatch(r"(?:\./|\*/)([\w.-]+)/\*", test[1])
+        if test[0] == "-path" and match and before[0] in ("-not", "!"):
+            out.append(match[1])
+    return out if all(name not in _FIND_JOINTS for name, _ in tests) else []
+
+
+def xargs(call: CommandCall) -> None:
+    """A reader that gets names which another command of the line lists."""
+    waiting = list(reversed(call.arguments))
+    separated, mark = False, ""
+    while waiting and waiting[-1].text.startswith("-") and not waiting[-1].from_glob:
+        option = waiting.pop().text
+        if option in ("-0", "--null"):
+            separated = True
+        elif option in ("-I", "-n", "-P", "-L") and waiting:
+            value = waiting.pop().text
+            mark = value if option == "-I" else mark
+            if option != "-I" and not re.fullmatch(r"\d{1,4}", value):
+                raise UnknownCommand("option", f"xargs {option} with {value!r} is not known to only read")
+        elif option.startswith("-I") and len(option) > 2:
+            mark = option[2:]
+        elif not re.fullmatch(r"-[nPL]\d{1,4}|-r|--no-run-if-empty|-t|-0r|-r0", option):
+            raise UnknownCommand("option", f"xargs {option} is not known to only read")
+        separated = separated or option in ("-0r", "-r0")
+    words = list(reversed(waiting)) or [CommandArgument("echo")]
+    _check_listed(call, separated=separated)
+    if words[0].text != "echo":
+        _start(call, words if mark else [*words, CommandArgument("{}")], mark or "{}", several=not mark)
+
+
+def _check_listed(call: CommandCall, *, separated: bool) -> None:
+    source = call.source
+    if source is None:
+        raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+    texts = [argument.text for argument in source.arguments]
+    if source.name == "find":
+        if separated != ("-print0" in texts) or {"-printf", "-ls", "-exec"}.intersection(texts):
+            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+        tops = list(itertools.takewhile(lambda text: not _begins_expression(text), texts))
+        tests = _paired(texts[len(tops) :])
+        places = [call.operands.path(top).path for top in tops] or [call.operands.here]
+        _check_found(places, tests, call.operands, separated=separated)
+    elif source.name == "grep":
+        given = _GREP.parse(source.arguments, "grep")
+        if not given.has("-l", "--files-with-matches") or separated:
+            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+        tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
+        tests = (
+            [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
+        )
+        _check_found([call.operands.path(top).path for top in tops or ["."]], tests, call.operands, separated=False)
+    elif source.name == "ls" and not separated and not any(text.startswith("-") and text != "-1" for text in texts):
+        _check_names(_names_of(call.operands, [text for text in texts if text != "-1"] or ["."]), call.operands)
+    elif source.name == "git" and texts[:1] == ["ls-files"] and not separated:
+        if any(text.startswith("-") and text != "--" for text in texts):
+            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+        repository = call.operands.repository(os.path.expanduser("~"))
+        wanted = [text for text in texts[1:] if text != "--"] or ["."]
+        if repository is not None:
+            specs = pathspecs(wanted, call.operands.here, repository.root)
+            places = [str(repository.root / name) for name in repository.index.places if specs.covers(name)]
+            _check_names(places, call.operands)
+    else:
+        raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+
+
+def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for text in texts:
+        located = operands.path(text)
+        if located.kind != "directory":
+            names.append(text)
+            continue
+        with os.scandir(located.path) as entries:
+            names += [entry.name for entry in itertools.islice(entries, _LISTED_LIMIT + 1) if entry.name[:1] != "."]
+    return names
+
+
+def _check_names(names: Sequence[str], operands: Operands) -> None:
+    if len(names) > _LISTED_LIMIT:
+        raise UnknownCommand("length", f"xargs would get more than {_LISTED_LIMIT} names")
+    for name in names:
+        if not _PLAIN_NAME.fullmatch(name):
+            raise UnknownCommand("operand", f"the name {name[:60]!r} would be taken for several")
+        operands.path(name)
+
+
+def _paired(texts: Sequence[str]) -> list[tuple[str, str]]:
+    tests: list[tuple[str, str]] = []
+    waiting = list(reversed(texts))
+    while waiting:
+        name = waiting.pop()
+        tests.append((name, waiting.pop() if name in _FIND_VALUED | _FIND_PATHS and waiting else ""))
+    return tests
+
+
+_RG: Final = option_table(
+    "-inwvcloHINFSsxpzU -e:pattern -g:glob -t:word -T:word -A:number -B:number -C:number -m:number --ignore-case "
+    "--line-number --word-regexp --invert-match --count --files-with-matches --files-without-match --only-matching "
+    "--with-filename --no-filename --no-line-number --fixed-strings --smart-case --case-sensitive --glob:glob "
+    "--type:word --type-not:word --after-context:number --before-context:number --context:number --max-count:number "
+    "--no-heading --heading --color:word --column --stats --sort:word --max-depth:number --files --regexp:pattern "
+    "--multiline --trim --no-messages --vimgrep --json --count-matches --hidden -. --no-config"
+)
+
+
+def rg(call: CommandCall) -> None:
+    """ripgrep: like grep below folders."""
+    given = _RG.parse(call.arguments, call.name)
+    if given.has("-z"):
+        raise UnknownCommand("option", "rg -z starts programs")
+    operands = list(given.operands)
+    patterns = given.values("-e", "--regexp")
+    if not patterns and not given.has("--files"):
+        if not operands or operands[0].from_glob:
+            raise UnknownCommand("operand", "rg has no pattern")
+        patterns = [operands.pop(0).text]
+    if not all(map(is_safe_pattern, patterns)):
+        raise UnknownCommand("operand", "its pattern may take very long")
+    for operand in operands or [CommandArgument(".")]:
+        located = call.operands.path(operand.text)
+        if located.kind == "directory" and not given.has("--files"):
+            _check_ripgrep_below(located.path, given, patterns, call.operands)
+
+
+def _check_ripgrep_below(top: Path, given: GivenOptions, patterns: Sequence[str], operands: Operands) -> None:
+    """Hidden files are searched only where an option or a file of ignores brings them back."""
+    wanted = [glob for glob in given.values("-g", "--glob") if not glob.startswith("!")]
+    globs = [None if "{" in glob else plain_glob(glob.rpartition("/")[2]) for glob in wanted]
+    hidden = given.has("--hidden", "-.", "-t", "--type")  # a type brings its hidden files back too
+    found_below = list(operands.tree(top))
+    brought_back = _unignored(top, found_below) if any(found.is_secret for found in found_below) else []
+    for found in found_below:
+        name = found.entry.name
+        if not found.is_secret or not found.entry.is_file(follow_symlinks=False):
+            continue
+        if globs and not any(glob is None or glob.matches(name) for glob in globs):
+            continue
+        steps = found.inner.split("/")
+        if not (globs or hidden or any(glob is None or any(map(glob.matches, steps)) for glob in brought_back)) and any(
+            step.startswith(".") for step in steps
+        ):
+            continue
+        if globs or not name.islower() or not searches_for_code(given, patterns):
+            raise UnknownCommand("place", f"may find lines of {found.inner}, which usually holds passwords or keys")
+
+
+def _unignored(top: Path, found: Sequence[Found]) -> list[Glob | None]:
+    """What files of ignores bring back, here and in the folders above; None where that cannot be told."""
+    files = [Path(each.entry.path) for each in found if each.entry.name in _IGNORES]
+    files += [folder / name for folder in top.parents for name in _IGNORES]
+    lines = (
+        line.strip() for file in files for line in bounded(file, _IGNORES_LIMIT).decode(errors="replace").split("\n")
+    )
+    names = [line[1:].rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!")]
+    return [None if "{" in name else plain_glob(name) for name in names]
+
+
+def check_diff(call: CommandCall) -> None:
+    """Comparing files, or folders where no link or secret stands on both sides."""
+    given = _DIFF.given(call)
+    if len(given.operands) != 2:
+        raise UnknownCommand("operand", "diff compares two files")
+    places = [call.operands.path(operand.text) for operand in given.operands if operand.text != "-"]
+    if len(places) < 2:
+        return
+    first, second = places
+    folders = [place.kind == "directory" for place in places]
+    if all(folders):
+        _check_common(first.path, second.path, given, call.operands)
+        _check_common(second.path, first.path, given, call.operands)
+    elif any(folders):
+        folder, other = (first, given.operands[1]) if folders[0] else (second, given.operands[0])
+        call.operands.path(f"{folder.path}/{os.path.basename(other.text.rstrip('/'))}")
+
+
+def _check_common(top: Path, other: Path, given: GivenOptions, operands: Operands) -> None:
+    """Folders are compared by following links, and only what is on both sides is opened."""
+    alone = given.has("-N", "--new-file")
+    for found in operands.tree(top):
+        entry = found.entry
+        plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+        if plain and not found.is_secret:
+            continue
+        if alone or os.path.lexists(other / found.inner):
+            raise UnknownCommand(
+                "place", f"compares {found.inner}, which is a link, a device or usually holds passwords or keys"
+            )

@@ -1,0 +1,164 @@
+"""The tool `bash`: one shell command in the project folder, with all it starts ended when it ends (seed 001, bash)."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
+
+SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash")
+"""Where the one shell is looked for: what was judged as bash is run by bash, whatever ``$SHELL`` says (security C3)."""
+LONGEST_TIMEOUT: Final = 3_600
+"""Seconds."""
+_SAID: Final = 2_000
+"""Characters for the status and the notes of a result."""
+_SHOWN_TEXT: Final = 100_000
+"""Characters of output kept for the person in the step."""
+
+
+class BashOptions(ToolOptions):
+    """``[tools.bash]``."""
+
+    default_timeout: int = Field(default=300, ge=1, le=LONGEST_TIMEOUT)
+    """Seconds."""
+    max_output_bytes: int = Field(default=16_000, ge=200)
+    """Bytes kept of each stream: its head and its tail."""
+    environment: tuple[str, ...] = ()
+    """Further names of the kernel's environment that commands see; ``*`` stands for anything."""
+
+
+class BashArgs(BaseModel):
+    """What to run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: str = Field(min_length=1)
+    timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT, description="Seconds; default 300.")
+
+
+@dataclass(frozen=True)
+class ShellEnvironment:
+    """What commands are run with."""
+
+    workspace: Workspace
+    environ: Mapping[str, str]
+    """The kernel's environment, read anew at each call."""
+    fixed: Mapping[str, str]
+    """Variables set for every command, such as what keeps git from running a repository's programs (security C5)."""
+    guard: Callable[[str], Mapping[str, str]] = lambda command: {}
+    """Variables set for one command, such as what keeps its searches away from protected files."""
+
+
+class BashTool:
+    """Runs commands without a terminal and without input."""
+
+    name = "bash"
+    description = (
+        "Run one shell command in the project folder: git, package and system tools, tests. Each starts afresh, has no "
+        "input, and leaves nothing running. Use read_file, grep, write_file and search_replace instead of cat, grep, "
+        "find, echo > and sed, and run_code for Python."
+    )
+    level: Level = "ask"
+    arguments = BashArgs
+
+    def __init__(self, surroundings: ShellEnvironment, options: BashOptions | None = None) -> None:
+        self._around = surroundings
+        self._options = options or BashOptions()
+
+    @property
+    def result_limit(self) -> int:
+        """Both streams at their limit, and what is said of them."""
+        return 2 * self._options.max_output_bytes + _SAID
+
+    def headline(self, args: BashArgs) -> Headline:
+        return Headline(verb="Ran", doing="Running", asking="Run a command", target=args.command.split("\n", 1)[0])
+
+    def preview(self, args: BashArgs) -> Preview:
+        return Preview(kind="command", text=args.command, language="bash", edits="command")
+
+    def touches(self, args: BashArgs) -> Sequence[Resource]:
+        return (Resource(kind="command", value=args.command, access="execute"),)
+
+    async def run(self, args: BashArgs, context: ToolContext) -> ToolResult:
+        shell = find_shell()
+        if shell is None:
+            raise ToolError("There is no bash on this machine. Use run_code instead.")
+        seconds = args.timeout or self._options.default_timeout
+        command = ShellCommand(
+            argv=(shell, "--noprofile", "--norc", "-c", args.command),
+            folder=self._around.workspace.root,
+            environment={
+                **child_environment(self._around.environ, self._options.environment),
+                **self._around.fixed,
+                **self._around.guard(args.command),
+            },
+            timeout=seconds,
+            output_limit=self._options.max_output_bytes,
+        )
+        return _bash_result(args.command, await run_command(command, context.progress), seconds)
+
+
+def find_shell() -> str | None:
+    """The bash commands are run by; None on Windows, where none that was judged is there."""
+    if os.name == "nt":
+        return None
+    return next((path for path in SHELLS if os.access(path, os.X_OK)), None) or shutil.which("bash")
+
+
+def _bash_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
+    failed = done.returncode != 0
+    status = f"returncode: {done.returncode}" if done.ended == "exit" else f"timeout: ended after {timeout:g} s"
+    text = "\n".join(
+        filter(
+            None,
+            (status, *_result_lines(done), _stream_block("stdout", done.stdout), _stream_block("stderr", done.stderr)),
+        )
+    )
+    shown = "\n".join(filter(None, (done.stdout.rstrip("\n"), done.stderr.rstrip("\n"))))
+    return ToolResult(
+        parts=(TextPart(text=text),),
+        summary=_bash_summary(done, timeout),
+        display={"text/plain": head_and_tail(shown, _SHOWN_TEXT)} if shown else {},
+        details={
+            "command": command,
+            "stdout": done.stdout,
+            "stderr": done.stderr,
+            "returncode": done.returncode,
+            "seconds": round(done.seconds, 3),
+            "was_truncated": done.was_truncated,
+        },
+        is_error=failed,
+    )
+
+
+def _result_lines(done: FinishedCommand) -> list[str]:
+    out: list[str] = []
+    if done.ended == "timeout":
+        out.append("note: it and all it started were ended; a longer timeout can be given")
+    if done.left_behind:
+        out.append(f"note: still running when the shell ended, and ended too: {', '.join(done.left_behind)}")
+    if done.was_truncated:
+        out.append("note: output was cut in the middle")
+    return out
+
+
+def _stream_block(name: str, text: str) -> str:
+    return f"{name}:\n{text}".rstrip("\n") if text.strip() else ""
+
+
+def _bash_summary(done: FinishedCommand, timeout: float) -> str:
+    if done.ended == "timeout":
+        return f"ended after {timeout:g} s"
+    if done.returncode:
+        return f"exit code {done.returncode}"
+    lines = len(done.stdout.splitlines())
+    return f"{lines} line{'s' * (lines != 1)}" if lines else "no output"

@@ -1,0 +1,340 @@
+"""The contract of a tool and of a set of tools, and a custom tool's definition.
+
+A tool gets what it needs (a workspace, the kernel) in its constructor. The context of one call has four members,
+and none is None.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from vibe_jupyter.errors import ConfigError, ToolError
+from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.workspace import Located
+from vibe_jupyter.protocol import Answered, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
+
+A = TypeVar("A", bound=BaseModel)
+
+AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] | None]]
+"""Puts questions to the person, in the name of someone (empty for the agent), and waits for the answers; None when the
+person answered none. Raises ToolError where nobody can answer."""
+
+_SAYS_LITTLE: Final = frozenset(
+    {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
+)
+
+LONGEST_DESCRIPTION: Final = 4_000
+"""Characters; every request carries it."""
+BUILT_IN: Final = frozenset(
+    {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "grep", "insert_cell", "inspect_variable"}
+    | {"list_variables", "memory", "move_cells", "read_cell", "read_file", "read_notebook", "read_output", "run_cell"}
+    | {"run_code", "search_replace", "skill", "stale_cells", "task", "todo", "trust_folder", "verify_notebook"}
+    | {"write_file"}
+)
+"""Names that mean our own tools, built or to come: another tool of the name would be allowed by the grants of ours."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class ReportAdvance(Protocol):
+    """Takes how far a call is; callable from any thread."""
+
+    def __call__(self, done: float, total: float | None, words: str) -> None:
+        """So many units are done, of as many in all if that is known; `words` may be empty."""
+        ...
+
+
+def ignore_progress(done: float, total: float | None, words: str) -> None:
+    """Where nobody looks."""
+
+
+def unheard(_waits: bool) -> None:
+    """Where nobody looks."""
+
+
+async def answer_nobody(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
+    """The answer where a tool is used without a run."""
+    raise ToolError("Nobody is here to answer.")
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What one call may use of the run that makes it."""
+
+    call_id: str
+    progress: Callable[[str], None]
+    """Show new output while the tool runs; callable from any thread."""
+    cancelled: Callable[[], bool]
+    """Whether the run was interrupted; for work on threads that cannot be cancelled by asyncio."""
+    ask: AskPerson = answer_nobody
+    advance: ReportAdvance = ignore_progress
+    """Show how far it is, as a bar."""
+    waits: Callable[[bool], None] = unheard
+    """Say that the call begins to wait for what the user types, or waits no longer; callable from any thread."""
+    places: Mapping[str, Located] = field(default_factory=dict[str, Located])
+    """Where each path of `Tool.touches` leads, as it was judged and shown; `Workspace.open_read` opens it."""
+    redact: Callable[[str], str] = str
+    """Takes secrets out of a text before it is cut, so that none is parted; results are redacted as a whole anyway."""
+
+
+class Tool(Protocol[A]):
+    """One thing the model can do. See `vibe_jupyter.tools.grep` for a small whole one."""
+
+    @property
+    def name(self) -> str:
+        """Letters, digits, ``_`` and ``-``, at most 64."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """A few lines for the model: what it does, when to use it, what comes back."""
+        ...
+
+    @property
+    def level(self) -> Level:
+        """How it is allowed where the configuration says nothing."""
+        ...
+
+    @property
+    def arguments(self) -> type[A]:
+        """The pydantic model of its arguments; the schema sent to the model is generated from it."""
+        ...
+
+    def headline(self, args: A) -> Headline:
+        """The call in one line."""
+        ...
+
+    def preview(self, args: A) -> Preview:
+        """Everything the call will do, as the approval card shows it."""
+        ...
+
+    def touches(self, args: A) -> Sequence[Resource]:
+        """What the call reads, writes or executes. Decides nothing and opens nothing."""
+        ...
+
+    async def run(self, args: A, context: ToolContext) -> ToolResult:
+        """Do it.
+
+        Raises:
+            ToolError: the model reads the text and can try something else.
+        """
+        ...
+
+
+@runtime_checkable
+class PrecheckedTool(Protocol):
+    """A tool that can tell beforehand that a call cannot be done, so that nobody is asked in vain."""
+
+    async def precheck(self, args: Any) -> None:
+        """Look at things as they stand now; called before the person is asked, and only then.
+
+        Raises:
+            ToolError: it cannot be done; the model reads why.
+        """
+        ...
+
+
+@runtime_checkable
+class GradedTool(Protocol):
+    """A tool of which some calls need less than others."""
+
+    def level_of(self, args: Any) -> Level:
+        """How this call is allowed where the configuration says nothing; never stricter than `Tool.level`."""
+        ...
+
+
+@runtime_checkable
+class RenamedTool(Protocol):
+    """A tool that settings may name in other ways too."""
+
+    @property
+    def others(self) -> Sequence[str]:
+        """Its further names."""
+        ...
+
+    @property
+    def unclear(self) -> Sequence[str]:
+        """Names that mean another tool too: what is forbidden under them is forbidden, nothing is allowed."""
+        ...
+
+
+@runtime_checkable
+class SelfLimitedTool(Protocol):
+    """A tool that keeps its results within a limit of its own."""
+
+    @property
+    def result_limit(self) -> int:
+        """Characters of a result that the model is given whole."""
+        ...
+
+
+class Toolset(Protocol):
+    """Some tools, from wherever they come."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """What the model is offered, in a stable order."""
+        ...
+
+    def find(self, name: str) -> Tool[Any] | None:
+        """The tool of that name; None when there is none."""
+        ...
+
+
+class StaticToolset:
+    """A fixed list of tools; their schemas are generated once."""
+
+    def __init__(self, tools: Sequence[Tool[Any]]) -> None:
+        self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
+        self._specs = tuple(tool_spec(tool) for tool in tools)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._tools.get(name)
+
+
+def tool_spec(tool: Tool[Any]) -> ToolSpec:
+    """The schema of a tool's pydantic arguments: nested definitions stay (seed 001, Tool Schemas).
+
+    Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
+    value is answered with what is wrong), and defaults that say no more than "not given".
+    """
+    schema = _lean_schema(tool.arguments.model_json_schema())
+    assert isinstance(schema, dict)
+    schema.pop("description", None)
+    schema.setdefault("properties", {})
+    schema["additionalProperties"] = False
+    return ToolSpec(name=tool.name, description=tool.description, parameters=schema)
+
+
+def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
+    """Without keywords that say little; a property may be called as such a keyword is."""
+    if isinstance(node, list):
+        return [_lean_schema(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if names:
+        return {key: _lean_schema(value) for key, value in node.items()}
+    node = _not_null(node)
+    return {
+        key: _lean_schema(value, names=key in ("properties", "$defs"))
+        for key, value in node.items()
+        if key not in _SAYS_LITTLE and not (key == "default" and value in (None, False, "", 0))
+    }
+
+
+def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """``X or null, by default null`` is an ``X`` that need not be given."""
+    kinds = node.get("anyOf")
+    if not isinstance(kinds, list) or "default" not in node or node["default"] is not None:
+        return node
+    others = [kind for kind in kinds if kind != {"type": "null"}]
+    if len(others) != 1 or not isinstance(others[0], dict):
+        return node
+    return {**others[0], **{key: value for key, value in node.items() if key != "anyOf"}}
+
+
+class FilteredToolset:
+    """A set without the tools the person does not want."""
+
+    def __init__(self, tools: Toolset, keep: Callable[[str], bool]) -> None:
+        self._tools = tools
+        self._keep = keep
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return [spec for spec in self._tools.specs() if self._keep(spec.name)]
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._tools.find(name) if self._keep(name) else None
+
+
+class JoinedToolsets:
+    """Several sets as one; of one name the first one's counts."""
+
+    def __init__(self, *toolsets: Toolset) -> None:
+        self._toolsets = toolsets
+
+    def specs(self) -> Sequence[ToolSpec]:
+        found: dict[str, ToolSpec] = {}
+        for toolset in self._toolsets:
+            for spec in toolset.specs():
+                found.setdefault(spec.name, spec)
+        return list(found.values())
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return next(filter(None, (toolset.find(name) for toolset in self._toolsets)), None)
+
+
+class ToolOptions(BaseModel):
+    """The base of every tool's options: frozen, and closed to keys that mean nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """What a tool is called, takes and does."""
+
+    name: str
+    description: str
+    arguments: type[BaseModel]
+    call: Callable[[BaseModel, ToolContext], Any]
+    """Gives the result, or something to wait for, or something that yields progress and last the result."""
+    is_async: bool
+    """Whether `call` returns at once."""
+    source: str
+    """Where it was written, for the person."""
+    result: type[BaseModel] | None = None
+    """What each result must be; None where the tool does not say."""
+
+
+def checked_name(name: str) -> str:
+    """A name a tool may have.
+
+    Raises:
+        ConfigError: it may not; says why.
+    """
+    if name in BUILT_IN or name.startswith("mcp__"):
+        raise ConfigError(f"There is a tool {name} already. Give yours another name: @vibe_jupyter.tool(name=…).")
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(f"{name!r} is no name for a tool: letters, digits, _ and - only, at most 64.")
+    return name
+
+
+def description_of(words: str, prompt: str | None) -> str:
+    """What the model reads: a usage text of the tool's own, else the words."""
+    return head_and_tail((prompt or "").strip() or words.strip(), LONGEST_DESCRIPTION)
+
+
+_here: Final[dict[str, ToolDefinition]] = {}
+_collecting: Final[ContextVar[list[ToolDefinition] | None]] = ContextVar("collecting", default=None)
+
+
+def register_tool(definition: ToolDefinition) -> None:
+    """Offer a tool from the next request on; or hand it to who loads the file it stands in."""
+    collected = _collecting.get()
+    if collected is None:
+        _here[definition.name] = definition
+    else:
+        collected.append(definition)
+
+
+def registered_tools() -> tuple[ToolDefinition, ...]:
+    """What was defined in cells and imported modules."""
+    return tuple(_here.values())
+
+
+@contextmanager
+def collect_tools() -> Generator[list[ToolDefinition]]:
+    """Everything that is defined inside belongs to the caller."""
+    collected: list[ToolDefinition] = []
+    token = _collecting.set(collected)
+    try:
+        yield collected
+    finally:
+        _collecting.reset(token)

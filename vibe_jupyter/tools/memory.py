@@ -1,0 +1,236 @@
+"""The tool `memory`: facts about the project that outlast the kernel, in a Markdown file that people can edit.
+
+- `mem_3f2a9c01` (preference, 2026-01-31): Plots have a dark background.
+      A second line of a fact is indented.
+
+Lines of another form are the person's own and stay as they are.
+"""
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.atomic_write import locked_file, replace_text
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.tools.contract import ToolContext
+
+SHOWN: Final = 20
+"""Facts a search gives back."""
+_WRITES: Final = ("add", "forget")
+
+FactKind = Literal["fact", "preference", "decision", "context"]
+_KIND_OF: Final[dict[str, FactKind]] = {kind: kind for kind in get_args(FactKind)}
+MAX_FACTS: Final = 1_000
+"""Facts of one project."""
+MAX_LENGTH: Final = 2_000
+"""Characters of one fact."""
+_ID_BYTES: Final = 4
+_LINE: Final = re.compile(r"- `(?P<id>mem_[0-9a-f]{8})` \((?P<kind>\w+), (?P<date>\d{4}-\d\d-\d\d)\): (?P<text>.*)")
+_MORE: Final = "  "
+"""In front of a fact's further lines."""
+
+
+class MemoryArgs(BaseModel):
+    """What to remember, or to look for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    operation: Literal["add", "search", "get", "forget"]
+    content: str = Field(default="", max_length=MAX_LENGTH, description="For add: the fact.")
+    type: FactKind = "fact"
+    query: str = Field(default="", description="For search: words; empty for all.")
+    memory_id: str = Field(default="", description="For get and forget.")
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> "MemoryArgs":
+        if self.operation == "add" and not self.content.strip():
+            raise ValueError("add wants content")
+        if self.operation in ("get", "forget") and not self.memory_id:
+            raise ValueError(f"{self.operation} wants memory_id; search shows the ids")
+        return self
+
+
+@dataclass(frozen=True)
+class MemoryFact:
+    """One thing to remember."""
+
+    id: str
+    kind: FactKind
+    date: str
+    """Day it was added, UTC, ISO 8601."""
+    text: str
+
+    def line(self) -> str:
+        """How it stands in the file."""
+        text = self.text.replace("\n", f"\n{_MORE}")
+        return f"- `{self.id}` ({self.kind}, {self.date}): {text}\n"
+
+
+class MemoryFile:
+    """The facts of one project, read anew each time: the person may edit the file."""
+
+    def __init__(self, folder: Path, project: Path) -> None:
+        digest = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        self.path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', project.name) or 'root'}-{digest}.md"
+        self._title = f"# What the agent remembers of {project}\n\n"
+
+    def facts(self) -> list[MemoryFact]:
+        """All facts, oldest first; none where there is no file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return [fact for _, fact in _parse_facts(self._read_text()) if fact is not None]
+
+    def add(self, text: str, kind: FactKind) -> MemoryFact:
+        """Write one more; one of the same words and kind is not written twice.
+
+        Raises:
+            OSError: it cannot be written.
+            ValueError: there are too many.
+        """
+        text = "\n".join(line.rstrip() for line in text.strip().splitlines())
+        with locked_file(self.path):
+            before = self._read_text()
+            facts = [fact for _, fact in _parse_facts(before) if fact is not None]
+            for fact in facts:
+                if (fact.text, fact.kind) == (text, kind):
+                    return fact
+            if len(facts) >= MAX_FACTS:
+                raise ValueError(f"{MAX_FACTS:,} facts are remembered; forget some first")
+            fact = MemoryFact(f"mem_{secrets.token_hex(_ID_BYTES)}", kind, datetime.now(UTC).date().isoformat(), text)
+            before = before or self._title
+            replace_text(self.path, before + ("" if before.endswith("\n") else "\n") + fact.line())
+        return fact
+
+    def forget(self, fact_id: str) -> MemoryFact | None:
+        """Take one out; None where there is none of that id.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with locked_file(self.path):
+            pieces = _parse_facts(self._read_text())
+            gone = next((fact for _, fact in pieces if fact is not None and fact.id == fact_id), None)
+            if gone is not None:
+                replace_text(self.path, "".join(text for text, fact in pieces if fact is not gone))
+        return gone
+
+    def _read_text(self) -> str:
+        try:
+            return self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+class MemoryTool:
+    """Reading never asks, writing does: what is remembered steers later runs."""
+
+    name = "memory"
+    description = (
+        "Facts about this project that outlast the kernel: what the person prefers, what was decided and why. Search "
+        "it when a task may depend on such things; add what the person asks to remember or will clearly want again."
+    )
+    level: Level = "ask"
+    arguments = MemoryArgs
+
+    def __init__(self, file: MemoryFile) -> None:
+        self._file = file
+
+    def level_of(self, args: MemoryArgs) -> Level:
+        """Looking is free (`vibe_jupyter.tools.contract.GradedTool`)."""
+        return self.level if args.operation in _WRITES else "always"
+
+    def headline(self, args: MemoryArgs) -> Headline:
+        match args.operation:
+            case "add":
+                return Headline(verb="Remembered", doing="Remembering", asking="Remember", target="", note=args.content)
+            case "forget":
+                return Headline(verb="Forgot", doing="Forgetting", asking="Forget", target=args.memory_id)
+            case _:
+                target = args.query or args.memory_id
+                return Headline(verb="Recalled", doing="Recalling", asking="Recall", target=target)
+
+    def preview(self, args: MemoryArgs) -> Preview:
+        if args.operation == "add":
+            return Preview(kind="text", text=args.content, edits="content")
+        known = {fact.id: fact.text for fact in self._found_facts()} if args.operation == "forget" else {}
+        return Preview(kind="text", text=known.get(args.memory_id, f"{args.operation} {args.query or args.memory_id}"))
+
+    def touches(self, args: MemoryArgs) -> Sequence[Resource]:
+        access: Literal["read", "write"] = "write" if args.operation in _WRITES else "read"
+        return (Resource(kind="memory", value=str(self._file.path), access=access),)
+
+    async def run(self, args: MemoryArgs, context: ToolContext) -> ToolResult:
+        try:
+            return await asyncio.to_thread(self._run_action, args)
+        except OSError as error:
+            raise ToolError(f"The memory file {self._file.path} cannot be used: {error.strerror or error}.") from error
+        except ValueError as error:
+            raise ToolError(f"Not remembered: {error}.") from error
+
+    def _run_action(self, args: MemoryArgs) -> ToolResult:
+        match args.operation:
+            case "add":
+                fact = self._file.add(args.content, args.type)
+                text, summary = f"success: true\nmemory_id: {fact.id}", fact.id
+            case "forget":
+                fact = self._file.forget(args.memory_id) or self._find_fact(args.memory_id)
+                text, summary = f"success: true\nforgotten: {fact.text}", ""
+            case "get":
+                fact = next((one for one in self._file.facts() if one.id == args.memory_id), None)
+                text, summary = _facts_text([fact or self._find_fact(args.memory_id)]), ""
+            case "search":
+                found = matching_facts(self._file.facts(), args.query)
+                head = f"success: true\nfound: {len(found)}" + (f", first {SHOWN}" if len(found) > SHOWN else "")
+                text = "\n".join(filter(None, (head, _facts_text(found[:SHOWN]))))
+                summary = f"{len(found)} fact{'s' * (len(found) != 1)}"
+        return ToolResult.text(text, summary=summary, display={"text/plain": text})
+
+    def _found_facts(self) -> list[MemoryFact]:
+        try:
+            return self._file.facts()
+        except OSError:
+            return []
+
+    def _find_fact(self, fact_id: str) -> MemoryFact:
+        known = ", ".join(fact.id for fact in self._file.facts()[-SHOWN:]) or "none"
+        raise ToolError(f"There is no fact {fact_id!r}. Known: {known}.")
+
+
+def _facts_text(facts: list[MemoryFact]) -> str:
+    return "".join(fact.line() for fact in facts).rstrip("\n")
+
+
+def matching_facts(facts: list[MemoryFact], query: str) -> list[MemoryFact]:
+    """Those that hold words of the query, the best first; all, newest first, for an empty query."""
+    words = set(re.findall(r"\w+", query.casefold()))
+    if not words:
+        return facts[::-1]
+    scored = [(sum(word in f"{fact.kind} {fact.text}".casefold() for word in words), fact) for fact in facts]
+    return [fact for score, fact in sorted(scored, key=lambda pair: -pair[0]) if score]
+
+
+def _parse_facts(text: str) -> list[tuple[str, MemoryFact | None]]:
+    """The file's pieces in order: the text of each, and the fact it is, if it is one."""
+    pieces: list[tuple[str, MemoryFact | None]] = []
+    for line in text.splitlines(keepends=True):
+        last = pieces[-1][1] if pieces else None
+        if found := _LINE.fullmatch(line.rstrip("\n")):
+            kind = _KIND_OF.get(found["kind"], "fact")
+            pieces.append((line, MemoryFact(found["id"], kind, found["date"], found["text"])))
+        elif last is not None and line.startswith(_MORE):
+            more = MemoryFact(last.id, last.kind, last.date, f"{last.text}\n{line[len(_MORE) :].rstrip()}")
+            pieces[-1] = (pieces[-1][0] + line, more)
+        else:
+            pieces.append((line, None))
+    return pieces

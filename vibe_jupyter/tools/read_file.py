@@ -1,0 +1,192 @@
+"""The tool `read_file`: lines of a text file, the cells of a notebook file, or an image."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from pydantic import ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.access import ReadMemory
+from vibe_jupyter.files.images import read_image
+from vibe_jupyter.files.path_arguments import PathArguments
+from vibe_jupyter.files.text_file import (
+    LONG_LINE,
+    PAGE_LIMIT,
+    TextLines,
+    TextPage,
+    binary_kind,
+    notebook_lines,
+    read_page,
+    text_encoding,
+)
+from vibe_jupyter.files.truncation import head_and_tail, is_spill_handle, kept_file
+from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+
+OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
+"""Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
+_SAID: Final = 4_000
+"""Characters for the notes of a result."""
+_NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
+
+
+class ReadFileOptions(ToolOptions):
+    """``[tools.read_file]``."""
+
+    max_read_bytes: int = Field(default=PAGE_LIMIT, ge=1)
+    """Of one result."""
+
+
+class ReadFileArgs(PathArguments):
+    """Which lines of which file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str = Field(min_length=1, description="Relative to the project folder.")
+    offset: int = Field(default=0, ge=0)
+    limit: int | None = Field(default=None, ge=1)
+
+
+class ReadFileTool:
+    """Reads text, bounded in size; opens exactly the file that was judged."""
+
+    name = "read_file"
+    description = (
+        "Read a text file, or the cells of an .ipynb file. Long files come in pages: go on with offset (lines, from 0) "
+        "and limit. For data files use run_code."
+    )
+    level: Level = "always"
+    arguments = ReadFileArgs
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        own_notebook: OwnNotebook | None = None,
+        *,
+        options: ReadFileOptions | None = None,
+        sees_images: Callable[[], bool] = lambda: False,
+        session_folder: Callable[[], Path | None] = lambda: None,
+        memory: ReadMemory | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._own_notebook = own_notebook
+        """None where no kernel has a notebook."""
+        self._options = options or ReadFileOptions()
+        self._sees_images = sees_images
+        """Whether the model in use does."""
+        self._session_folder = session_folder
+        """Where long results of this conversation are kept."""
+        self._memory = memory or ReadMemory()
+
+    @property
+    def result_limit(self) -> int:
+        """A page, and what is said of it."""
+        return self._options.max_read_bytes + _SAID
+
+    def headline(self, args: ReadFileArgs) -> Headline:
+        note = _lines_wanted(args) if args.offset or args.limit else ""
+        return Headline(verb="Read", doing="Reading", asking="Read", target=args.path, note=note)
+
+    def preview(self, args: ReadFileArgs) -> Preview:
+        return Preview(kind="text", text=f"Read {args.path}, {_lines_wanted(args)}, and send it to the model.")
+
+    def touches(self, args: ReadFileArgs) -> Sequence[Resource]:
+        # A result that was cut is the conversation's own.
+        return () if is_spill_handle(args.path) else (Resource(kind="path", value=args.path, access="read"),)
+
+    async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
+        if self._own_notebook is not None and not is_spill_handle(args.path):
+            # What the person sees is newer than what was saved.
+            shown = await self._own_notebook(self._locate_file(args).path, context)
+            if shown is not None:
+                return shown
+        return await asyncio.to_thread(self._read_located, args, context)
+
+    def _read_located(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
+        located = self._locate_kept(args.path) if is_spill_handle(args.path) else self._locate_file(args)
+        shown = args.path if is_spill_handle(args.path) else located.shown
+        with self._workspace.open_read(located) as file:
+            self._memory.saw(located.path, os.fstat(file.fileno()))
+            if self._sees_images() and (image := read_image(file, args.path)) is not None:
+                text = f"path: {shown}\n{image.said}"
+                return ToolResult(parts=(TextPart(text=text), image.part), summary="image", details={"path": shown})
+            found = self._page_of(file, located, args, context)
+        return _read_result(shown, found)
+
+    def _locate_file(self, args: ReadFileArgs) -> Located:
+        return args.settle(self._workspace, (args.path,))[args.path]
+
+    def _locate_kept(self, handle: str) -> Located:
+        place = kept_file(handle, self._session_folder())
+        if place is None:
+            raise ToolError(f"{handle!r}: no result is kept under that name in this conversation. Make the call again.")
+        return replace(self._workspace.resolve(str(place.absolute())), given=handle)
+
+    def _page_of(self, file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> TextPage:
+        room = self._options.max_read_bytes
+        cells = notebook_lines(file) if located.path.suffix == ".ipynb" else None
+        if cells is not None:
+            return _with_notes(read_page(cells, args.offset, args.limit, room=room), (_NOTEBOOK_NOTE,), room)
+        encoding = text_encoding(file)
+        if encoding is None:
+            raise ToolError(f"{args.path!r} is {binary_kind(file)}, not text. Load it with run_code.")
+        with closing(TextLines(file, encoding, context.cancelled)) as lines:
+            found = read_page(iter(lines), args.offset, args.limit, room=room)
+        return _with_notes(found, lines.notes, room)
+
+
+def _with_notes(found: TextPage, notes: tuple[str, ...], room: int) -> TextPage:
+    return replace(found, notes=notes + tuple(_page_advice(found, room)))
+
+
+def _page_advice(found: TextPage, room: int) -> Iterator[str]:
+    read = len(found.lines)
+    if found.end and not found.total:
+        yield "the file is empty"
+    elif found.end and not read:
+        lines = "1 line" if found.total == 1 else f"{found.total:,} lines"
+        yield f"offset {found.offset:,} is behind the last line; the file has {lines}"
+    if not found.end:
+        size = f" a result holds {room:,} bytes;" if found.is_cut else ""
+        yield f"more lines follow;{size} go on with offset={found.offset + read}"
+    if any(len(line) > LONG_LINE for line in found.lines):
+        yield f"lines longer than {LONG_LINE:,} characters were cut"
+
+
+def _read_result(shown: str, found: TextPage) -> ToolResult:
+    read = len(found.lines)
+    fields = [
+        f"path: {shown}",
+        f"lines_read: {read}",
+        f"was_truncated: {'true' if found.is_cut else 'false'}",
+        *(f"note: {note}" for note in found.notes),
+    ]
+    content = "\n".join(found.lines)
+    text = "\n".join([*fields, "content:", content]) if read else "\n".join(fields)
+    return ToolResult(
+        parts=(TextPart(text=text),),
+        summary=_page_summary(found),
+        display={"text/plain": head_and_tail(content)} if read else {},
+        details={"path": shown, "lines_read": read, "was_truncated": found.is_cut},
+    )
+
+
+def _page_summary(found: TextPage) -> str:
+    read = len(found.lines)
+    if not read:
+        return "empty" if not found.total else "behind the last line"
+    if found.offset == 0 and found.end:
+        return "1 line" if read == 1 else f"{read:,} lines"
+    return f"lines {found.offset + 1:,} to {found.offset + read:,}"
+
+
+def _lines_wanted(args: ReadFileArgs) -> str:
+    if args.limit is None:
+        return f"from line {args.offset + 1:,}" if args.offset else "all lines"
+    return f"lines {args.offset + 1:,} to {args.offset + args.limit:,}"

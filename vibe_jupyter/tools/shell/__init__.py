@@ -1,1 +1,0 @@
-"""Running a program for the model: its environment, its process tree, its output."""

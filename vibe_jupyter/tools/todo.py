@@ -1,0 +1,116 @@
+"""The tool `todo`: the agent's own list of steps, shown to the person (seed 001, todo)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, Preview, Resource, Table, TextPart, ToolResult
+from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+
+Status = Literal["pending", "in_progress", "completed", "cancelled"]
+Priority = Literal["high", "medium", "low"]
+
+
+class TodoOptions(ToolOptions):
+    """``[tools.todo]``."""
+
+    max_todos: int = Field(default=100, ge=1)
+    """Items of one list."""
+
+
+class TodoItem(BaseModel):
+    """One step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(min_length=1)
+    content: str = Field(min_length=1)
+    status: Status = "pending"
+    priority: Priority = "medium"
+
+
+class TodoArgs(BaseModel):
+    """Look at the list, or replace it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["read", "write"]
+    todos: list[TodoItem] | None = Field(default=None, description="For write: the whole list.")
+
+
+class TodoTool:
+    """Keeps one list for the conversation; it touches neither files nor processes."""
+
+    name = "todo"
+    description = (
+        "Your list of steps, which the person sees. Use it for work of three steps or more and when the person gives "
+        "several tasks; skip it for small ones. write replaces the whole list. Keep exactly one item in_progress; mark "
+        "it completed only when it is truly done, with no error open."
+    )
+    level: Level = "always"
+    arguments = TodoArgs
+
+    def __init__(self, options: TodoOptions | None = None) -> None:
+        self.options = options or TodoOptions()
+        """May be set anew: the list stays."""
+        self._items: tuple[TodoItem, ...] = ()
+
+    def forget(self) -> None:
+        """Begin a new conversation."""
+        self._items = ()
+
+    def headline(self, args: TodoArgs) -> Headline:
+        if args.action == "read":
+            return Headline(verb="Read", doing="Reading", asking="Read", target="", note="its list of steps")
+        active = next((item.content for item in args.todos or () if item.status == "in_progress"), "")
+        return Headline(verb="Planned", doing="Planning", asking="Plan", target="", note=active)
+
+    def preview(self, args: TodoArgs) -> Preview:
+        return Preview(kind="text", text=_todo_lines(args.todos or ()))
+
+    def touches(self, args: TodoArgs) -> Sequence[Resource]:
+        return ()
+
+    async def run(self, args: TodoArgs, context: ToolContext) -> ToolResult:
+        if args.action == "write":
+            self._items = self._check_items(args.todos)
+        done = sum(item.status == "completed" for item in self._items)
+        message = f"{len(self._items)} items, {done} completed" if self._items else "The list is empty"
+        text = "\n".join(
+            filter(None, (f"message: {message}", f"total_count: {len(self._items)}", _todo_lines(self._items)))
+        )
+        return ToolResult(
+            parts=(TextPart(text=text),),
+            summary=f"{done} of {len(self._items)} done" if self._items else "empty",
+            display={TABLE_MIME: _todo_table(self._items).model_dump(mode="json")} if self._items else {},
+            details={
+                "message": message,
+                "todos": [item.model_dump() for item in self._items],
+                "total_count": len(self._items),
+            },
+        )
+
+    def _check_items(self, items: Sequence[TodoItem] | None) -> tuple[TodoItem, ...]:
+        if items is None:
+            raise ToolError("write wants todos, the whole list; an empty list clears it.")
+        if len(items) > self.options.max_todos:
+            raise ToolError(f"{len(items)} items are more than {self.options.max_todos}. Join or drop some.")
+        twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
+        if twice:
+            raise ToolError(f"These ids are there more than once: {', '.join(twice)}. Give each item its own.")
+        return tuple(items)
+
+
+_SIGNS: dict[Status, str] = {"pending": " ", "in_progress": "~", "completed": "x", "cancelled": "-"}
+
+
+def _todo_lines(items: Sequence[TodoItem]) -> str:
+    return "\n".join(f"[{_SIGNS[item.status]}] {item.id}: {item.content} ({item.priority})" for item in items)
+
+
+def _todo_table(items: Sequence[TodoItem]) -> Table:
+    rows = tuple((item.status.replace("_", " "), item.content, item.priority) for item in items)
+    return Table(columns=("status", "step", "priority"), rows=rows)

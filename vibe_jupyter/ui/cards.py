@@ -1,0 +1,374 @@
+"""Cards: a call with its preview that waits for a click, and questions to the user, as HTML or on a text prompt."""
+
+import re
+from collections.abc import Callable
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from vibe_jupyter.protocol import (
+    WHOLE,
+    Answer,
+    Answered,
+    ApprovalRequested,
+    Choice,
+    Preview,
+    Question,
+    QuestionAsked,
+    arguments_text,
+)
+from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes, without_lookalikes
+from vibe_jupyter.ui.code import KEPT, KEPT_PRE, LIVE, CodeLook, code_html, code_lines
+from vibe_jupyter.ui.diff import (
+    code_line,
+    count_changes,
+    diff_lines,
+    kept_diff,
+    line_digits,
+    preview_language,
+    read_diff,
+)
+from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, is_link
+from vibe_jupyter.ui.text import has_hidden, one_line, plural_text, readable_text
+
+LONG_PREVIEW = 15
+"""Lines from which the card says how long its content is."""
+LONG_LINE = 100
+"""Characters of a line from which it does so too."""
+
+CODE_GRANT = (
+    "Code in this kernel can do everything you can: “for this session” lets the agent run any code "
+    "without asking again."
+)
+KEPT_GRANT = "“In this project” is kept until you take it back: %vibe permissions."
+HIDDEN_WARNING = "There are hidden characters in it; they are written out, such as ⟨U+202E⟩."
+LOOKALIKE_WARNING = "Letters in it look like others that they are not; they are written out, such as ⟨U+0430⟩."
+
+_KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
+_TOOLS = re.compile(r"\w+(?:\+\w+)*")
+_ARGUMENTS = TypeAdapter(dict[str, JsonValue])
+
+TAB_LENGTH = 24
+"""Characters of a question that stand on its tab where it has no header."""
+
+SKIP = "-"
+"""The answer that answers nothing, and ends the asking."""
+
+
+def card_html(request: ApprovalRequested) -> Markup:
+    """The card in the live view. Its buttons say what they do in attributes; the page sends the command."""
+    heading = card_title(request)
+    edited = editable_argument(request)
+    return html_element(
+        "section",
+        _card_header(request),
+        preview_html(without_lookalikes(request.preview), LIVE),
+        _argument_editor(edited),
+        *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in card_hints(request)),
+        _card_footer(request, edited is not None),
+        _denial_form(),
+        class_="vibe-card",
+        role="group",
+        tabindex="0",
+        aria_label=f"Approval: {heading}",
+        data_vibe_approval=request.approval_id,
+        data_vibe_edits=request.preview.edits if edited is not None else None,
+    )
+
+
+def card_title(request: ApprovalRequested) -> str:
+    """What is asked, such as ``Run code``."""
+    # A command stands on the card whole; its first line need not stand in the title again.
+    target = "" if request.preview.kind == "command" else request.headline.target
+    return one_line(escape_lookalikes(f"{request.headline.asking} {target}".strip()))
+
+
+def editable_argument(request: ApprovalRequested) -> str | None:
+    """The argument the person may change; None where there is none, or where an editor would not show all of it."""
+    text, shown = argument_text(request.call.arguments, request.preview.edits), request.preview.text
+    return text if text == shown and not (has_hidden(shown) or has_lookalikes(shown)) else None
+
+
+def argument_text(arguments: str, name: str | None) -> str | None:
+    """A string argument out of a call's JSON, or all of them."""
+    try:
+        given = _ARGUMENTS.validate_json(arguments)
+    except ValidationError:
+        return None
+    value = arguments_text(given) if name == WHOLE else given.get(name or "")
+    return value if isinstance(value, str) else None
+
+
+def card_hints(request: ApprovalRequested) -> list[str]:
+    """What a person should know before answering."""
+    out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
+    if has_lookalikes(f"{request.headline.target}\n{request.preview.text}"):
+        out.append(LOOKALIKE_WARNING)
+    if request.remember_as is not None:
+        is_code = any(
+            resource.access == "execute" and resource.kind in ("code", "cell") for resource in request.resources
+        )
+        out.append(CODE_GRANT if is_code else _grant_scope(request.remember_as))
+    if request.keepable:
+        out.append(KEPT_GRANT)
+    return out
+
+
+def size_note(preview: Preview) -> str:
+    """How long the content is, where not all of it may be in sight."""
+    if preview.kind == "diff":
+        done = zip(count_changes(preview.text), ("added", "removed"), strict=True)
+        return ", ".join(f"{plural_text(count, 'line')} {word}" for count, word in done if count)
+    lines = preview.text.split("\n")
+    if preview.kind == "text" or (len(lines) <= LONG_PREVIEW and all(len(line) <= LONG_LINE for line in lines)):
+        return ""
+    return f"{plural_text(len(lines), 'line')}, {plural_text(len(preview.text), 'character')}"
+
+
+def _grant_scope(pattern: str) -> str:
+    """What a session grant would let through: every call of some tools, or what a pattern describes."""
+    if _TOOLS.fullmatch(pattern):
+        return f"“For this session” covers every call of {' and '.join(pattern.split('+'))}."
+    return f"“For this session” covers {one_line(pattern)}"
+
+
+def _card_header(request: ApprovalRequested) -> Markup:
+    words = [escape_lookalikes(one_line(note)) for note in (request.headline.note, request.preview.note)]
+    notes = [*words, size_note(request.preview)]
+    return html_element(
+        "header",
+        html_element("b", inert_text(card_title(request))),
+        *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
+        html_element("span", inert_text(one_line(request.reason)), class_="vibe-why"),
+    )
+
+
+def _argument_editor(text: str | None) -> Markup:
+    if text is None:
+        return NOTHING
+    # The parser drops a line end right behind the tag.
+    content = Markup("\n" + escape_text(text))
+    return html_element(
+        "textarea", content, class_="vibe-editor", hidden=True, aria_label="Edit the code before it runs"
+    )
+
+
+def _card_footer(request: ApprovalRequested, can_edit: bool) -> Markup:
+    return html_element(
+        "footer",
+        _card_button("approve", request.allow, key="⏎", primary=True),
+        _card_button("approve-session", "Allow for this session") if request.remember_as is not None else NOTHING,
+        _card_button("approve-project", "Allow in this project") if request.keepable else NOTHING,
+        _card_button("edit", "Edit", key="E") if can_edit else NOTHING,
+        html_element("span", class_="vibe-spacer"),
+        _card_button("deny", "Deny…", key="Esc"),
+    )
+
+
+def _denial_form() -> Markup:
+    field = Markup(
+        '<input type="text" class="vibe-deny-message" aria-label="Tell the agent why (optional)"'
+        ' placeholder="Tell the agent why (optional)">'
+    )
+    return html_element("div", field, _card_button("deny-now", "Deny"), class_="vibe-deny", hidden=True)
+
+
+def _card_button(action: str, label: str, *, key: str = "", primary: bool = False) -> Markup:
+    return html_element(
+        "button",
+        escape_text(label),
+        html_element("kbd", escape_text(key), aria_hidden="true") if key else NOTHING,
+        type="button",
+        aria_keyshortcuts=_KEYS.get(key),
+        class_="vibe-button vibe-primary" if primary else "vibe-button",
+        data_vibe_action=action,
+    )
+
+
+def preview_html(preview: Preview, look: CodeLook) -> Markup:
+    """Everything of it."""
+    if preview.kind == "text":
+        return html_element("div", inert_text(preview.text), class_="vibe-words" if look is LIVE else None)
+    if look is not LIVE:
+        kept = (
+            kept_diff(preview) if preview.kind == "diff" else code_html(preview.text, preview_language(preview), KEPT)
+        )
+        return html_element("pre", html_element("code", kept), style=KEPT_PRE)
+    if preview.kind == "diff":
+        lines = diff_lines(preview)
+        digits = max((line.number or 0 for line in read_diff(preview.text)), default=0)
+        return html_element("div", *lines, class_="vibe-code vibe-diff", data_digits=line_digits(digits))
+    lines = [code_line(line) for line in code_lines(preview.text, preview_language(preview), LIVE)]
+    code = html_element("code", *lines)
+    is_command = preview.kind == "command" and len(lines) == 1
+    return html_element(
+        "pre",
+        code,
+        class_="vibe-code",
+        data_digits=line_digits(len(lines)),
+        data_kind="command" if is_command else None,
+    )
+
+
+def question_card_html(asked: QuestionAsked) -> Markup:
+    """The card in the live view. What is chosen stays in the page until it is sent."""
+    title = question_heading(asked)
+    several = len(asked.questions) > 1
+    return html_element(
+        "section",
+        html_element("header", html_element("b", inert_text(title))),
+        _question_tabs(asked) if several else NOTHING,
+        *(
+            _question_panel(question, place, asked.question_id, in_tabs=several)
+            for place, question in enumerate(asked.questions)
+        ),
+        html_element(
+            "footer",
+            _question_button("next", "Next question", primary=True) if several else NOTHING,
+            _question_button("answer", "Answer", primary=True, hidden=several),
+            html_element("span", class_="vibe-spacer"),
+            _question_button("skip", "Skip"),
+        ),
+        class_="vibe-card vibe-questions",
+        role="group",
+        tabindex="0",
+        aria_label=title,
+        data_vibe_question=asked.question_id,
+    )
+
+
+def _question_tabs(asked: QuestionAsked) -> Markup:
+    tabs = (
+        html_element(
+            "button",
+            inert_text(one_line(question.header) or _short_label(question.question)),
+            type="button",
+            role="tab",
+            class_="vibe-tab",
+            aria_selected="true" if place == 0 else "false",
+            aria_controls=_panel_id(asked.question_id, place),
+            tabindex="0" if place == 0 else "-1",
+            data_vibe_action="tab",
+            data_vibe_place=str(place),
+        )
+        for place, question in enumerate(asked.questions)
+    )
+    return html_element("div", *tabs, role="tablist", class_="vibe-tabs", aria_label="Questions")
+
+
+def _question_panel(question: Question, place: int, question_id: str, *, in_tabs: bool) -> Markup:
+    group = f"{question_id}-{place}"
+    kind = "checkbox" if question.multi_select else "radio"
+    # A panel of its own around the choices: the role of a fieldset cannot be another.
+    return html_element(
+        "div",
+        html_element(
+            "fieldset",
+            html_element("legend", inert_text(question.question)),
+            _address_link(question.link),
+            *(_option_html(option, kind, group) for option in question.options),
+            _own_words(question),
+        ),
+        id=_panel_id(question_id, place),
+        role="tabpanel" if in_tabs else None,
+        class_="vibe-question",
+        hidden=place > 0,
+        data_vibe_text=question.question,
+    )
+
+
+def _address_link(address: str) -> Markup:
+    """Followed by the reader's click alone; its text is where it leads."""
+    if not is_link(address):
+        return NOTHING
+    shown = html_element("a", escape_text(address), href=address, target="_blank", rel="noopener noreferrer nofollow")
+    return html_element("p", shown, class_="vibe-question-link")
+
+
+def _option_html(option: Choice, kind: str, group: str) -> Markup:
+    control = Markup(
+        f'<input type="{kind}" name="{escape_text(group)}" value="{escape_text(option.label)}" class="vibe-choice">'
+    )
+    words = html_element("b", inert_text(one_line(option.label)))
+    more = (
+        html_element("span", inert_text(one_line(option.description)), class_="vibe-note")
+        if option.description
+        else NOTHING
+    )
+    return html_element("label", control, words, more, class_="vibe-option")
+
+
+def _own_words(question: Question) -> Markup:
+    words = "Something else, in your words" if question.options else "Your answer"
+    return Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
+
+
+def _question_button(action: str, label: str, *, primary: bool = False, hidden: bool = False) -> Markup:
+    return html_element(
+        "button",
+        escape_text(label),
+        type="button",
+        class_="vibe-button vibe-primary" if primary else "vibe-button",
+        hidden=hidden,
+        data_vibe_action=action,
+    )
+
+
+def _panel_id(question_id: str, place: int) -> str:
+    return f"vibe-question-{question_id}-{place}"
+
+
+def _short_label(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= TAB_LENGTH else f"{line[: TAB_LENGTH - 1]}…"
+
+
+def ask_questions(asked: QuestionAsked, read_line: Callable[[str], str], write: Callable[[str], None]) -> Answer:
+    """Ask one after the other. Main thread.
+
+    Raises:
+        EOFError, NotImplementedError: nobody can answer.
+    """
+    answers: list[Answered] = []
+    write(f"\n{question_heading(asked)}\n")
+    for question in asked.questions:
+        write(_shown_question(question))
+        line = read_line(_question_prompt(question)).strip()
+        if line == SKIP:
+            return Answer(question_id=asked.question_id, answers=None)
+        answers.append(understood_answer(question, line))
+    return Answer(question_id=asked.question_id, answers=tuple(answers))
+
+
+def question_heading(asked: QuestionAsked) -> str:
+    """Who wants to know."""
+    return f"A question of {readable_text(one_line(asked.asker))}" if asked.asker else "The agent asks"
+
+
+def understood_answer(question: Question, line: str) -> Answered:
+    """A line as an answer: numbers of options, one or, where that is allowed, several; else free text."""
+    words = [word for word in line.replace(",", " ").split() if word]
+    numbers = [int(word) for word in words if word.isdecimal() and 1 <= int(word) <= len(question.options)]
+    fits = bool(words) and len(numbers) == len(words) and (question.multi_select or len(words) == 1)
+    if not fits:
+        return Answered(question=question.question, other=line)
+    chosen = [option.label for number, option in enumerate(question.options, 1) if number in numbers]
+    return Answered(question=question.question, selected=tuple(chosen))
+
+
+def _shown_question(question: Question) -> str:
+    head = "\n".join(readable_text(one_line(line)) for line in question.question.split("\n"))
+    if question.link:
+        head += f"\n  {readable_text(one_line(question.link, len(question.link)))}"
+    options = [
+        f"  {number}  {readable_text(one_line(option.label))}"
+        + (f": {readable_text(one_line(option.description))}" if option.description else "")
+        for number, option in enumerate(question.options, 1)
+    ]
+    return "\n".join([head, *options]) + "\n"
+
+
+def _question_prompt(question: Question) -> str:
+    if not question.options:
+        return f"Your answer ({SKIP} for none): "
+    numbers = "Numbers" if question.multi_select else "A number"
+    return f"{numbers}, or your own words ({SKIP} for none): "

@@ -1,0 +1,245 @@
+"""?
+
+Structure carries it, since viewers drop what they please: `<details>` for steps, literal colours that read on white
+and on black, borders. No class, no button, nothing that waits for an answer, no blank line, which would end it where a
+notebook was exported to Markdown.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vibe_jupyter.protocol import MimeBundle, Usage
+from vibe_jupyter.ui.code import KEPT
+from vibe_jupyter.ui.lazy_markdown import markdown_html
+from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
+from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
+from vibe_jupyter.ui.step import (
+    THOUGHT,
+    NoticeEntry,
+    Step,
+    StepEntry,
+    TranscriptEntry,
+    step_detail,
+    step_headline,
+    step_mark,
+    step_result,
+    times_text,
+)
+from vibe_jupyter.ui.streaming_text import StreamingText
+from vibe_jupyter.ui.text import output_text, plural_text, readable_text, seconds_text, shorten_text
+
+Form = Literal["full", "summary", "none"]
+"""All that was said and done; the answer and one line of steps; one line that a run was here."""
+
+KEPT_LIMIT = 200_000
+"""Characters of the kept HTML; a run with longer outputs keeps less of each."""
+PLAIN_LIMIT = 4_000
+"""Characters of the kept plain text."""
+
+_LIMITS = ((8_000, 60_000), (2_000, 15_000), (400, 4_000), (0, 1_000), (None, 500))
+"""Characters of each text inside a step and of each text of the model, tried in this order until the whole fits.
+
+With None the steps are only counted.
+"""
+
+_BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
+_WHOLE = "overflow-wrap:break-word"
+_QUIET = "opacity:0.75"
+"""No grey reads well on white and on dark; a paler shade of the page's own colour does."""
+_SAID = "margin:8px 0"
+_FOLD = "margin:0 0 8px"
+_BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
+_FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:90%"
+_LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
+_STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
+
+
+@dataclass(frozen=True)
+class RunRetention:
+    """What the kept form holds. The live view always shows everything."""
+
+    form: Form = "full"
+    times: bool = True
+    """Whether seconds, tokens, price and retries stay. Without them the same run leaves the same bytes."""
+
+
+EVERYTHING = RunRetention()
+
+
+def static_bundle(
+    entries: Sequence[TranscriptEntry], foot: StatusLine, answer: str, *, keep: RunRetention = EVERYTHING
+) -> MimeBundle:
+    """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
+    facts_shown = _shown_facts(foot, keep)
+    if not keep.times:  # what only informs is how long a retry waited
+        entries = [entry for entry in entries if not isinstance(entry, NoticeEntry) or _is_worth_showing(entry)]
+    if keep.form == "none":
+        return _trace_bundle(entries, foot)
+    html = NOTHING
+    for detail_limit, answer_limit in _LIMITS:
+        if detail_limit is not None and _least_length(entries, detail_limit, answer_limit) > KEPT_LIMIT:
+            continue
+        made = _Kept(detail_limit, answer_limit, keep)
+        html = _without_blank_lines(
+            html_element("div", *made.body(entries), _foot_line(foot, facts_shown), style=_WHOLE)
+        )
+        if len(html) <= KEPT_LIMIT:
+            break
+    return {
+        "text/html": html,
+        "text/plain": _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer),
+    }
+
+
+def _trace_bundle(entries: Sequence[TranscriptEntry], foot: StatusLine) -> MimeBundle:
+    """That a run was here and how it ended, with its error if it failed: somebody has to act on that."""
+    line = f"A run was here: {', '.join([foot.words, *_counted_steps(entries)])}."
+    errors = [entry for entry in entries if isinstance(entry, NoticeEntry) and entry.level == "error"]
+    html = html_element(
+        "div", inert_text(line), *(html_element("div", error_words(error.text)) for error in errors), style=_QUIET
+    )
+    return {
+        "text/html": _without_blank_lines(html),
+        "text/plain": "\n\n".join([line, *(output_text(e.text) for e in errors)]),
+    }
+
+
+def _without_blank_lines(html: Markup) -> Markup:
+    """The same without blank lines: Markdown would end the HTML there and read the rest as its own."""
+    return Markup(_BLANK_LINE.sub("&#10;", html))
+
+
+def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_limit: int) -> int:
+    """Characters the HTML has at least: a cheap way to see that it is too long."""
+    texts = [min(len(entry.text), answer_limit) for entry in entries if isinstance(entry, StreamingText)]
+    previews = [step.preview.text for step in call_steps(entries) if step.preview is not None]
+    return sum(texts) + sum(min(len(text), detail_limit) for text in previews)
+
+
+class _Kept:
+    """One rendering under one set of limits."""
+
+    def __init__(self, detail_limit: int | None, answer_limit: int, keep: RunRetention) -> None:
+        self._detail_limit = detail_limit
+        self._answer_limit = answer_limit
+        self._keep = keep
+
+    def body(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
+        """All but the foot."""
+        return self._summary_html(entries) if self._keep.form == "summary" else self._full_html(entries)
+
+    def _summary_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
+        """One line of steps, the last answer, and what a person must know of."""
+        steps = call_steps(entries)
+        answer = next((entry for entry in reversed(entries) if isinstance(entry, StreamingText)), None)
+        rest = [entry for entry in entries if entry is answer or _is_worth_showing(entry)]
+        line = [html_element("div", _steps_line(steps), style=_FOLD)] if steps else []
+        return line + [self._entry_html(entry) for entry in rest]
+
+    def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
+        last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
+        before, after = entries[: last + 1], entries[last + 1 :]
+        steps = call_steps(before)
+        shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
+        if len(steps) > 1:
+            words = _steps_line(steps)
+            inside = html_element("div", *shown, style=_BOX)
+            fold = html_element("details", html_element("summary", words), inside, style=_FOLD)
+            shown = [fold if shown else html_element("div", words, style=_FOLD)]
+        return [*shown, *(self._entry_html(entry) for entry in after)]
+
+    def _entry_html(self, entry: TranscriptEntry) -> Markup:
+        match entry:
+            case StreamingText():
+                return html_element(
+                    "div", markdown_html(shorten_text(entry.text, self._answer_limit), KEPT), style=_SAID
+                )
+            case StepEntry():
+                return self._step_html(entry.step)
+            case NoticeEntry():
+                words = error_words(entry.text) if entry.level == "error" else plain_lines(entry.text)
+                style = f"border-left:3px solid {_LEVELS[entry.level]};margin:8px 0;padding:4px 0 4px 10px"
+                return html_element("div", words, style=style)
+
+    def _step_html(self, step: Step) -> Markup:
+        time = seconds_text(step.seconds) if step.seconds is not None and self._keep.times else ""
+        words = " · ".join(word for word in (step_result(step), time) if word)
+        line = join_markup(
+            inert_text(f"{step_mark(step)} "),
+            step_headline(step),
+            html_element("span", inert_text(f"  {words}"), style=_QUIET),
+        )
+        inside = step_detail(step, KEPT, self._detail_limit or 0)
+        if not inside:
+            return html_element("div", line, style="margin:2px 0")
+        return html_element(
+            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style="margin:2px 0"
+        )
+
+
+def _is_worth_showing(entry: TranscriptEntry) -> bool:
+    return isinstance(entry, NoticeEntry) and entry.level != "info"
+
+
+def _steps_line(steps: Sequence[Step]) -> Markup:
+    return join_markup(
+        html_element("b", inert_text(plural_text(len(steps), "step"))), inert_text(f": {steps_tally(steps)}")
+    )
+
+
+def steps_tally(steps: Sequence[Step]) -> str:
+    """``listed variables, inspected 2, ran code 3 times (1 failed), 1 denied``."""
+    failed = Counter(_step_doing(step) for step in steps if _failed_in_running(step))
+    done = failed + Counter(_step_doing(step) for step in steps if step.outcome in ("ok", "running"))
+    ends = Counter(step.outcome for step in steps if not _failed_in_running(step))
+    words = [
+        _with_failures(verb, done[verb], failed[verb]) for verb in dict.fromkeys(map(_step_doing, steps)) if done[verb]
+    ]
+    named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
+    return ", ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
+
+
+def _with_failures(verb: str, count: int, failed: int) -> str:
+    failures = f" ({failed} failed)" if count > 1 else " (failed)"
+    return times_text(verb, count) + (failures if failed else "")
+
+
+def _failed_in_running(step: Step) -> bool:
+    """A call whose arguments were refused never ran."""
+    return step.outcome == "error" and step.seconds is not None
+
+
+def _step_doing(step: Step) -> str:
+    verb = step.headline.verb
+    return f"{verb[:1].lower()}{verb[1:]}"
+
+
+def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
+    """The steps that were calls, and not thoughts."""
+    steps = [entry.step for entry in entries if isinstance(entry, StepEntry)]
+    return [step for step in steps if step.name != THOUGHT]
+
+
+def _shown_facts(foot: StatusLine, keep: RunRetention) -> list[str]:
+    """What the foot says behind the state."""
+    return [*run_facts(foot), clock_text(foot)] if keep.times else run_facts(replace(foot, usage=Usage(), cost=None))
+
+
+def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:
+    steps = len(call_steps(entries))
+    return [plural_text(steps, "step")] if steps else []
+
+
+def _foot_line(foot: StatusLine, facts_shown: Sequence[str]) -> Markup:
+    dot = html_element("span", Markup("●"), style=f"color:{_STATES.get(foot.state, '#767676')}")
+    rest = html_element("span", inert_text("".join(f" · {fact}" for fact in facts_shown)), style=_QUIET)
+    return html_element("div", dot, Markup(" "), html_element("b", inert_text(foot.words)), rest, style=_FOOT)
+
+
+def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str], answer: str) -> str:
+    errors = [output_text(entry.text) for entry in entries if isinstance(entry, NoticeEntry) and entry.level != "info"]
+    pieces = [readable_text(shorten_text(answer.strip(), PLAIN_LIMIT)), *errors, readable_text(" · ".join(last_line))]
+    return "\n\n".join(piece for piece in pieces if piece)

@@ -1,0 +1,148 @@
+"""The last line of a run (how it stands, who answers, what it took), and notices in it."""
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vibe_jupyter.protocol import FinishReason, Usage
+from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, join_markup
+from vibe_jupyter.ui.text import count_text, one_line, output_text, plural_text, readable_text, seconds_text
+
+State = Literal["working", "waiting", "done", "stopped", "failed"]
+
+_ENDS: dict[FinishReason, tuple[State, str]] = {
+    "stop": ("done", "Done"),
+    "length": ("stopped", "Cut off"),
+    "turn_limit": ("stopped", "Stopped at the turn limit"),
+    "price_limit": ("stopped", "Stopped at the price limit"),
+    "interrupted": ("stopped", "Stopped"),
+    "refused": ("failed", "Refused"),
+    "error": ("failed", "Failed"),
+}
+
+_STOP = html_element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")
+
+CUT_SHORT = "The answer broke off here. It stays for you to read; the model is not sent it again."
+CUT_BY_LENGTH = (
+    "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
+)
+REFUSED = (
+    "The same call was denied again and again, so the run ended. Say in another %%vibe cell what the model should do "
+    "instead, or allow the call."
+)
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+
+
+@dataclass(frozen=True)
+class StatusLine:
+    """What the last line says."""
+
+    state: State = "working"
+    words: str = "Working"
+    model: str = ""
+    provider: str = ""
+    turn: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self.state not in ("working", "waiting")
+
+
+def end_words(reason: FinishReason) -> tuple[State, str]:
+    """The state a run ends in."""
+    return _ENDS[reason]
+
+
+def run_facts(foot: StatusLine) -> list[str]:
+    """Model, server, turns, tokens and price, each only where known."""
+    turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
+    return [
+        fact
+        for fact in (
+            one_line(foot.model),
+            one_line(foot.provider),
+            turns if foot.turn else "",
+            _tokens_text(foot),
+            f"${foot.cost:.3f}" if foot.cost is not None else "",
+        )
+        if fact
+    ]
+
+
+def foot_html(foot: StatusLine) -> Markup:
+    """The line in the live view; the page counts the seconds on while the run goes on."""
+    dot = html_element("i", class_="vibe-dot")
+    return html_element(
+        "div",
+        html_element("span", dot, inert_text(foot.words), class_="vibe-state"),
+        *(html_element("span", inert_text(fact)) for fact in run_facts(foot)),
+        html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
+        html_element("span", class_="vibe-spacer"),
+        NOTHING if foot.is_over else _STOP,
+        class_="vibe-foot",
+        data_state=foot.state,
+    )
+
+
+def foot_line(foot: StatusLine) -> str:
+    """The same as one line of plain text."""
+    return readable_text(" · ".join([foot.words, *run_facts(foot), clock_text(foot)]))
+
+
+def clock_text(foot: StatusLine) -> str:
+    """The seconds: whole ones while they are counted."""
+    return seconds_text(foot.seconds) if foot.is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
+
+
+def _tokens_text(foot: StatusLine) -> str:
+    usage = foot.usage
+    total = usage.prompt_tokens + usage.completion_tokens
+    if not foot.is_over:
+        return f"{count_text(total)} tokens" if total else ""
+    counts = ((usage.prompt_tokens, "tokens in"), (usage.cached_tokens, "cached"), (usage.completion_tokens, "out"))
+    return ", ".join(f"{count_text(count)} {word}" for count, word in counts if count)
+
+
+def notice_html(level: str, text: str, wait: float = 0.0) -> Markup:
+    """A notice in the live view, with the seconds it has left to wait, which the page counts down."""
+    left = html_element(
+        "span", inert_text(left_words(wait)), class_="vibe-countdown", data_vibe_countdown=f"{wait:.1f}"
+    )
+    said = join_markup(plain_lines(text), Markup(" "), left) if wait > 0 else plain_lines(text)
+    return html_element("div", said, class_="vibe-notice", data_level=level)
+
+
+def left_words(seconds: float) -> str:
+    """How long a wait still is."""
+    return f"{math.ceil(seconds)} s left"
+
+
+def error_html(text: str) -> Markup:
+    """An error in the live view: what happened in bold, then the rest."""
+    return html_element("div", error_words(text), class_="vibe-error", role="alert")
+
+
+def error_words(text: str) -> Markup:
+    """The first sentence in bold."""
+    end = _SENTENCE_END.search(text)
+    cut = end.end() if end else len(text)
+    rest = text[cut:].strip()
+    first = html_element("b", plain_lines(text[:cut].strip()))
+    return join_markup(first, Markup(" "), plain_lines(rest)) if rest else first
+
+
+def plain_lines(text: str) -> Markup:
+    """Plain text; ``code`` between backticks, line ends kept."""
+    pieces = output_text(text).split("`")
+    if len(pieces) % 2 == 0:
+        pieces = [output_text(text)]
+    marked = [
+        html_element("code", escape_text(piece)) if at % 2 else inert_text(piece) for at, piece in enumerate(pieces)
+    ]
+    return Markup("".join(marked).replace("\n", "<br>"))

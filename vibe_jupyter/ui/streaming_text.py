@@ -1,0 +1,167 @@
+"""One answer of the model while it is being written: finished blocks are rendered, its end stays plain text."""
+
+import re
+from collections import deque
+from dataclasses import dataclass
+
+from vibe_jupyter.ui.code import LIVE
+from vibe_jupyter.ui.lazy_markdown import markdown_blocks
+from vibe_jupyter.ui.markup import NOTHING, Markup, html_element
+from vibe_jupyter.ui.page import PartList
+from vibe_jupyter.ui.text import readable_text, split_unfinished
+
+REDO_FLOOR = 20_000
+"""Characters of HTML that the end of a message may always render anew."""
+REDO_SHARE = 0.5
+"""The same as a share of the text. A longer list of many blocks stays in the pieces it came in: the form that is kept
+takes its place anyway."""
+
+_FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})")
+
+
+@dataclass
+class _Shown:
+    """A part of the answer on the page."""
+
+    id: str
+    line: int
+    """Where its text starts in the answer."""
+    html: Markup = NOTHING
+    """Its blocks as last shown; empty for the tail."""
+
+
+class StreamingText:
+    """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
+
+    def __init__(self, sheet: PartList) -> None:
+        self._sheet = sheet
+        self._pieces: list[str] = []
+        self._shown: list[_Shown] = []
+        self._block: list[str] = []
+        """The open block; its last piece may be the beginning of a line."""
+        self._line: list[str] = []
+        self._lines = 0
+        """Line ends seen."""
+        self._fence = ""
+        self._has_tail = False
+        self._held = ""
+        """An end that is not yet shown, since the next piece may change what it means."""
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self._pieces)
+
+    def add(self, text: str) -> None:
+        """Take the next piece."""
+        self._pieces.append(text)
+        done = 0
+        for end in _line_ends(text):
+            self._block.append(text[done:end])
+            self._line.append(text[done:end])
+            done = end
+            self._lines += 1
+            if self._ends_block():
+                self._close_block()
+        self._block.append(text[done:])
+        self._line.append(text[done:])
+        self._grow_tail(text)
+
+    def finish(self, text: str) -> None:
+        """Take the whole text: render what spans blocks (lists, tables, references) again, and leave the rest."""
+        if text != self.text:
+            self._forget_text(text)
+        if not self._shown and text.strip():
+            self._shown = [_Shown(self._sheet.new_id("t"), 0)]
+        budget = max(REDO_FLOOR, int(len(text) * REDO_SHARE))
+        for span, html in self._block_spans(text):
+            has_tail = self._has_tail and span[-1] is self._shown[-1]
+            changed = has_tail or len(span) > 1 or html != span[0].html
+            if changed and len(html) <= budget:
+                budget -= len(html)
+                self._replace_span(span, html)
+            elif has_tail:
+                self._show_part(span[-1], self._render_text("".join(self._block)))
+        self._has_tail = False
+
+    def _block_spans(self, text: str) -> list[tuple[list[_Shown], Markup]]:
+        """What the whole text gives for each part, and for the parts behind it that it swallows."""
+        spans: list[tuple[list[_Shown], list[str]]] = []
+        blocks = deque(markdown_blocks(text, LIVE))
+        for at, shown in enumerate(self._shown):
+            end = self._shown[at + 1].line if at + 1 < len(self._shown) else None
+            mine: list[str] = []
+            while blocks and (end is None or blocks[0].line < end):
+                mine.append(blocks.popleft().html)
+            if mine or not spans:
+                spans.append(([shown], mine))
+            else:
+                spans[-1][0].append(shown)
+        return [(span, Markup("".join(htmls))) for span, htmls in spans]
+
+    def _ends_block(self) -> bool:
+        line, self._line = "".join(self._line), []
+        fence = _FENCE.match(line)
+        rest = line[fence.end() :] if fence else ""
+        if self._fence:
+            if fence and fence[1].startswith(self._fence) and not rest.strip():
+                self._fence = ""
+            return False
+        if fence and "`" not in rest:
+            self._fence = fence[1]
+        return not line.strip() and any(piece.strip() for piece in self._block)
+
+    def _close_block(self) -> None:
+        text = "".join(self._block)
+        if not self._has_tail:
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - text.count("\n")))
+        self._has_tail = False
+        self._held = ""
+        self._block = []
+        self._show_part(self._shown[-1], self._render_text(text))
+
+    def _render_text(self, text: str) -> Markup:
+        return Markup("".join(block.html for block in markdown_blocks(text, LIVE)))
+
+    def _replace_span(self, span: list[_Shown], html: Markup) -> None:
+        self._show_part(span[0], html)
+        for swallowed in span[1:]:
+            self._show_part(swallowed, NOTHING)
+
+    def _show_part(self, shown: _Shown, html: Markup) -> None:
+        shown.html = html
+        if html:
+            self._sheet.put(shown.id, "prose", prose_element(html))
+        else:
+            self._sheet.remove(shown.id)
+
+    def _grow_tail(self, text: str) -> None:
+        """Add to the plain end, or begin one."""
+        if not self._has_tail:
+            block = "".join(self._block)
+            text = block.lstrip()
+            if not text:
+                return
+            self._has_tail = True
+            self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n")))
+            self._sheet.start_tail(self._shown[-1].id)
+        ready, self._held = split_unfinished(self._held + text)
+        self._sheet.append(self._shown[-1].id, readable_text(ready))
+
+    def _forget_text(self, text: str) -> None:
+        """The message is another text than the pieces were: show it in their place."""
+        for shown in self._shown[1:]:
+            self._sheet.remove(shown.id)
+        del self._shown[1:]
+        for shown in self._shown:
+            shown.line, shown.html = 0, NOTHING
+        self._pieces = [text]
+
+
+def prose_element(html: Markup) -> Markup:
+    """The element around what the model says."""
+    return html_element("div", html, class_="vibe-prose")
+
+
+def _line_ends(text: str) -> list[int]:
+    return [found.end() for found in re.finditer("\n", text)]

@@ -1,0 +1,1 @@
+"""The user's variables in words. Start reading at `vibe_jupyter.variables.describe`."""

@@ -1,0 +1,138 @@
+"""numpy arrays: shape, type and the range of at most 1,000 spread elements."""
+
+import math
+from typing import Any
+
+from vibe_jupyter.variables.adapters import (
+    VariableAdapter,
+    VariableDescription,
+    VariableView,
+    class_mro,
+    class_name,
+    is_of_package,
+    line_adapter,
+    loaded_attribute,
+    type_name,
+    type_of,
+)
+from vibe_jupyter.variables.adapters.frames import SAMPLE_ROWS, number_text, spread_rows
+from vibe_jupyter.variables.plain_values import plain_line
+
+_NUMBER_KINDS = "biuf"
+_TIME_KINDS = "mM"
+_FINE_UNITS = ("ns", "ps", "fs", "as")
+"""Units of which none is too long for Python's `timedelta`, which rounds them to microseconds."""
+_ELEMENTS_SHOWN = 6
+"""First elements shown of an array."""
+
+
+def numpy_adapter() -> VariableAdapter:
+    """For `numpy.ndarray` and its subclasses."""
+    return VariableAdapter(line=_array_line, describe=_describe_array, fingerprint=_array_fingerprint)
+
+
+def numpy_scalar_adapter() -> VariableAdapter:
+    """For single numbers of numpy."""
+    return line_adapter(lambda value: f"{type_name(value)} {plain_line(value)}", fingerprint=plain_line)
+
+
+def dtype_text(dtype: Any) -> str:
+    """Name of a numpy type; a type numpy does not own is not asked for its name."""
+    return str(dtype) if is_of_numpy(type_of(dtype)) else f"<{type_name(dtype)}>"
+
+
+def is_of_numpy(cls: type) -> bool:
+    """Whether a class is numpy's own; its dtype classes hide their real home."""
+    dtype: Any = loaded_attribute("numpy", "dtype")
+    return is_of_package(cls, "numpy") or (dtype in class_mro(cls) and cls.__module__.startswith("numpy."))
+
+
+def array_figures(array: Any) -> tuple[int, str, str]:
+    """Nulls, range and mean of a one-dimensional array of numbers or times."""
+    kind = array.dtype.kind
+    if kind in _TIME_KINDS or kind == "f":
+        missing = loaded_attribute("numpy", "isnat")(array) if kind in _TIME_KINDS else array != array
+        nulls = int(missing.sum())
+        array = array[~missing] if nulls else array
+    else:
+        nulls = 0
+    if not array.size:
+        return nulls, "", ""
+    low, high = array.min(), array.max()
+    if kind in _TIME_KINDS:
+        return nulls, f"{_time_text(low)} … {_time_text(high)}", ""
+    if kind == "b":
+        return nulls, str(low) if low == high else "False, True", ""
+    mean = float(array.mean(dtype="f8"))
+    detail = f"mean {number_text(mean)}" if math.isfinite(mean) else ""  # infinities, or a sum beyond the greatest
+    return nulls, f"{number_text(low.item())} … {number_text(high.item())}", detail
+
+
+def has_figures(dtype: Any) -> bool:
+    """Whether `array_figures` knows arrays of this type."""
+    return is_of_numpy(type_of(dtype)) and dtype.kind in _NUMBER_KINDS + _TIME_KINDS
+
+
+def _time_text(value: Any) -> str:
+    if value.dtype.kind == "m":
+        short = value.astype("m8[us]")
+        unit: str = loaded_attribute("numpy", "datetime_data")(value.dtype)[0]
+        return str(short.item()) if unit in _FINE_UNITS or short.astype(value.dtype) == value else str(value)
+    text = str(value)
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{whole}.{fraction}".replace("T", " ") if fraction else whole.removesuffix("T00:00:00").replace("T", " ")
+
+
+def _plain_array(value: Any) -> Any:
+    """The same memory as a plain array, without the methods of a subclass."""
+    ndarray = loaded_attribute("numpy", "ndarray")
+    return value if type(value) is ndarray else ndarray.view(value, ndarray)
+
+
+def _array_kind(value: Any) -> str:
+    cls = type_of(value)
+    if cls is loaded_attribute("numpy", "ndarray"):
+        return "numpy array"
+    return f"{class_name(cls)} (numpy array)"
+
+
+def _array_line(value: Any) -> str:
+    array = _plain_array(value)
+    shape = " × ".join(f"{side:,}" for side in array.shape) or "scalar"
+    return f"{_array_kind(value)} {shape} {dtype_text(array.dtype)}"
+
+
+def _describe_array(value: Any, view: VariableView) -> VariableDescription:
+    array = _plain_array(value)
+    lines: list[str] = []
+    sample = _array_sample(array)
+    if view.stats and sample is not None and array.size:
+        nulls, span, mean = array_figures(sample)
+        scope = f" (of {SAMPLE_ROWS:,} sampled elements)" if array.size > SAMPLE_ROWS else ""
+        missing = f"{nulls:,} nan" if nulls else ""
+        lines.append("values: " + ", ".join(part for part in (span, mean, missing) if part) + scope)
+    if array.size and (sample is not None or array.dtype.kind in "OSUc"):
+        first = [plain_line(array.flat[place], depth=0) for place in range(min(array.size, _ELEMENTS_SHOWN))]
+        lines.append("first: " + ", ".join(first))
+    if array.dtype.names is not None:
+        lines.append("fields: " + ", ".join(array.dtype.names[:40]))
+    return VariableDescription(
+        headline=_array_line(value), body="\n".join(lines), summary=_array_line(value).removeprefix("numpy array ")
+    )
+
+
+def _array_sample(array: Any) -> Any:
+    """Spread elements of an array of numbers or times as a new array; None for other types."""
+    if not has_figures(array.dtype):
+        return None
+    places = spread_rows(array.size)
+    # A flat iterator takes single elements without copying an array whose memory is not in order.
+    return array.flat[list(places)] if places is not None else array.flatten()
+
+
+def _array_fingerprint(value: Any) -> object:
+    array = _plain_array(value)
+    sample = _array_sample(array)
+    content = hash(sample.tobytes()) if sample is not None else 0
+    return (id(value), array.shape, dtype_text(array.dtype), content)

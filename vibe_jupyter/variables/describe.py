@@ -1,0 +1,195 @@
+"""The user's variables as text, bounded in time and size, without running any of their code.
+
+An adapter that fails never fails its caller: the value is described by its class and the name of the error.
+
+An adapter is found by the classes of the value: the nearest one in its method resolution order that is, by identity,
+a class some adapter names. Libraries that are not imported are not imported for it. A new kind of value is one line in
+`_LIBRARY_ADAPTERS` and an adapter beside the others in `vibe_jupyter.variables.adapters`.
+"""
+
+import collections
+import datetime
+import decimal
+import enum
+import fractions
+import logging
+import pathlib
+import types
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Final, Protocol, TypeVar
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.variables.adapters import (
+    TypeMap,
+    VariableAdapter,
+    VariableDescription,
+    VariableView,
+    class_mro,
+    loaded_attribute,
+    module_of,
+    type_name,
+)
+from vibe_jupyter.variables.adapters.lazy_values import figure_adapter, jax_adapter, lazy_adapter, torch_adapter
+from vibe_jupyter.variables.adapters.numpy_arrays import numpy_adapter, numpy_scalar_adapter
+from vibe_jupyter.variables.adapters.pandas_frames import (
+    pandas_frame_adapter,
+    pandas_index_adapter,
+    pandas_series_adapter,
+)
+from vibe_jupyter.variables.adapters.polars_frames import polars_frame_adapter, polars_series_adapter
+from vibe_jupyter.variables.adapters.python_values import (
+    builtin_function_adapter,
+    class_adapter,
+    container_adapter,
+    enum_adapter,
+    function_adapter,
+    module_adapter,
+    object_adapter,
+    scalar_adapter,
+)
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_SCALARS: Final = (
+    types.NoneType,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    range,
+    decimal.Decimal,
+    fractions.Fraction,
+    datetime.datetime,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    uuid.UUID,
+    pathlib.PurePosixPath,
+    pathlib.PosixPath,
+    pathlib.PureWindowsPath,
+    pathlib.WindowsPath,
+)
+_CONTAINERS: Final = (
+    list,
+    tuple,
+    set,
+    frozenset,
+    dict,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.deque,
+)
+_LIBRARY_ADAPTERS: Final[dict[tuple[str, str], VariableAdapter]] = {
+    ("numpy", "ndarray"): numpy_adapter(),
+    ("numpy", "generic"): numpy_scalar_adapter(),
+    ("pandas", "DataFrame"): pandas_frame_adapter(),
+    ("pandas", "Series"): pandas_series_adapter(),
+    ("pandas", "Index"): pandas_index_adapter(),
+    ("polars", "DataFrame"): polars_frame_adapter(),
+    ("polars", "Series"): polars_series_adapter(),
+    ("polars", "LazyFrame"): lazy_adapter("polars", "polars LazyFrame"),
+    ("dask.dataframe", "DataFrame"): lazy_adapter("dask", "Dask DataFrame"),
+    ("dask_expr", "DataFrame"): lazy_adapter("dask", "Dask DataFrame"),
+    ("pyspark.sql.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
+    ("pyspark.sql.classic.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
+    ("pyspark.sql.connect.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
+    ("torch", "Tensor"): torch_adapter(),
+    ("jaxlib._jax", "ArrayImpl"): jax_adapter(),
+    ("jaxlib.xla_extension", "ArrayImpl"): jax_adapter(),
+    ("matplotlib.figure", "Figure"): figure_adapter(),
+}
+_BUILTIN_ADAPTERS: Final[TypeMap[VariableAdapter]] = TypeMap(
+    {
+        **{cls: scalar_adapter(cls) for cls in _SCALARS},
+        **{cls: container_adapter(cls) for cls in _CONTAINERS},
+        types.ModuleType: module_adapter(),
+        types.FunctionType: function_adapter(),
+        types.BuiltinFunctionType: builtin_function_adapter(),
+        type: class_adapter(),
+        enum.Enum: enum_adapter(),
+    }
+)
+_PACKAGES: Final = {module.partition(".")[0] for module, _ in _LIBRARY_ADAPTERS}
+_OBJECT_ADAPTER: Final = object_adapter()
+
+
+class CallMain(Protocol):
+    """Runs work on the kernel's main thread, where variables are read."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """What `work` returned, or raised."""
+        ...
+
+
+def describe_value(value: object, view: VariableView | None = None) -> VariableDescription:
+    """All that can be said of one value.
+
+    Raises:
+        ToolError: `view` names a column that the value does not have.
+    """
+    return _guarded(
+        value,
+        lambda: _find_adapter(value).describe(value, view or VariableView()),
+        lambda error: VariableDescription(_undescribed(value, error), summary="could not be described"),
+    )
+
+
+def value_kind(value: object) -> str:
+    """The class of a value as people search for it: ``pandas.DataFrame``, ``int``, ``function``, ``module``."""
+    return type_name(value)
+
+
+def summary_line(name: str, value: object) -> str:
+    """``penguins: pandas DataFrame 344 × 8 (species str, …)``, in at most a millisecond."""
+    return f"{name}: {value_line(value)}"
+
+
+def value_line(value: object) -> str:
+    """Kind and extent of a value in one line."""
+    return _guarded(value, lambda: _find_adapter(value).line(value), lambda error: _undescribed(value, error))
+
+
+def value_fingerprint(value: object) -> object:
+    """Equal while the value looks unchanged: identity, shape, types and a sample; keeps no reference to it."""
+    return _guarded(value, lambda: _find_adapter(value).fingerprint(value), lambda error: id(value))
+
+
+def _guarded(value: object, read: Callable[[], T], fallback: Callable[[BaseException], T]) -> T:
+    """What `read` returns, or `fallback` when an adapter fails; numpy's floating-point warnings are not shown."""
+    errstate = loaded_attribute("numpy", "errstate")
+    try:
+        with errstate(all="ignore") if errstate else nullcontext():
+            return read()
+    except (ToolError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # panics of libraries written in Rust are no Exception
+        logger.warning("A value of class %s could not be described.", type_name(value), exc_info=True)
+        return fallback(error)
+
+
+def _undescribed(value: object, error: BaseException) -> str:
+    return f"<{type_name(value)}> (could not be described: {type(error).__name__})"
+
+
+def _adapter_of_class(cls: type) -> VariableAdapter | None:
+    if adapter := _BUILTIN_ADAPTERS.get(cls):
+        return adapter
+    package = module_of(cls).partition(".")[0]
+    if package not in _PACKAGES:
+        return None
+    adapters = _LIBRARY_ADAPTERS.items()
+    return next((adapter for (module, name), adapter in adapters if loaded_attribute(module, name) is cls), None)
+
+
+def _find_adapter(value: object) -> VariableAdapter:
+    for cls in class_mro(type(value)):
+        if adapter := _adapter_of_class(cls):
+            return adapter
+    return _OBJECT_ADAPTER

@@ -1,0 +1,147 @@
+"""Secrets in the user's variables: values that a name, a key, a column or an attribute calls secret.
+
+Only exact built-in types, frames of pandas and polars, and the attributes of plain objects are walked, and none of the
+user's code runs. A value once found stays known, since code may bind it for a moment only.
+"""
+
+import sys
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from traceback import walk_tb
+from typing import Any, Final, cast
+
+from vibe_jupyter.variables.adapters import instance_dict, is_one_of, loaded_attribute, type_of
+from vibe_jupyter.variables.plain_values import pairs_of
+
+LOOKED_AT: Final = 5_000
+"""Values looked at in one search."""
+KEPT: Final = 2_000
+"""Values remembered."""
+LONGEST: Final = 20_000
+"""Characters of one value."""
+DEPTH: Final = 4
+"""Levels of containers and objects opened."""
+ITEMS: Final = 300
+"""Items of one container looked at, and values of one column at each end."""
+FRAMES: Final = 20
+"""Innermost frames of the last error whose variables are looked at."""
+_MAPPINGS: Final = (dict, OrderedDict, defaultdict)
+_SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_LIBRARIES: Final = ("pandas", "polars")
+_NO_PARTS: Final[tuple[type, ...]] = (
+    *(int, float, bool, complex, types.NoneType, types.ModuleType, types.FunctionType, types.BuiltinFunctionType),
+    type,
+)
+
+
+class SecretValues:
+    """Looks through the namespace. Callable from any thread: what is walked is copied first."""
+
+    def __init__(
+        self,
+        namespace: Callable[[], dict[str, object]],
+        *,
+        names_secret: Callable[[str], bool],
+        holds_secret: Callable[[str, str], bool],
+    ) -> None:
+        self._namespace = namespace
+        self._names_secret = names_secret
+        self._holds_secret = holds_secret
+        self._kept: dict[str, str] = {}
+
+    def __call__(self) -> Mapping[str, str]:
+        """Every value found so far, and the name that calls it secret."""
+        self.look()
+        return self._kept.copy()
+
+    def look(self) -> None:
+        """Remember what is there now: names that call their value secret first, and the newest of the others."""
+        bound = [pair for pair in reversed(self._namespace().items()) if type(pair[0]) is str]
+        places = sorted([*bound, *_locals_of_last_error()], key=lambda pair: not self._names_secret(pair[0]))
+        for value, name in list(_Search(self._names_secret, self._holds_secret).through(places)):
+            if len(self._kept) < KEPT:
+                self._kept.setdefault(value, name)
+
+
+class _Search:
+    """One walk, within bounds."""
+
+    def __init__(self, names_secret: Callable[[str], bool], holds_secret: Callable[[str, str], bool]) -> None:
+        self._names_secret = names_secret
+        self._holds_secret = holds_secret
+        self._room = LOOKED_AT
+        self._seen: set[int] = set()
+
+    def through(self, named: Iterable[tuple[str, object]], depth: int = DEPTH) -> Iterator[tuple[str, str]]:
+        """The secrets among these, and inside them."""
+        for name, value in named:
+            self._room -= 1
+            if self._room < 0:
+                return
+            cls = type(value)
+            if cls is str or cls is bytes:
+                text = _text(cast("str | bytes", value))
+                if self._names_secret(name) and self._holds_secret(name, text):
+                    yield text, name
+            elif depth and not is_one_of(cls, _NO_PARTS) and id(value) not in self._seen:
+                self._seen.add(id(value))
+                yield from self.through(self._parts(name, value), depth - 1)
+
+    def _parts(self, name: str, value: Any) -> Iterable[tuple[str, object]]:
+        """What is inside, each with the name it goes by."""
+        cls = type_of(value)
+        if is_one_of(cls, _MAPPINGS):
+            return _named(value, name)
+        if is_one_of(cls, _SEQUENCES):
+            return [(name, item) for item in islice(tuple(value), ITEMS)]
+        if any(cls is loaded_attribute(library, kind) for library in _LIBRARIES for kind in ("DataFrame", "Series")):
+            try:
+                return self._column_values(name, value)
+            except Exception:  # noqa: BLE001 - a library's own failure on a rare frame is no reason to fail a run
+                return []
+        return _named(instance_dict(value), name)
+
+    def _column_values(self, name: str, value: Any) -> list[tuple[str, object]]:
+        if hasattr(value, "columns"):
+            labels = [label for label in value.columns if type(label) is str and self._names_secret(label)]
+            return [(label, item) for label in labels for item in _ends(value, label)]
+        label = value.name if type(value.name) is str and value.name else name
+        return [(label, item) for item in _values(value)] if self._names_secret(label) else []
+
+
+def _named(mapping: Mapping[Any, object], name: str) -> list[tuple[str, object]]:
+    pairs = list(pairs_of(cast("dict[object, object]", mapping)))[:ITEMS]
+    return [(key if type(key) is str else name, item) for key, item in pairs]
+
+
+def _ends(frame: Any, label: str) -> list[object]:
+    """Values of a column; of two columns of one name, both."""
+    column = frame[label]
+    if len(column.shape) == 2:
+        return [item for at in range(column.shape[1]) for item in _values(column.iloc[:, at])]
+    return _values(column)
+
+
+def _values(column: Any) -> list[object]:
+    """The first and the last."""
+    if getattr(column.dtype, "kind", "O") in "iufcbmM":
+        return []  # numbers and times
+    return [*column.head(ITEMS).to_list(), *column.tail(ITEMS).to_list()]
+
+
+def _locals_of_last_error() -> list[tuple[str, object]]:
+    error = cast("BaseException | None", getattr(sys, "last_value", None))
+    frames = [] if error is None else [frame for frame, _ in islice(walk_tb(error.__traceback__), 10 * FRAMES)]
+    return [
+        pair
+        for frame in frames[-FRAMES:]
+        if "__file__" not in frame.f_locals and frame.f_locals is not frame.f_globals
+        for pair in list(frame.f_locals.items())
+    ]
+
+
+def _text(value: str | bytes) -> str:
+    head = value[:LONGEST]
+    return head if isinstance(head, str) else head.decode("utf-8", "replace")
