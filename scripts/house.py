@@ -141,7 +141,8 @@ def import_circles(imports: dict[str, set[str]]) -> list[list[str]]:
     return circles
 
 
-def _is_one_word(function: FunctionName) -> bool:
+def is_one_word(function: FunctionName) -> bool:
+    """Whether the name has only one word that says something."""
     return len(function.words) < 2
 
 
@@ -153,7 +154,7 @@ def figures(house: House) -> Iterator[tuple[str, str]]:
     """Each figure with its name."""
     lines = sorted(house.lines.values())
     lengths = sorted(function.lines for function in house.functions)
-    one_word = [function for function in house.functions if _is_one_word(function)]
+    one_word = [function for function in house.functions if is_one_word(function)]
     plain = [function for function in house.functions if not function.is_method]
     repeated = {name: places for name, places in house.classes.items() if len(places) > 1}
     yield "files", str(len(lines))
@@ -167,7 +168,7 @@ def figures(house: House) -> Iterator[tuple[str, str]]:
     yield "most methods of a class", str(max(house.methods.values()))
     yield "words per function name", f"{statistics.mean(len(one.words) for one in house.functions):.2f}"
     yield "one-word function names", _share(len(one_word), len(house.functions))
-    yield "  of those that are no methods", _share(sum(map(_is_one_word, plain)), len(plain))
+    yield "  of those that are no methods", _share(sum(map(is_one_word, plain)), len(plain))
     count = sum(map(len, house.classes.values()))
     yield "public classes whose name is not unique", _share(sum(map(len, repeated.values())), count)
     yield "import circles", str(len(import_circles(house.imports)))
@@ -199,7 +200,7 @@ def main() -> None:
     if arguments.list:
         print(*_over_a_bound(house), sep="\n")
     if arguments.names:
-        counted = Counter(one.name for one in house.functions if _is_one_word(one))
+        counted = Counter(one.name for one in house.functions if is_one_word(one))
         places: dict[str, list[str]] = defaultdict(list)
         for one in house.functions:
             places[one.name].append(one.place.removeprefix(f"{PACKAGE}."))

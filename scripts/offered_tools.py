@@ -7,7 +7,7 @@ Run it when a tool of the notebook changes its description or arguments; a test 
 
 import json
 
-from vibe_jupyter.app.serving import exposed_specs
+from vibe_jupyter.app.serving_session import exposed_specs
 from vibe_jupyter.mcp_server.server import as_tool
 from vibe_jupyter.mcp_server.stdio_proxy import TOOLS
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import vibe_jupyter
+from scripts import house
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vibe_jupyter"
@@ -21,6 +22,7 @@ MAX_MODULE = 600  # lines
 MAX_FUNCTION = 60  # lines
 MAX_METHODS = 20  # per class
 MAX_PARAMETERS = 6  # besides self
+MAX_ONE_WORD = 0.4  # share of function names
 
 PYTHON = (".py", ".pyi", ".toml", ".md", ".typed")
 DATA = (".csv", ".json", ".jsonl", ".ipynb", ".png", ".svg")
@@ -53,6 +55,23 @@ def modules() -> list[Path]:
 
 def requirement_names(requirements: list[str]) -> set[str]:
     return {re.split(r"[<>=!~\[; ]", text)[0].lower() for text in requirements}
+
+
+@pytest.fixture(scope="module")
+def package() -> house.House:
+    return house.read_house(ROOT)
+
+
+def test_no_two_public_classes_have_one_name(package: house.House) -> None:
+    assert {name: places for name, places in package.classes.items() if len(places) > 1} == {}
+
+
+def test_no_modules_import_each_other_in_a_circle_not_even_late(package: house.House) -> None:
+    assert house.import_circles(package.imports) == []
+
+
+def test_most_names_of_functions_say_what_is_done_to_what(package: house.House) -> None:
+    assert sum(map(house.is_one_word, package.functions)) <= MAX_ONE_WORD * len(package.functions)
 
 
 @pytest.mark.requirement("project.layout.top-level")

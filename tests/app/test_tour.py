@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.conftest import Session
-from vibe_jupyter.testing import Answer, ModelRequest
+from vibe_jupyter.testing import ModelRequest, ScriptedAnswer
 from vibe_jupyter.tour import next_reply
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -39,5 +39,5 @@ def test_the_tour_says_in_one_sentence_why_the_cell_was_not_mended() -> None:
     }
     messages = [{"role": "tool", "name": name, "content": content} for name, content in results.items()]
     said = next_reply(ModelRequest({"messages": messages}, {}))
-    assert isinstance(said, Answer)
+    assert isinstance(said, ScriptedAnswer)
     assert "is as it was: Nothing was done: cell 4 (e332a753) was changed since you read it.\n" in said.text

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_beside, open_prompt
-from vibe_jupyter.testing import Answer, ScriptedModel, answer, call, say
+from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
 
@@ -20,7 +20,7 @@ def models() -> Iterator[tuple[ScriptedModel, ScriptedModel]]:
         yield one, other
 
 
-def changes(book: NotebookPage, name: str) -> list[Answer]:
+def changes(book: NotebookPage, name: str) -> list[ScriptedAnswer]:
     """What each model does to the third cell, and below the prompt."""
     return [
         answer(calls=[call("edit_cell", cell_id=book.ids[2], old_string="?", new_string=repr(name))]),

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.arming import armed, press
 from tests.browser.lab import Lab
-from vibe_jupyter.testing import Answer, ScriptedModel, answer, call, hold, say
+from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
 from vibe_jupyter.ui.front_end_choice import ALIVE_GRACE
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def ask(lab: Lab, model: ScriptedModel, prompt: str, *, after: str = "print('nex
     return lab.output(VIBE).locator(".vibe-run")
 
 
-def run_code(code: str, **rest: Any) -> Answer:
+def run_code(code: str, **rest: Any) -> ScriptedAnswer:
     """The model asks to run code."""
     return answer(calls=[call("run_code", code=code, **rest)])
 

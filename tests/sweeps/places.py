@@ -26,7 +26,7 @@ from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import ApprovalRequested, Approve, Command, Event, MessageAdded, Reject, ToolFinished
-from vibe_jupyter.testing import Answer, Call, ScriptedModel, answer, call, say
+from vibe_jupyter.testing import Call, ScriptedAnswer, ScriptedModel, answer, call, say
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.tools.contract import StaticToolset
 from vibe_jupyter.tools.grep import GrepTool
@@ -121,7 +121,7 @@ async def _run(tree: "_Tree", model: ScriptedModel, chance: random.Random, numbe
 def _script(chance: random.Random) -> Any:
     """A model that makes many calls at once, and is content with the results."""
 
-    def reply(request: ModelRequest) -> Answer:
+    def reply(request: ModelRequest) -> ScriptedAnswer:
         return say("Done.") if request.tool_results else answer(calls=[_call(chance) for _ in range(AT_ONCE)])
 
     return reply

@@ -1,51 +1,21 @@
-"""The notebook served to external clients: begun and ended, and its tools, each borrowing the main thread."""
+"""The notebook served to external clients: begun, shown, ended, by `%vibe mcp serve`."""
 
 import atexit
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from IPython.core.interactiveshell import InteractiveShell
 from jupyter_core.paths import jupyter_runtime_dir
 
 from vibe_jupyter.app.kernel_parts import ServingParts
-from vibe_jupyter.app.shell_host import ShellHost
-from vibe_jupyter.errors import ConfigError, NotebookError, ToolError
-from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.kernel.pump import Pump
-from vibe_jupyter.notebook.access import CellAccess
-from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
-from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
-from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult, ToolSpec
+from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import PrecheckedTool, StaticToolset, Tool, ToolContext, tool_spec
-from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.serving_session import ServingSession
 
-_CLASSES: Final = (
-    ReadNotebookTool,
-    ReadCellTool,
-    ReadOutputTool,
-    ListVariablesTool,
-    InspectVariableTool,
-    EditCellTool,
-    InsertCellTool,
-    DeleteCellsTool,
-    MoveCellsTool,
-    RunCellTool,
-    RunCodeTool,
-)
-
-BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
 
 _NO_KERNEL: Final = "Only a notebook can be served: here is no kernel whose page could show what is asked."
 _NOBODY: Final = "Nobody is here who could allow a call: this notebook runs unattended. Nothing is served."
@@ -64,100 +34,6 @@ kernel. What changes or runs something asks here first. In the agent's list of M
 _HOW_BY_URL: Final = """
 or by address. Whoever has the token can call; it is in this output now, and worth nothing when serving ends:
 """
-
-
-def exposed_tools(
-    shell: InteractiveShell,
-    pump: Pump,
-    *,
-    main_thread: MainThread,
-    host: ShellHost,
-    access: CellAccess,
-    turn: BorrowTurn,
-) -> StaticToolset:
-    """The tools of a served notebook; each works in a turn of the main thread."""
-    reads, call = access.reads, main_thread.call
-    tools: list[Tool[Any]] = [
-        ReadNotebookTool(reads),
-        ReadCellTool(reads),
-        ReadOutputTool(reads, sees_images=_always_sees_images),
-        ListVariablesTool(host.namespace, call),
-        InspectVariableTool(host.namespace, call),
-        EditCellTool(access, sees_images=_always_sees_images),
-        InsertCellTool(access, sees_images=_always_sees_images),
-        DeleteCellsTool(access),
-        MoveCellsTool(access),
-        RunCellTool(access, sees_images=_always_sees_images),
-        RunCodeTool(main_thread, CodeRunner(shell, pump), sees_images=_always_sees_images),
-    ]
-    return StaticToolset([run_in_turns(tool, turn) for tool in tools])
-
-
-def exposed_specs() -> list[ToolSpec]:
-    """What such a notebook offers, told without one."""
-    return [tool_spec(cast("Tool[Any]", one)) for one in _CLASSES]
-
-
-def _always_sees_images() -> bool:
-    """An agent outside is sent images; whether it can see them is its own business."""
-    return True
-
-
-class MainThreadTool:
-    """A tool whose work is done in a turn; what it says of a call needs none."""
-
-    def __init__(self, tool: Tool[Any], turn: BorrowTurn) -> None:
-        self._tool = tool
-        self._turn = turn
-
-    @property
-    def name(self) -> str:
-        return self._tool.name
-
-    @property
-    def description(self) -> str:
-        return self._tool.description
-
-    @property
-    def level(self) -> Level:
-        return self._tool.level
-
-    @property
-    def arguments(self) -> type[Any]:
-        return self._tool.arguments
-
-    def headline(self, args: Any) -> Headline:
-        return self._tool.headline(args)
-
-    def preview(self, args: Any) -> Preview:
-        return self._tool.preview(args)
-
-    def touches(self, args: Any) -> Sequence[Resource]:
-        return self._tool.touches(args)
-
-    async def run(self, args: Any, context: ToolContext) -> ToolResult:
-        try:
-            async with self._turn():
-                return await self._tool.run(args, context)
-        except NotebookError as error:
-            raise ToolError(str(error)) from error
-
-
-class PrecheckedMainThreadTool(MainThreadTool):
-    """The same of a tool that looks beforehand."""
-
-    async def precheck(self, args: Any) -> None:
-        assert isinstance(self._tool, PrecheckedTool)
-        try:
-            async with self._turn():
-                await self._tool.precheck(args)
-        except NotebookError as error:
-            raise ToolError(str(error)) from error
-
-
-def run_in_turns(tool: Tool[Any], turn: BorrowTurn) -> Tool[Any]:
-    """The tool, working in turns."""
-    return PrecheckedMainThreadTool(tool, turn) if isinstance(tool, PrecheckedTool) else MainThreadTool(tool, turn)
 
 
 class NotebookServing:

@@ -5,37 +5,61 @@ import concurrent.futures
 import os
 import secrets
 import time
-from collections.abc import Generator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.built_in_tools import NotebookAccess, tool_lists
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.run_view import new_conversation
-from vibe_jupyter.app.serving import exposed_tools
-from vibe_jupyter.errors import NotebookError, VibeError
-from vibe_jupyter.kernel.main_thread import MainThreadTurns
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.errors import NotebookError, ToolError, VibeError
+from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.main_thread import MainThread, MainThreadTurns
+from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.mcp_server.external_run import ExternalGate, ExternalRun
 from vibe_jupyter.mcp_server.http import HttpServer
 from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook, unregister_notebook
 from vibe_jupyter.mcp_server.server import mcp_server
-from vibe_jupyter.notebook.access import ReadVersions
+from vibe_jupyter.notebook.access import CellAccess, ReadVersions
 from vibe_jupyter.notebook.open_notebook import notebook_file
+from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
+from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
+from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
-from vibe_jupyter.protocol import Event, Interrupt
-from vibe_jupyter.tools.contract import FilteredToolset
+from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult, ToolSpec
+from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext, tool_spec
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.static_html import RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
+from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
 from vibe_jupyter.version import __version__
 
+_CLASSES: Final = (
+    ReadNotebookTool,
+    ReadCellTool,
+    ReadOutputTool,
+    ListVariablesTool,
+    InspectVariableTool,
+    EditCellTool,
+    InsertCellTool,
+    DeleteCellsTool,
+    MoveCellsTool,
+    RunCellTool,
+    RunCodeTool,
+)
+
+BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
 START_WAIT: Final = 10.0
 END_WAIT: Final = 5.0
 """Seconds that beginning and ending may take."""
@@ -263,3 +287,97 @@ class ServingView:
         left = self._front_end.close()
         if shown is not None and self._cell is not None:
             self._notebook.ends.add(shown.model_id, left, number=self._number, cell=self._cell)
+
+
+def exposed_tools(
+    shell: InteractiveShell,
+    pump: Pump,
+    *,
+    main_thread: MainThread,
+    host: ShellHost,
+    access: CellAccess,
+    turn: BorrowTurn,
+) -> StaticToolset:
+    """The tools of a served notebook; each works in a turn of the main thread."""
+    reads, call = access.reads, main_thread.call
+    tools: list[Tool[Any]] = [
+        ReadNotebookTool(reads),
+        ReadCellTool(reads),
+        ReadOutputTool(reads, sees_images=_always_sees_images),
+        ListVariablesTool(host.namespace, call),
+        InspectVariableTool(host.namespace, call),
+        EditCellTool(access, sees_images=_always_sees_images),
+        InsertCellTool(access, sees_images=_always_sees_images),
+        DeleteCellsTool(access),
+        MoveCellsTool(access),
+        RunCellTool(access, sees_images=_always_sees_images),
+        RunCodeTool(main_thread, CodeRunner(shell, pump), sees_images=_always_sees_images),
+    ]
+    return StaticToolset([run_in_turns(tool, turn) for tool in tools])
+
+
+def exposed_specs() -> list[ToolSpec]:
+    """What such a notebook offers, told without one."""
+    return [tool_spec(cast("Tool[Any]", one)) for one in _CLASSES]
+
+
+def _always_sees_images() -> bool:
+    """An agent outside is sent images; whether it can see them is its own business."""
+    return True
+
+
+class MainThreadTool:
+    """A tool whose work is done in a turn; what it says of a call needs none."""
+
+    def __init__(self, tool: Tool[Any], turn: BorrowTurn) -> None:
+        self._tool = tool
+        self._turn = turn
+
+    @property
+    def name(self) -> str:
+        return self._tool.name
+
+    @property
+    def description(self) -> str:
+        return self._tool.description
+
+    @property
+    def level(self) -> Level:
+        return self._tool.level
+
+    @property
+    def arguments(self) -> type[Any]:
+        return self._tool.arguments
+
+    def headline(self, args: Any) -> Headline:
+        return self._tool.headline(args)
+
+    def preview(self, args: Any) -> Preview:
+        return self._tool.preview(args)
+
+    def touches(self, args: Any) -> Sequence[Resource]:
+        return self._tool.touches(args)
+
+    async def run(self, args: Any, context: ToolContext) -> ToolResult:
+        try:
+            async with self._turn():
+                return await self._tool.run(args, context)
+        except NotebookError as error:
+            raise ToolError(str(error)) from error
+
+
+class PrecheckedMainThreadTool(MainThreadTool):
+    """The same of a tool that looks beforehand."""
+
+    async def precheck(self, args: Any) -> None:
+        assert isinstance(self._tool, PrecheckedTool)
+        try:
+            async with self._turn():
+                await self._tool.precheck(args)
+        except NotebookError as error:
+            raise ToolError(str(error)) from error
+
+
+def run_in_turns(tool: Tool[Any], turn: BorrowTurn) -> Tool[Any]:
+    """The tool, working in turns."""
+    return PrecheckedMainThreadTool(tool, turn) if isinstance(tool, PrecheckedTool) else MainThreadTool(tool, turn)

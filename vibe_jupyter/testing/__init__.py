@@ -11,14 +11,27 @@ It is a real HTTP server that speaks Chat Completions, streamed and not. Start r
 
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.scripted import ScriptedModel
-from vibe_jupyter.testing.wire import Answer, Call, Raw, Reply, Status, Tokens, answer, call, hold, raw, say, status
+from vibe_jupyter.testing.wire import (
+    Call,
+    Raw,
+    Reply,
+    ScriptedAnswer,
+    Status,
+    Tokens,
+    answer,
+    call,
+    hold,
+    raw,
+    say,
+    status,
+)
 
 __all__ = [
-    "Answer",
     "Call",
     "ModelRequest",
     "Raw",
     "Reply",
+    "ScriptedAnswer",
     "ScriptedModel",
     "Status",
     "Tokens",

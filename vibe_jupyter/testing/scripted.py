@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from vibe_jupyter.testing.requests import ModelRequest, find_complaints
 from vibe_jupyter.testing.server import ModelServer
-from vibe_jupyter.testing.wire import WIRES, Answer, Call, Raw, Reply, Status, Wire, spoken_dialect
+from vibe_jupyter.testing.wire import WIRES, Call, Raw, Reply, ScriptedAnswer, Status, Wire, spoken_dialect
 
 Script = Callable[[ModelRequest], Reply]
 
@@ -118,7 +118,7 @@ class ScriptedModel:
         except Exception as problem:  # noqa: BLE001 - whatever the test's own function raises is told to the client
             return _refused_status(500, f"The script of the model raised {type(problem).__name__}: {problem}")
 
-    def _number_calls(self, answer: Answer) -> Answer:
+    def _number_calls(self, answer: ScriptedAnswer) -> ScriptedAnswer:
         """Give ids to the calls: nine characters, since Mistral takes no other."""
         with self._changed:
             first = self._calls + 1
@@ -127,13 +127,13 @@ class ScriptedModel:
         return replace(answer, calls=tuple(calls))
 
 
-def _as_answer(reply: str | Call | Answer) -> Answer:
+def _as_answer(reply: str | Call | ScriptedAnswer) -> ScriptedAnswer:
     match reply:
         case str():
-            return Answer(text=reply)
+            return ScriptedAnswer(text=reply)
         case Call():
-            return Answer(calls=(reply,))
-        case Answer():
+            return ScriptedAnswer(calls=(reply,))
+        case ScriptedAnswer():
             return reply
 
 

@@ -43,7 +43,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScriptedAnswer:
     """Text, calls, or both."""
 
     text: str = ""
@@ -86,15 +86,15 @@ class Raw:
     status: int = 200
 
 
-Reply = str | Call | Answer | Status | Raw
+Reply = str | Call | ScriptedAnswer | Status | Raw
 """A string is an answer of that text."""
 
 
 def say(
     text: str, *, delay: float = 0.0, pieces: int | None = None, reasoning: str = "", usage: Tokens | None = None
-) -> Answer:
+) -> ScriptedAnswer:
     """An answer of text alone."""
-    return Answer(text=text, delay=delay, pieces=pieces, reasoning=reasoning, usage=usage)
+    return ScriptedAnswer(text=text, delay=delay, pieces=pieces, reasoning=reasoning, usage=usage)
 
 
 def call(name: str, /, **arguments: Any) -> Call:
@@ -102,9 +102,9 @@ def call(name: str, /, **arguments: Any) -> Call:
     return Call(name, json.dumps(arguments, ensure_ascii=False))
 
 
-def answer(text: str = "", calls: Sequence[Call] = (), **rest: Any) -> Answer:
-    """Text and calls in one answer; `rest` are the other fields of `Answer`."""
-    return Answer(text=text, calls=tuple(calls), **rest)
+def answer(text: str = "", calls: Sequence[Call] = (), **rest: Any) -> ScriptedAnswer:
+    """Text and calls in one answer; `rest` are the other fields of `ScriptedAnswer`."""
+    return ScriptedAnswer(text=text, calls=tuple(calls), **rest)
 
 
 def status(code: int, body: str | Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Status:
@@ -123,16 +123,16 @@ def raw(
     return Raw(tuple(chunks), content_type, end, delay_between)
 
 
-def hold(event: threading.Event, text: str = "One moment", after: str = " … done.") -> Answer:
+def hold(event: threading.Event, text: str = "One moment", after: str = " … done.") -> ScriptedAnswer:
     """Stream `text`, then wait for `event`: to interrupt a model while it speaks."""
-    return Answer(text=text, hold=event, after=after)
+    return ScriptedAnswer(text=text, hold=event, after=after)
 
 
 @dataclass(frozen=True)
 class Wire:
     """One answer on its way to one request. The calls have ids by now."""
 
-    answer: Answer
+    answer: ScriptedAnswer
     request: ModelRequest
     model: str
     number: int
