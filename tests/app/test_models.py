@@ -13,7 +13,7 @@ from vibe_jupyter import config
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.config.providers import DEFAULT_MODELS, ModelEntry, ProviderEntry
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.llm.connections import KNOWN, complete_model
+from vibe_jupyter.llm.catalogue import KNOWN, complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.protocol import Usage
 from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, say

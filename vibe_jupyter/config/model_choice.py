@@ -15,7 +15,7 @@ from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import config_path, env_path
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.llm.connections import complete_model
+from vibe_jupyter.llm.catalogue import complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.safe_imports import without_working_folder
 

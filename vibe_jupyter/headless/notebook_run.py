@@ -1,4 +1,4 @@
-"""?"""
+"""A notebook run without a page: its kernel, its cells one after the other, and the file they are saved to."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""?
+"""Custom tools of files: found in their folders, loaded, and put in the form that the agent calls.
 
 A file is run from the bytes that were looked at. One that fails is told and left out; it never stops anything.
 """

@@ -1,4 +1,4 @@
-"""?
+"""The static form of a run: what the notebook keeps when the live view goes, without script or stylesheet.
 
 Structure carries it, since viewers drop what they please: `<details>` for steps, literal colours that read on white
 and on black, borders. No class, no button, nothing that waits for an answer, no blank line, which would end it where a

@@ -1,4 +1,4 @@
-"""?
+"""Chat Completions as OpenAI and most servers speak it: the request's body, and the answer in pieces.
 
 Null means absent everywhere, and what has an unknown shape is passed over: an answer is judged by what is left of it.
 """

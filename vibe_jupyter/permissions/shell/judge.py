@@ -1,4 +1,4 @@
-"""?"""
+"""The judge of a command line: each of its simple commands by its own table, and the search settings that count."""
 
 import contextlib
 import os
