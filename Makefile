@@ -71,7 +71,7 @@ sweeps: setup
 
 test-matrix: setup
 	$(PY) tests/kernel/matrix.py --all --pythons --lab
-	$(WITH_NODE) PYTHONPATH=. $(PY) tests/outward/real_clients.py
+	$(WITH_NODE) PYTHONPATH=. $(PY) tests/mcp_server/real_clients.py
 	$(WITH_NODE) $(PY) tests/mcp/real_servers.py --all
 	$(WITH_NODE) $(PYTEST) -m matrix
 

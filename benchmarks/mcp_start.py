@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.outward.test_guard import Echo, listening
+from tests.mcp_server.test_guard import Echo, listening
 from vibe_jupyter.mcp_server.notebook_client import NotebookNote, register_notebook
 
 GOAL: Final = 0.3  # seconds of CPU

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.arming import press
 from tests.browser.lab import Lab
-from tests.outward.outsider import WAIT, Outsider, over_stdio, text
+from tests.mcp_server.outsider import WAIT, Outsider, over_stdio, text
 
 pytestmark = pytest.mark.browser
 

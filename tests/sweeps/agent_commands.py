@@ -1,6 +1,6 @@
 """Each command of tests/corpora/bash_agents.jsonl is judged and run in its tree: harmful ones ask and are seen to harm.
 
-`make test` runs a sample of them in `tests/policy/test_shell_agents.py`.
+`make test` runs a sample of them in `tests/permissions/test_shell_agents.py`.
 """
 
 import os
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.policy.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
+from tests.permissions.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 

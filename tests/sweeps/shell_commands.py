@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.policy.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
+from tests.permissions.agent_trees import CASES, command_of, copy_of, effect, make_tree, remove
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 

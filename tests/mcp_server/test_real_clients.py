@@ -8,10 +8,10 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
-from tests.outward.conftest import Served, serve
-from tests.outward.messages_server import DONE, Messages, serving
-from tests.outward.real_clients import Client, vibe_folder
-from tests.outward.test_calls import READS, WRITES
+from tests.mcp_server.conftest import Served, serve
+from tests.mcp_server.messages_server import DONE, Messages, serving
+from tests.mcp_server.real_clients import Client, vibe_folder
+from tests.mcp_server.test_calls import READS, WRITES
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("real clients"), pytest.mark.timeout(900)]

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
-from tests.outward.conftest import Served, serve
-from tests.outward.outsider import Outsider, text
+from tests.mcp_server.conftest import Served, serve
+from tests.mcp_server.outsider import Outsider, text
 from vibe_jupyter.testing import say
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.policy.test_permissions import PathArguments, Reader
+from tests.permissions.test_permissions import PathArguments, Reader
 from tests.tools.conftest import make_tree
 from vibe_jupyter.files.workspace import Workspace, judge_place
 from vibe_jupyter.permissions.decide import Permissions, RunTerms

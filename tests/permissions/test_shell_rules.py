@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.conftest import Judge
-from tests.policy.shell_tree import run_git
+from tests.permissions.conftest import Judge
+from tests.permissions.shell_tree import run_git
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.command_line import COMMANDS_LIMIT, LENGTH_LIMIT
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command

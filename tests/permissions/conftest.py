@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.shell_tree import make_shell_tree
+from tests.permissions.shell_tree import make_shell_tree
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import ShellVerdict
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command

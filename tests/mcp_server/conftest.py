@@ -10,8 +10,8 @@ import pytest
 from tests.app.conftest import APPROVAL, Session, View, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
+from tests.mcp_server.outsider import Outsider, over_http
 from tests.notebook.page import Page
-from tests.outward.outsider import Outsider, over_http
 
 
 @dataclass

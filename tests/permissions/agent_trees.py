@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.policy.shell_fuzz import snapshot
-from tests.policy.shell_tree import MARKER, SECRETS, make_shell_tree, run_git
+from tests.permissions.shell_fuzz import snapshot
+from tests.permissions.shell_tree import MARKER, SECRETS, make_shell_tree, run_git
 from vibe_jupyter.tools.process import NOT_INTERACTIVE
 
 CASES: Final[list[dict[str, Any]]] = [

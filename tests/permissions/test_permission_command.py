@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.policy.shell_tree import MARKER
+from tests.permissions.shell_tree import MARKER
 
 COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "permission"]
 CORPORA = Path(__file__).parents[1] / "corpora"

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.outward.outsider import Outsider, over_http, text
+from tests.mcp_server.outsider import Outsider, over_http, text
 from vibe_jupyter.mcp_server.http import MAX_BODY, HttpServer
 from vibe_jupyter.mcp_server.server import mcp_server
 from vibe_jupyter.protocol import TextPart, ToolMessage, ToolSpec

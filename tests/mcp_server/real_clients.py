@@ -1,6 +1,6 @@
 """MCP clients that others wrote, from npm and PyPI, in folders of their own under .matrix/.
 
-    PYTHONPATH=. python tests/outward/real_clients.py    install them; afterwards the tests need no network
+    PYTHONPATH=. python tests/mcp_server/real_clients.py    install them; afterwards the tests need no network
 
 None of their install scripts run. Each client runs with an empty home folder and no key of anybody's, and its model is
 a server of the test on this machine, so that it asks nobody else.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.shell_fuzz import harm
-from tests.policy.shell_tree import MARKER, environment, run_git
+from tests.permissions.shell_fuzz import harm
+from tests.permissions.shell_tree import MARKER, environment, run_git
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.judge import judge_command
 

@@ -17,10 +17,10 @@ import pytest
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
+from tests.mcp_server.conftest import Screen, Served, serve
+from tests.mcp_server.outsider import Outsider, over_stdio, text
+from tests.mcp_server.test_guard import Echo, listening
 from tests.notebook.page import Page
-from tests.outward.conftest import Screen, Served, serve
-from tests.outward.outsider import Outsider, over_stdio, text
-from tests.outward.test_guard import Echo, listening
 from vibe_jupyter.mcp_server.http import HttpServer
 from vibe_jupyter.mcp_server.notebook_client import NotebookClient, NotebookNote, register_notebook, unregister_notebook
 from vibe_jupyter.mcp_server.stdio_proxy import LIST_WAIT, TOOLS

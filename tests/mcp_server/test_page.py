@@ -6,9 +6,9 @@ import pytest
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
+from tests.mcp_server.conftest import Screen, Served
+from tests.mcp_server.outsider import Outsider, text
 from tests.notebook.page import Page, PageCell
-from tests.outward.conftest import Screen, Served
-from tests.outward.outsider import Outsider, text
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.policy.shell_tree import MARKER, SECRETS
+from tests.permissions.shell_tree import MARKER, SECRETS
 from vibe_jupyter.permissions.shell.git import git_environment
 from vibe_jupyter.tools.process import child_environment
 

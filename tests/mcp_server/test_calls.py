@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
-from tests.outward.conftest import Served, patience, serve
-from tests.outward.outsider import Outsider, text
+from tests.mcp_server.conftest import Served, patience, serve
+from tests.mcp_server.outsider import Outsider, text
 from vibe_jupyter.testing import hold, say
 
 READS = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable"}

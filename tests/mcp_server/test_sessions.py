@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.outward.outsider import Outsider, over_http, text
-from tests.outward.test_guard import WAIT, Echo, listening, post, status
+from tests.mcp_server.outsider import Outsider, over_http, text
+from tests.mcp_server.test_guard import WAIT, Echo, listening, post, status
 from vibe_jupyter.mcp_server.http import HEADER_WAIT, MAX_CONNECTIONS, MAX_SESSIONS, HttpServer
 
 STARTS = 40

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.policy.conftest import Judge
+from tests.permissions.conftest import Judge
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)

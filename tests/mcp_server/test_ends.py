@@ -12,8 +12,8 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import WAIT
-from tests.outward.conftest import Served, patience, serve
-from tests.outward.outsider import Outsider, over_stdio, text
+from tests.mcp_server.conftest import Served, patience, serve
+from tests.mcp_server.outsider import Outsider, over_stdio, text
 
 
 def notes(session: Session) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.policy.shell_fuzz import harm, made, objection
+from tests.permissions.shell_fuzz import harm, made, objection
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
