@@ -1,4 +1,4 @@
-"""What every test stands on: a home folder that is not the person's, and requirement ids that exist."""
+"""What every test stands on: a home folder that is not the user's, and requirement ids that exist."""
 
 import os
 import signal

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 RENEWED = frozenset({"page"})
-"""What lives longer than a module and is still made anew after a failure."""
+"""What lives longer than a module and is still made again after a failure."""
 
 
 def is_in_browser(item: pytest.Item | None) -> bool:

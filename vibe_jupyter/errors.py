@@ -1,13 +1,13 @@
 """Every exception this package raises on purpose.
 
     VibeError
-    ├── ConfigError      the person reads it: what is wrong in which setting, and the next step
-    ├── NotebookError    the person reads it: the kernel or the notebook cannot do what was asked
-    ├── ModelError       the person reads it: the model server failed, with the text already received
-    ├── JournalError     the person reads it: the conversation cannot be recorded, so nothing more is done
+    ├── ConfigError      the user reads it: what is wrong in which setting, and the next step
+    ├── NotebookError    the user reads it: the kernel or the notebook cannot do what was asked
+    ├── ModelError       the user reads it: the model server failed, with the text already received
+    ├── JournalError     the user reads it: the conversation cannot be recorded, so nothing more is done
     └── ToolError        the model reads it: what happened and what to try instead
         ├── NothingDone  the same, where it is certain that the call changed nothing
-        └── ServerError  the person reads it too: a server of further tools failed; its last words and the next step
+        └── ServerError  the user reads it too: a server of further tools failed; its last words and the next step
 
     RunFailed            ends the cell of a run that did not come to its end, so that the cells behind it do not run
     RunStopped           the same after ■ or Stop; a KeyboardInterrupt
@@ -34,7 +34,7 @@ ModelErrorKind = Literal[
 
 
 class VibeError(Exception):
-    """Base of all errors of this package; its text is one or two sentences for a person."""
+    """Base of all errors of this package; its text is one or two sentences for a user."""
 
 
 class ConfigError(VibeError):

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _kept: list[list[str]] = []
-"""The path as the person has it, once for each import under way; they may overlap, on several threads."""
+"""The path as the user has it, once for each import under way; they may overlap, on several threads."""
 
 
 @contextmanager
 def without_working_folder() -> Generator[None]:
     """Import without the working folder on the path: a file `httpx.py` in it is not httpx.
 
-    What is imported inside stays imported, and the person's own code finds its files again afterwards.
+    What is imported inside stays imported, and the user's own code finds its files again afterwards.
     """
     try:
         here = os.getcwd()

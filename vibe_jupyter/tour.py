@@ -1,6 +1,6 @@
 """The tour: a scripted model that shows what a run looks like, with no key and no network.
 
-It is no recording: each step is chosen by what the tools really gave back, so it works on the person's own data, meets
+It is no recording: each step is chosen by what the tools really gave back, so it works on the user's own data, meets
 denials and errors like any model, and says only what its own code computed.
 """
 

@@ -1,4 +1,4 @@
-"""What a person decides is what happens."""
+"""What a user decides is what happens."""
 
 import json
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ async def test_an_edited_call_runs_as_edited_and_the_model_is_told(bench: Bench)
     arguments = one(events, ApprovalResolved).arguments
     assert json.loads(arguments) == {"text": "b", "times": 2}
     (result,) = bench.model.requests[1].tool_results
-    assert result.startswith("The person edited the call")
+    assert result.startswith("The user edited the call")
     assert result.endswith("bb")
 
 

@@ -1,4 +1,4 @@
-"""Questions of a call, from the model to the person and back."""
+"""Questions of a call, from the model to the user and back."""
 
 from collections.abc import Callable
 

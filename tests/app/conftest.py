@@ -33,7 +33,7 @@ STATE = re.compile(r'class="vibe-state"><i class="vibe-dot"></i>([^<]*)</span>')
 
 
 class Session:
-    """What a person does in a notebook, as messages."""
+    """What a user does in a notebook, as messages."""
 
     def __init__(self, wire: Wire, model: ScriptedModel, folder: Path) -> None:
         self.wire = wire

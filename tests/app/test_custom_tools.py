@@ -1,4 +1,4 @@
-"""The person's own tools: defined in a cell or a file, offered at the next prompt, asked for like all others."""
+"""The user's own tools: defined in a cell or a file, offered at the next prompt, asked for like all others."""
 
 import json
 import shutil

@@ -51,7 +51,7 @@ def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
 def run_notebook(
     runner: str, folder: Path, environment: dict[str, str], cells: tuple[str, ...]
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a notebook of these cells without a person."""
+    """Run a notebook of these cells without a user."""
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells], metadata=spec)
     nbformat.write(notebook, folder / "run.ipynb")
@@ -64,7 +64,7 @@ def run_notebook(
 def execute(
     runner: str, folder: Path, environment: dict[str, str], cells: tuple[str, ...] = CELLS
 ) -> list[list[dict[str, object]]]:
-    """Run a notebook without a person, to its end; the outputs of its cells."""
+    """Run a notebook without a user, to its end; the outputs of its cells."""
     done = run_notebook(runner, folder, environment, cells)
     assert done.returncode == 0, done.stderr
     executed = nbformat.read(folder / "run.ipynb", as_version=4)

@@ -49,7 +49,7 @@ def settings(session: Session) -> dict[str, object]:
 
 
 def everything_kept(session: Session) -> str:
-    """All files of the person's folder and all messages of the page, but for the one file of keys."""
+    """All files of the user's folder and all messages of the page, but for the one file of keys."""
     files = [path for path in (session.folder / "vibe").rglob("*") if path.is_file() and path.name != ".env"]
     return "\n".join([*(path.read_text(encoding="utf-8") for path in files), repr(session.wire.seen)])
 

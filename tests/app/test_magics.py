@@ -1,4 +1,4 @@
-"""`%vibe` and `%%vibe` in a real kernel, as a person uses them."""
+"""`%vibe` and `%%vibe` in a real kernel, as a user uses them."""
 
 import threading
 from pathlib import Path

@@ -62,7 +62,7 @@ class Servers:
         assert not self.session.wire.cell(request).error
 
     def accepted(self, name: str, *, more: str = "") -> Path:
-        """Declare one that the person has accepted."""
+        """Declare one that the user has accepted."""
         folder = self.declare(name, more=more)
         self.accept(name)
         return folder

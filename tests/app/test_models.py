@@ -181,7 +181,7 @@ def test_a_figure_goes_to_a_model_that_sees_images_and_only_to_one(session: Sess
         session.run("%%vibe --yes=run_code\nplot it")
         body = str(session.model.requests[-1].body)
         assert ("data:image/png;base64," in body) is sees
-        assert ("shown to the person" in body) is True
+        assert ("shown to the user" in body) is True
         config_file = session.folder / "vibe" / "config.toml"
         config_file.write_text(config_file.read_text(encoding="utf-8").rpartition("supports_images")[0], "utf-8")
 

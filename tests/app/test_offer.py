@@ -12,7 +12,7 @@ from vibe_jupyter.testing import say
 pytestmark = pytest.mark.xdist_group("app")
 READING = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable", "read_file", "grep"}
 ITS_OWN = {"todo", "ask_user_question"}
-"""What touches nothing but the agent's list and the person's attention."""
+"""What touches nothing but the agent's list and the user's attention."""
 
 
 def offered(session: Session) -> list[dict[str, Any]]:

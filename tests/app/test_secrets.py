@@ -96,7 +96,7 @@ def shown(session: Session) -> str:
 
 
 def kept(folder: Path) -> str:
-    """All that was written below the person's folder, but for `.env` itself, and the kernel's own log."""
+    """All that was written below the user's folder, but for `.env` itself, and the kernel's own log."""
     files = [path for path in (folder / "vibe").rglob("*") if path.is_file() and path.name != ".env"]
     return "\n".join(path.read_text(encoding="utf-8") for path in [*files, folder / "kernel.log"])
 

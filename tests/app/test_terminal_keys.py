@@ -21,7 +21,7 @@ CODE = "value = 6 * 7  # the answer\nvalue"
 
 
 class Terminal:
-    """A person at a terminal that is `columns` wide."""
+    """A user at a terminal that is `columns` wide."""
 
     def __init__(self, folder: Path, environment: dict[str, str], columns: int) -> None:
         command = ["-m", "IPython", "--no-banner"]

@@ -1,4 +1,4 @@
-"""The tour on data of the person's own."""
+"""The tour on data of the user's own."""
 
 import pytest
 

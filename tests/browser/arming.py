@@ -1,4 +1,4 @@
-"""Cards as a person answers them: what would run is read to its end, the pointer moves, and the card is ready."""
+"""Cards as a user answers them: what would run is read to its end, the pointer moves, and the card is ready."""
 
 import warnings
 
@@ -11,7 +11,7 @@ READ = """node => {
 TAKEN = "button => !button.isConnected || 'sent' in button.closest('.vibe-card').dataset"
 REFUSED = "() => document.getElementById('vibe-announcer').textContent"
 PRESSES = 3
-"""Where something moved just then, a person presses again."""
+"""Where something moved just then, a user presses again."""
 
 
 def armed(card: Locator) -> Locator:

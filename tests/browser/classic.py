@@ -1,4 +1,4 @@
-"""Notebook 7 as a person uses it: one notebook to a tab."""
+"""Notebook 7 as a user uses it: one notebook to a tab."""
 
 from pathlib import Path
 

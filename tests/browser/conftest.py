@@ -13,7 +13,7 @@ VIEWPORT = ViewportSize(width=1280, height=1000)
 
 @pytest.fixture(scope="session")
 def server(own_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
-    """JupyterLab as a person has it who installed the package."""
+    """JupyterLab as a user has it who installed the package."""
     with lab_server(tmp_path_factory.mktemp("lab")) as running:
         yield running
 

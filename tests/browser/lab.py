@@ -1,4 +1,4 @@
-"""JupyterLab as a person uses it: notebooks, cells, outputs, keys."""
+"""JupyterLab as a user uses it: notebooks, cells, outputs, keys."""
 
 import json
 import secrets
@@ -152,7 +152,7 @@ class Lab:
         self.page.goto(f"{self.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
 
     def _load_anew(self, path: Path) -> None:
-        """As a person does with a page that did not start; what that one said counts no more."""
+        """As a user does with a page that did not start; what that one said counts no more."""
         self._load(path)
         self.complaints.clear()
 

@@ -88,7 +88,7 @@ class NotebookPage:
         expect(self.page.locator(f'[id="{self.panel}"]')).to_be_visible()
 
     def run(self, *positions: int) -> None:
-        """Run cells as a person does; returns at once."""
+        """Run cells as a user does; returns at once."""
         for position in positions:
             self.front(position)
             self.page.evaluate("() => { void window.jupyterapp.commands.execute('notebook:run-cell'); }")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, TimeoutError
 
 PATIENCE = 12_000
-"""Milliseconds until the kernel is asked, and as many more until the page is loaded anew."""
+"""Milliseconds until the kernel is asked, and as many more until the page is reloaded."""
 WAIT = 30_000
 """Milliseconds after that."""
 

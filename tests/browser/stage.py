@@ -96,7 +96,7 @@ class Stage:
         self.view.wait_for(state="detached")
 
     def heard(self) -> list[dict[str, object]]:
-        """What the person decided so far."""
+        """What the user decided so far."""
         told = json.loads(self.do("print(json.dumps(heard))"))
         return [message["command"] for message in told if message["type"] == "command"]
 

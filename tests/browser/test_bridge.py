@@ -1,4 +1,4 @@
-"""What the agent does to the open notebook, while the person is in it."""
+"""What the agent does to the open notebook, while the user is in it."""
 
 import json
 import secrets
@@ -107,7 +107,7 @@ end = time.monotonic() + 20
 while time.monotonic() < end:
     cells = asker.ask("cells", dict())["result"]["cells"]
     if any(cell["id"] == "mine" and cell["source"] for cell in cells):
-        break  # the person has begun to type
+        break  # the user has begun to type
 source = ""
 for number in range(30):
     changes = [dict(op="set_source", cell="other", expected=hashlib.sha256(source.encode()).hexdigest()[:8],

@@ -1,4 +1,4 @@
-"""The agent works in the open notebook: real pages, real kernels, a person who clicks and types."""
+"""The agent works in the open notebook: real pages, real kernels, a user who clicks and types."""
 
 import re
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def test_what_a_cell_does_by_hand_it_does_when_the_agent_runs_it(lab: Lab, model
     assert "'hello Ada'" in cells(lab)[2]["text"]
     assert cells(lab)[3]["types"] == ["error"]
     assert "ran 2 of 2 cells, 1 ok" in model.requests[2].tool_results[-1]
-    assert "[image/png shown to the person]" in model.requests[2].tool_results[-1]
+    assert "[image/png shown to the user]" in model.requests[2].tool_results[-1]
 
 
 def test_the_stop_button_ends_the_cell_and_the_run_and_later_cells_run(lab: Lab, model: ScriptedModel) -> None:

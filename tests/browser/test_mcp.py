@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a person meets it in JupyterLab: its card, how far it is, and what it gave."""
+"""A tool of an MCP server as a user meets it in JupyterLab: its card, how far it is, and what it gave."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The agent works in Notebook 7: real pages, real kernels, a person who clicks, types and takes back."""
+"""The agent works in Notebook 7: real pages, real kernels, a user who clicks, types and takes back."""
 
 import threading
 import time

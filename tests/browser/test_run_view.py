@@ -1,4 +1,4 @@
-"""The page's half alone: what it is sent it shows, what the person does it says."""
+"""The page's half alone: what it is sent it shows, what the user does it says."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A model server that runs tools by itself, as a person meets it in JupyterLab: its card, its picture, its file."""
+"""A model server that runs tools by itself, as a user meets it in JupyterLab: its card, its picture, its file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A person's folder and a project beside it."""
+"""A user's folder and a project beside it."""
 
 from dataclasses import dataclass
 from pathlib import Path

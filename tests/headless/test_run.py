@@ -1,4 +1,4 @@
-"""`vibe-jupyter run`, as a person or a script uses it."""
+"""`vibe-jupyter run`, as a user or a script uses it."""
 
 import os
 import re

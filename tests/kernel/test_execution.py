@@ -1,4 +1,4 @@
-"""Code that the agent runs in the person's kernel: what it gives, what the cell shows, what it leaves behind."""
+"""Code that the agent runs in the user's kernel: what it gives, what the cell shows, what it leaves behind."""
 
 import json
 from typing import Any
@@ -185,7 +185,7 @@ def test_numbers_history_and_out_are_as_without_it(kernel: Wire) -> None:
         ("{}['x']", "KeyError", "'x'"),
         ("1 +", "SyntaxError", "invalid syntax"),
         ("import sys\nsys.exit(3)", "SystemExit", "3"),
-        ("exit()", "SystemExit", "The kernel belongs to the person"),
+        ("exit()", "SystemExit", "The kernel belongs to the user"),
         ("await nothing", "NameError", "name 'nothing' is not defined"),
         ("%nonsense", "UsageError", "Line magic function `%nonsense` not found"),
         ("class E(Exception):\n    def __str__(self): raise ValueError\nraise E", "ValueError", ""),

@@ -1,4 +1,4 @@
-"""The tool `run_code`: what the model reads, what the person sees. In IPython without a kernel, and in a kernel."""
+"""The tool `run_code`: what the model reads, what the user sees. In IPython without a kernel, and in a kernel."""
 
 import asyncio
 import atexit
@@ -117,7 +117,7 @@ def test_a_progress_bar_is_told_in_its_last_state(terminal: Terminal) -> None:
 def test_an_image_is_named_to_a_model_without_eyes_and_given_to_one_with(terminal: Terminal) -> None:
     code = f"from IPython.display import display\n{FIGURE};"
     blind, seeing = terminal.run(code), terminal.run(code, sees_images=True)
-    assert model_text(blind).splitlines()[1] == "[image/png shown to the person]"
+    assert model_text(blind).splitlines()[1] == "[image/png shown to the user]"
     assert blind.parts[1:] == ()
     assert seeing.parts[1:] == (ImagePart(media_type="image/png", data=PIXEL),)
     assert seeing.summary == "1 figure"

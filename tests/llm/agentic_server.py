@@ -33,7 +33,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Await:
-    """The script goes on once this approval is answered, or the person's side is gone."""
+    """The script goes on once this approval is answered, or the user's side is gone."""
 
     approval_id: str
 

@@ -68,7 +68,7 @@ def client(
 
 
 def user(text: str) -> UserMessage:
-    """What a person wrote."""
+    """What a user wrote."""
     return UserMessage(parts=(TextPart(text=text),))
 
 
@@ -82,7 +82,7 @@ def request(
     server: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> ModelRequestTerms:
-    """A request to an address; without messages, a person says hello. `server` are more fields of the server."""
+    """A request to an address; without messages, a user says hello. `server` are more fields of the server."""
     asked = Server("test", url, key, **(server or {}))
     said = messages or (SystemMessage(text="You help."), user("hello"))
     name = model.pop("name", "scripted")

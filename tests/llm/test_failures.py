@@ -1,4 +1,4 @@
-"""What a person reads when a model server fails."""
+"""What a user reads when a model server fails."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Headers a person set for a provider."""
+"""Headers a user set for a provider."""
 
 import pytest
 

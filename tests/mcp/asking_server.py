@@ -66,7 +66,7 @@ def told(answer: Any) -> Any:
 
 @server.tool(structured_output=False)
 async def ask(context: Ctx, message: str, schema: dict[str, Any]) -> Any:
-    """Ask the person to fill in a form."""
+    """Ask the user to fill in a form."""
     params = ElicitRequestFormParams(message=message, requested_schema=schema)
     session = context.session
     return told(
@@ -93,7 +93,7 @@ async def ask_often(context: Ctx, times: int) -> Any:
 
 @server.tool(structured_output=False)
 async def page(context: Ctx, url: str) -> Any:
-    """Ask the person to open a page."""
+    """Ask the user to open a page."""
     params = ElicitRequestURLParams(message="Sign the form.", url=url, elicitation_id="1")
     session = context.session
     return told(

@@ -39,7 +39,7 @@ OnEvent = Callable[[Event, Run], None]
 
 
 class AllAccepted:
-    """The person has accepted every tool."""
+    """The user has accepted every tool."""
 
     def state(self, server: str, tool: RemoteTool) -> Literal["accepted", "new", "changed"]:
         return "accepted"

@@ -1,4 +1,4 @@
-"""What servers ask while one of their calls is open: the person, the model, the folders; in both eras."""
+"""What servers ask while one of their calls is open: the user, the model, the folders; in both eras."""
 
 import asyncio
 import json
@@ -110,7 +110,7 @@ async def test_a_question_that_is_skipped_is_declined(bench: McpBench) -> None:
     await bench.ask("go", answering(None))
     assert given(bench) == {"action": "decline"}
     lines = connection(bench.servers, "asking").log_lines()
-    assert lines[-1].endswith("vibe] question to the person: declined by the person")
+    assert lines[-1].endswith("vibe] question to the user: declined by the user")
 
 
 async def test_questions_that_come_at_once_are_asked_one_after_the_other(either: McpBench) -> None:
@@ -244,7 +244,7 @@ async def test_a_no_to_a_servers_wish_for_the_model_reaches_it_and_costs_nothing
             run.send(Reject(approval_id=event.approval_id, message="no"))
 
     events = await bench.ask("go", reject)
-    assert "The person said no" in bench.model.requests[1].tool_results[0]
+    assert "The user said no" in bench.model.requests[1].tool_results[0]
     assert not one(events, ApprovalResolved).allowed
     assert len(bench.model.requests) == 2
 

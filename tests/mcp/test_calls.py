@@ -117,7 +117,7 @@ async def test_tools_that_came_are_listed_anew(one: ServerConnection) -> None:
 
 
 class Kept(logging.Handler):
-    """What a person sees who logs everything."""
+    """What a user sees who logs everything."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def seen() -> Iterator[Kept]:
-    """The person's root logger lets everything through."""
+    """The user's root logger lets everything through."""
     root, kept = logging.getLogger(), Kept()
     level = root.level
     root.setLevel(logging.DEBUG)
@@ -143,8 +143,8 @@ async def test_what_the_sdk_logs_of_a_server_is_not_logged_for_the_person(one: S
     with pytest.raises(ServerError):
         await one.request(lambda client: client.read_resource("nothing://here"), timeout=30)
     await call(one, "echo", text="x")
-    logging.getLogger("mcp.client").warning("of the person's own use")
+    logging.getLogger("mcp.client").warning("of the user's own use")
 
     names = {"mcp", "client", "httpx2", "httpcore2"}
     theirs = [record.getMessage() for record in seen.records if record.name.partition(".")[0] in names]
-    assert theirs == ["of the person's own use"]
+    assert theirs == ["of the user's own use"]

@@ -58,7 +58,7 @@ async def gone(servers: ServerPool) -> None:
 
 
 def assert_words(text: str) -> None:
-    """Of a person, for a person."""
+    """Of a user, for a user."""
     assert "The MCP server broken (" in text
     assert "`%vibe mcp log broken`" in text
     for word in ("TaskGroup", "ExceptionGroup", "unhandled", "McpError", "None"):

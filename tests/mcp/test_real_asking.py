@@ -1,4 +1,4 @@
-"""A server that others wrote asks the person and the model, and offers resources and prompts."""
+"""A server that others wrote asks the user and the model, and offers resources and prompts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

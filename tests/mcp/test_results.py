@@ -1,4 +1,4 @@
-"""What a real server's answers become: for the model, for the person, for the log."""
+"""What a real server's answers become: for the model, for the user, for the log."""
 
 import re
 import sys
@@ -118,7 +118,7 @@ async def test_a_picture_is_shown_and_given_to_a_model_that_sees_and_what_is_non
     assert told(result).splitlines() == [
         "A red square:",
         "[image/png, 75 bytes, it follows]",
-        "[file 1: image/png, 24 bytes, given to the person]",
+        "[file 1: image/png, 24 bytes, given to the user]",
     ]
     assert result.display["text/plain"] == "A red square:"
     assert result.summary == "ok · 1 picture, 1 file"
@@ -132,12 +132,12 @@ async def test_a_model_that_sees_no_images_is_told_that_there_was_one(bench: Ben
     bench.sees_images = False
     result = await bench.call("picture")
     assert len(result.parts) == 1
-    assert "[image/png, 75 bytes, shown to the person]" in told(result)
+    assert "[image/png, 75 bytes, shown to the user]" in told(result)
 
 
 async def test_a_sound_is_a_file_to_hear(bench: Bench) -> None:
     result = await bench.call("sound")
-    assert told(result) == "[file 1.wav: audio/wav, 846 bytes, given to the person]"
+    assert told(result) == "[file 1.wav: audio/wav, 846 bytes, given to the user]"
     (file,) = result.display[DOWNLOAD_MIME]  # type: ignore[misc]
     assert file["media_type"] == "audio/wav"  # type: ignore[index, call-overload]
 
@@ -148,7 +148,7 @@ async def test_a_link_is_words_and_what_came_along_is_used(bench: Bench) -> None
         "[a resource, not loaded: secret, http://169.254.169.254/secret (text/html, 99 bytes, Load me)]",
         "[memo://notes/1]",
         "Buy milk.",
-        "[report.pdf: application/pdf, 6 bytes, given to the person]",
+        "[report.pdf: application/pdf, 6 bytes, given to the user]",
         "[memo://2]",
         "Buy tea.",
     ]

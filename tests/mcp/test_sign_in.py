@@ -1,4 +1,4 @@
-"""Signing in to a remote server: on a card of the run, in a browser of the person's, with an authority of ours."""
+"""Signing in to a remote server: on a card of the run, in a browser of the user's, with an authority of ours."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

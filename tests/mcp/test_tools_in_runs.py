@@ -1,4 +1,4 @@
-"""A tool of a server in a run: for the model the same as any other, for the person asked for, in each dialect."""
+"""A tool of a server in a run: for the model the same as any other, for the user asked for, in each dialect."""
 
 import json
 import sys
@@ -231,19 +231,19 @@ async def test_the_person_may_change_all_arguments_on_the_card(bench: Bench) -> 
     bench.model.will_reply(call(WORDS, text="sent"), say("Done."))
     events = await bench.run(edit('{"text": "changed"}'))
     assert "\nchanged\n" in bench.told()
-    assert 'The person edited the call before allowing it; what ran: {"text": "changed"}' in bench.told()
+    assert 'The user edited the call before allowing it; what ran: {"text": "changed"}' in bench.told()
     assert kinds(events) == ["approval_requested", "tool_started", "tool_finished"]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"text": ', "The person edited the call, but it is not one JSON object any more"),
+        ('{"text": ', "The user edited the call, but it is not one JSON object any more"),
         (
             "[1]",
-            "The person edited the call, but it is not one JSON object any more: expected a JSON object, got a list",
+            "The user edited the call, but it is not one JSON object any more: expected a JSON object, got a list",
         ),
-        ('{"text": 7}', f"The person edited the call, but: Wrong arguments for {WORDS}: text: 7 is not of type"),
+        ('{"text": 7}', f"The user edited the call, but: Wrong arguments for {WORDS}: text: 7 is not of type"),
     ],
 )
 async def test_an_edit_that_cannot_be_called_is_told_and_not_called(bench: Bench, text: str, reason: str) -> None:

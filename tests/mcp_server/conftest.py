@@ -1,4 +1,4 @@
-"""A kernel whose notebook is served, a person who clicks by messages, and an agent outside with the SDK's client."""
+"""A kernel whose notebook is served, a user who clicks by messages, and an agent outside with the SDK's client."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""An agent outside: the SDK's own client, on a thread, so that the test can be the person meanwhile."""
+"""An agent outside: the SDK's own client, on a thread, so that the test can be the user meanwhile."""
 
 import asyncio
 import threading

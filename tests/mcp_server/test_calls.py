@@ -1,4 +1,4 @@
-"""Agents outside call the notebook's tools, and the person decides on the card of the cell that serves."""
+"""Agents outside call the notebook's tools, and the user decides on the card of the cell that serves."""
 
 import time
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_what_runs_waits_for_the_person_and_says_so(served: Served, outsider: Ou
     result = call.result(WAIT)
     assert not result.is_error
     assert text(result).endswith("hello\n42")
-    assert outsider.told[0] == "Waiting for the person to allow it, in the notebook."
+    assert outsider.told[0] == "Waiting for the user to allow it, in the notebook."
 
 
 def test_a_denial_reaches_the_agent_with_the_persons_words(served: Served, outsider: Outsider) -> None:
@@ -61,7 +61,7 @@ def test_a_denial_reaches_the_agent_with_the_persons_words(served: Served, outsi
     served.deny("not today")
     result = call.result(WAIT)
     assert result.is_error
-    assert text(result) == "The person denied this call; it was not run. Their words: not today"
+    assert text(result) == "The user denied this call; it was not run. Their words: not today"
     assert served.run("print('hurt' in dir())").text == "False\n"
 
 

@@ -94,7 +94,7 @@ def test_cells_are_run_in_their_place_and_the_persons_own_wait(screen: Screen, o
     own = screen.page.add("'mine'")
     screen.page.press(own)
     screen.page.until(call.done, "the end of the call")
-    screen.page.until(lambda: bool(own.status), "the end of the person's cell")
+    screen.page.until(lambda: bool(own.status), "the end of the user's cell")
     assert (slow.text, own.text) == ("'slow'\n", "'mine'\n")
     assert own.count == (slow.count or 0) + 1
 

@@ -80,7 +80,7 @@ def test_calls_are_passed_on_with_card_and_progress(served: Served, start: Start
     served.allow()
     result = call.result(WAIT)
     assert (text(result).endswith("42"), result.is_error) == (True, False)
-    assert "Waiting for the person to allow it, in the notebook." in outsider.told
+    assert "Waiting for the user to allow it, in the notebook." in outsider.told
 
 
 def test_started_before_a_notebook_is_served_it_lists_the_tools_and_says_what_to_do(

@@ -90,7 +90,7 @@ context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=la
 
 
 async def call(name: str, *, asked: bool = True, **arguments: Any) -> ToolResult:
-    """One call, as a person allows it; what the model would read."""
+    """One call, as a user allows it; what the model would read."""
     tool = TOOLS[name]
     try:
         args = tool.arguments.model_validate(arguments)

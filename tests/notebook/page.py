@@ -75,7 +75,7 @@ class Page:
         self.prompts: list[Message] = []
         self._seen = len(wire.seen)
 
-    # ---- what the person does ----
+    # ---- what the user does ----
 
     def add(self, source: str, kind: str = "code") -> PageCell:
         cell = PageCell(source, kind)

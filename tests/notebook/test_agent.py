@@ -1,4 +1,4 @@
-"""The whole way: a scripted model works in a notebook that a page shows, and a person clicks."""
+"""The whole way: a scripted model works in a notebook that a page shows, and a user clicks."""
 
 import re
 from collections.abc import Iterator

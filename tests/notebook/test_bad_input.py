@@ -84,7 +84,7 @@ def test_a_notebook_that_was_closed_is_said_to_be(open_page: OpenPage, name: str
     page.before = close
     refusal = error(after_reading(page, name, **arguments))
     assert "the notebook was closed" in refusal
-    assert "Ask the person to open it" in refusal
+    assert "Ask the user to open it" in refusal
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""When the page is slow, doubled, loaded anew, closed or never there."""
+"""When the page is slow, doubled, reloaded, closed or never there."""
 
 import json
 import time

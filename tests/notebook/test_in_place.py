@@ -124,13 +124,13 @@ def test_a_limit_ends_the_cell_and_says_so(open_page: OpenPage) -> None:
 def test_another_code_queued_for_the_cell_is_not_taken_for_it(open_page: OpenPage) -> None:
     page = open_page("ran = 'the agent'")
     outer = page.add("print(serve(run_in_place('#1')))")
-    other = page.add("ran = 'the person'; print(ran)")
-    other.id = page.cells[0].id  # the person's Shift-Enter on the same cell, with other words in it
+    other = page.add("ran = 'the user'; print(ran)")
+    other.id = page.cells[0].id  # the user's Shift-Enter on the same cell, with other words in it
     page.before = lambda method: page.press(other) and None if method == "run" else None
     page.press(outer)
-    page.until(lambda: bool(other.status), "the person's request")
+    page.until(lambda: bool(other.status), "the user's request")
     assert outer.text.startswith("ok ")
-    assert page.run("print(ran)").text == "the person\n"
+    assert page.run("print(ran)").text == "the user\n"
 
 
 def test_where_no_request_comes_the_code_runs_here_and_is_not_run_again(open_page: OpenPage) -> None:

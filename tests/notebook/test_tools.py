@@ -191,7 +191,7 @@ def test_a_figure_goes_to_a_model_that_sees_images(open_page: OpenPage) -> None:
     )
     result = call(page, "read_output", cell_id=cell.id)
     assert [part["type"] for part in result["parts"]] == ["text", "image"]
-    assert "[image/png shown to the person]" in text(result)
+    assert "[image/png shown to the user]" in text(result)
 
 
 def test_a_result_that_is_html_alone_is_read_as_its_text(open_page: OpenPage) -> None:
@@ -457,8 +457,8 @@ def test_a_cell_that_is_queued_already_is_not_run_twice(open_page: OpenPage) -> 
     page.before = lambda method: page.press(cell) and None if method == "cells" and not cell.request else None
     outer = page.add(f"serve_calls(('read_notebook', {{}}), ('run_cell', {{'ids': [{cell.id!r}]}}))")
     page.press(outer)
-    page.until(lambda: bool(cell.status), "the person's own run")
-    assert "the person started cell 1" in error(json.loads(outer.text)[1])
+    page.until(lambda: bool(cell.status), "the user's own run")
+    assert "the user started cell 1" in error(json.loads(outer.text)[1])
     assert cell.text == "once\n"
 
 
@@ -478,7 +478,7 @@ def test_a_cell_the_agent_was_refused_to_run_is_the_persons_to_run(open_page: Op
     run = ("run_cell", {"ids": [cell.id]})
     outer = page.add(f"serve_calls(('read_notebook', {{}}), {run!r}, ('read_notebook', {{}}))")
     page.press(outer)
-    page.until(lambda: bool(cell.status), "the person's own run")
+    page.until(lambda: bool(cell.status), "the user's own run")
     assert "was changed" in error(json.loads(outer.text)[1])
     assert (cell.status, cell.text) == ("ok", "mine\n")
 
@@ -493,8 +493,8 @@ def test_a_cell_the_person_started_stays_where_it_is(open_page: OpenPage, name: 
     arguments = json.loads(json.dumps(arguments).replace("ID", cell.id))
     outer = page.add(f"serve_calls(('read_notebook', {{}}), ({name!r}, {arguments!r}))")
     page.press(outer)
-    page.until(lambda: bool(cell.status), "the person's own run")
-    assert "the person started cell 2" in error(json.loads(outer.text)[1])
+    page.until(lambda: bool(cell.status), "the user's own run")
+    assert "the user started cell 2" in error(json.loads(outer.text)[1])
     assert page.cells[1] is cell
 
 
@@ -506,9 +506,9 @@ def test_an_edit_of_a_cell_the_person_started_says_what_will_run(open_page: Open
     calls = (("read_notebook", {}), ("edit_cell", {**change, "run": True}), ("edit_cell", change))
     outer = page.add(f"serve_calls(*{calls!r})")
     page.press(outer)
-    page.until(lambda: bool(cell.status), "the person's own run")
+    page.until(lambda: bool(cell.status), "the user's own run")
     _, with_run, without = json.loads(outer.text)
-    assert "the person started cell 1" in error(with_run)
+    assert "the user started cell 1" in error(with_run)
     assert "runs as it was" in text(without)
     assert "you started it before" in without["summary"]
     assert (cell.source, cell.text) == ("print('after')", "before\n")
@@ -522,10 +522,10 @@ def test_a_cell_started_between_its_edit_and_its_run_is_named_as_edited(open_pag
         f"serve_calls(('read_notebook', {{}}), ('edit_cell', {{'cell_id': {cell.id!r}, 'source': '1', 'run': True}}))"
     )
     page.press(outer)
-    page.until(lambda: bool(cell.status), "the person's own run")
+    page.until(lambda: bool(cell.status), "the user's own run")
     said = error(json.loads(outer.text)[1])
     assert said.startswith(f"edited #1 {cell.id}")
-    assert "; not run: the person started cell 1" in said
+    assert "; not run: the user started cell 1" in said
 
 
 def test_a_notebook_that_is_read_only_says_so(open_page: OpenPage) -> None:

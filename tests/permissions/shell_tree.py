@@ -19,7 +19,7 @@ BARE_CONFIG = (
 
 
 def environment(parent: Path) -> dict[str, str]:
-    """Of the person whose project it is."""
+    """Of the user whose project it is."""
     who = {
         f"GIT_{role}_{what}": f"a{at}"
         for role in ("AUTHOR", "COMMITTER")
@@ -52,7 +52,7 @@ def make_shell_tree(parent: Path) -> Path:
 
 
 def run_git(folder: Path, parent: Path, *words: str) -> None:
-    """Run git as the person."""
+    """Run git as the user."""
     subprocess.run(["git", *words], cwd=folder, env=environment(parent), check=True, capture_output=True, timeout=WAIT)
 
 

@@ -1,4 +1,4 @@
-"""What was allowed for more than one call: for this session, or kept for the project in the person's own folder."""
+"""What was allowed for more than one call: for this session, or kept for the project in the user's own folder."""
 
 import json
 import os

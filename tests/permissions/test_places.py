@@ -1,4 +1,4 @@
-"""Places under the person's rules: the corpus of paths through the policy, and lists of globs."""
+"""Places under the user's rules: the corpus of paths through the policy, and lists of globs."""
 
 import json
 from pathlib import Path

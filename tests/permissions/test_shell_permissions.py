@@ -1,4 +1,4 @@
-"""The shell tool under the person's rules: verdict, levels, lists and grants together."""
+"""The shell tool under the user's rules: verdict, levels, lists and grants together."""
 
 import subprocess
 import sys
@@ -217,7 +217,7 @@ def test_a_level_of_a_profile_wins_over_the_general_one(permissions: Permissions
 
 def test_what_a_long_denied_command_says_reaches_the_model(permissions: Permissions) -> None:
     denied = decide(permissions, "vim x")
-    assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for a person.")
+    assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for a user.")
 
 
 @pytest.mark.parametrize(

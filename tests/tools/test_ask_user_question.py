@@ -1,4 +1,4 @@
-"""Questions to the person: bounds, answers, and nobody there."""
+"""Questions to the user: bounds, answers, and nobody there."""
 
 from collections.abc import Sequence
 

@@ -111,7 +111,7 @@ def test_somebody_without_rights_reads_an_error_in_words(project: Path):
         [sys.executable, "-c", textwrap.dedent(script), project], capture_output=True, text=True, timeout=60, check=True
     )
 
-    said = "cannot be written: this account may not write there. Nothing was written. Tell the person."
+    said = "cannot be written: this account may not write there. Nothing was written. Tell the user."
     assert done.stdout.splitlines() == [f"'{path}' {said}" for path in ("a.txt", "b.txt", "c/d.txt")]
     assert snapshot(project) == before
 

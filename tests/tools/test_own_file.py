@@ -1,4 +1,4 @@
-"""The person's own small files: one writer at a time."""
+"""The user's own small files: one writer at a time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -399,7 +399,7 @@ async def test_a_link_in_place_of_the_backup_is_replaced_and_not_followed(projec
     assert (project / "f.bak").read_text(encoding="utf-8") == "a\n"
 
 
-# ---- what the person is shown ----
+# ---- what the user is shown ----
 async def test_the_card_shows_the_change_in_its_place(project: Path, files: FileAccess):
     (project / "f").write_bytes(b"".join(b"line %d\r\n" % number for number in range(9)))
     tool = SearchReplaceTool(files)

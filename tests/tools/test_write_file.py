@@ -1,4 +1,4 @@
-"""write_file: a new file, or one replaced whole, only as the person was shown."""
+"""write_file: a new file, or one replaced whole, only as the user was shown."""
 
 import os
 from pathlib import Path
@@ -167,7 +167,7 @@ async def test_a_hard_link_does_not_lead_out_of_the_project(project: Path, tmp_p
     assert "hard links" in text_of(result)
 
 
-# ---- what the person is shown ----
+# ---- what the user is shown ----
 @pytest.mark.requirement("tools.write_file.permission.default")
 async def test_it_asks_and_shows_path_and_whole_content(workspace: Workspace, files: FileAccess):
     tool, args = WriteFileTool(files), WriteFileArgs(path="src/a.py", content="x = 1\n" * 900)

@@ -1,4 +1,4 @@
-"""HTML as the tests read it: elements with attributes, and the words a person sees."""
+"""HTML as the tests read it: elements with attributes, and the words a user sees."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

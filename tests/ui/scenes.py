@@ -253,7 +253,7 @@ SCENES: dict[str, list[Event]] = {
         STARTED,
         TURN,
         ReasoningDelta("x"),
-        thought("The person wants means.\nI look at the columns first."),
+        thought("The user wants means.\nI look at the columns first."),
         *inspected(),
     ],
     "streaming": begin(TextDelta("The bills are **not** all the same.\n\nFirst the mean of each spe")),

@@ -36,7 +36,7 @@ async def on_this_thread(function: Callable[[], T], /) -> T:
 
 
 async def answer(*lines: str | type[BaseException], request: ApprovalRequested | None = None) -> tuple[Command, str]:
-    """What the person decides by typing these lines, and the screen after it."""
+    """What the user decides by typing these lines, and the screen after it."""
     person = Person(lines)
     prompt = TextPrompt(on_this_thread, person.read_line, person.write, is_typed=lambda: True)
     command, _ = await prompt.ask(request or asked())

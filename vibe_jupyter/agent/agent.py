@@ -55,9 +55,9 @@ class PreparedPrompt:
     """What a run_hooks makes of a prompt."""
 
     before: PromptParts = ()
-    """Goes before the person's words."""
+    """Goes before the user's words."""
     instead: PromptParts | None = None
-    """Takes the place of the person's words; None where they stay."""
+    """Takes the place of the user's words; None where they stay."""
 
 
 class RunHooks(Protocol):

@@ -54,7 +54,7 @@ NOBODY_IS_HERE = (
 
 
 async def permit_call(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """Let a call through, perhaps as the person edited it, or say no.
+    """Let a call through, perhaps as the user edited it, or say no.
 
     Raises:
         JournalError: the question could not be recorded.
@@ -175,13 +175,11 @@ def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallCon
     try:
         arguments = parse_json_object(command.edited) if edits == WHOLE else {**given, edits: command.edited}
     except ValueError as error:
-        return refuse_call(
-            prepared.call, f"The person edited the call, but it is not one JSON object any more: {error}."
-        )
+        return refuse_call(prepared.call, f"The user edited the call, but it is not one JSON object any more: {error}.")
     call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
     edited = prepare_call(call, call_context.tools, call_context.permissions.workspace, prepared.places, edited=True)
     if isinstance(edited, RefusedCall):
-        return refuse_call(prepared.call, f"The person edited the call, but: {edited.summary}")
+        return refuse_call(prepared.call, f"The user edited the call, but: {edited.summary}")
     decision = _decide(edited, call_context)
     return _refuse_forbidden(edited, decision) if isinstance(decision, Deny) else edited
 
@@ -210,7 +208,7 @@ async def _resolve_approval(
 
 def _refuse_denied(call: ToolCall, words: str) -> RefusedCall:
     words = words.strip()
-    text = "The person denied this call; it was not run."
+    text = "The user denied this call; it was not run."
     if words:
         text += f" Their words: {words}"
     return RefusedCall(error_message(call, text), denied=True, summary=f"“{words}”" if words else "")
@@ -219,7 +217,7 @@ def _refuse_denied(call: ToolCall, words: str) -> RefusedCall:
 async def ask_user(
     questions: Sequence[Question], call_context: CallContext, *, call_id: str, asker: str
 ) -> tuple[Answered, ...] | None:
-    """Wait for the person, as long as it takes; None when they answered none.
+    """Wait for the user, as long as it takes; None when they answered none.
 
     Raises:
         ToolError: nobody is here who could answer.
@@ -248,7 +246,7 @@ async def ask_user(
 
 @dataclass(frozen=True)
 class StandaloneApproval:
-    """What the person is asked."""
+    """What the user is asked."""
 
     name: str
     """Stands where the name of a tool stands."""
@@ -270,7 +268,7 @@ class StandaloneApprovalRun:
 
     def __init__(self, approval: StandaloneApproval) -> None:
         self.allowed: bool | None = None
-        """What the person said; None when they said nothing."""
+        """What the user said; None when they said nothing."""
         self.run = Run(self._ask_and_wait)
         self._approval = approval
 

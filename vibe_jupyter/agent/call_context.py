@@ -81,7 +81,7 @@ class DuplicateCalls:
         return self._left[_call_key(call)]
 
     def said(self, call: ToolCall, digest: str) -> Approve | Reject | None:
-        """The person's answer to exactly this, where they gave one in this turn."""
+        """The user's answer to exactly this, where they gave one in this turn."""
         shown, command = self._said.get(_call_key(call), ("", None))
         return command if shown == digest else None
 
@@ -211,9 +211,9 @@ class RefusedCall:
 
     message: ToolMessage
     denied: bool = False
-    """Whether a person, or the lack of one, said no; a broken call is no denial."""
+    """Whether a user, or the lack of one, said no; a broken call is no denial."""
     summary: str = ""
-    """The same for the person, who knows what they said."""
+    """The same for the user, who knows what they said."""
 
 
 def prepare_call(

@@ -74,13 +74,13 @@ class HostedCallText:
 
 
 class HostedApproval:
-    """Asks the person, and tells the server."""
+    """Asks the user, and tells the server."""
 
     def __init__(self, call_context: CallContext, client: LLMClient, model: Model) -> None:
         self.closed_by: Literal["server", "interrupt"] = "server"
         """Why a card that waits is closed, when its task is cancelled."""
         self.undecided: set[str] = set()
-        """Approvals that wait for the person, by the server's id."""
+        """Approvals that wait for the user, by the server's id."""
         self._call_context = call_context
         self._client = client
         self._model = model

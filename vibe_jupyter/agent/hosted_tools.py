@@ -298,7 +298,7 @@ def _step_name(step: HostedStep) -> str:
 
 
 class _Missing(Exception):
-    """Why there is no content, in words for the person."""
+    """Why there is no content, in words for the user."""
 
 
 def safe_name(name: str) -> str:

@@ -38,7 +38,7 @@ class StopRun:
 
     reason: FinishReason
     notice: str
-    """One sentence for the person, with the next step."""
+    """One sentence for the user, with the next step."""
 
 
 class RunLimit(Protocol):

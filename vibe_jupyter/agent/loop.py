@@ -46,7 +46,7 @@ def start_run(
     Args:
         agent: who runs.
         conversation: what was said before; the run adds to it.
-        prompt: the person's words, unchanged.
+        prompt: the user's words, unchanged.
         terms: what holds for this run only.
         context: what changed in the notebook since the last run; goes before the prompt in the same message.
         run_hooks: prepares the prompt; None for nobody.
@@ -119,7 +119,7 @@ class AgentLoop:
                 await self._finish_run(reason, error)
 
     async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> bool:
-        """Add the person's words to the history, with what goes with them; False when an interrupt came meanwhile."""
+        """Add the user's words to the history, with what goes with them; False when an interrupt came meanwhile."""
         seat = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
         prepared = PreparedPrompt()
 

@@ -50,7 +50,7 @@ class StreamingAnswer:
         """By the server's latest word; most servers say nothing before the end."""
 
     def add_text(self, piece: str) -> None:
-        """A piece of what the person reads."""
+        """A piece of what the user reads."""
         self._text.append(piece)
 
     def count(self, used: Usage) -> None:

@@ -107,7 +107,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
     )
     parts: tuple[TextPart | ImagePart, ...] = result.parts
     if prepared.edited:
-        note = f"The person edited the call before allowing it; what ran: {call.arguments}"
+        note = f"The user edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)
     return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
 

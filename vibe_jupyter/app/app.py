@@ -172,7 +172,7 @@ class App:
         return self._runs_again or stopped_by_next
 
     def status(self) -> str:
-        """Model, server, agent, conversation and grants, for the person."""
+        """Model, server, agent, conversation and grants, for the user."""
         try:
             model = self.models.current()
             where = f"{model.alias} at {model.server.host}"
@@ -193,7 +193,7 @@ class App:
         return "\n".join(lines)
 
     def reset(self) -> str:
-        """Begin a new conversation and forget what was allowed; the person's variables stay."""
+        """Begin a new conversation and forget what was allowed; the user's variables stay."""
         if self._main_thread.is_serving:
             raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
         self._run_view.abandon()
@@ -327,7 +327,7 @@ class App:
         return self._engine.submit(self._notebook.has_page()).result()
 
     def _page_loaded(self) -> None:
-        """On the control thread: what a page showed is gone when it was loaded anew."""
+        """On the control thread: what a page showed is gone when it was reloaded."""
         if self._notebook is not None:
             if self._run_view.view is not None:
                 self._engine.submit(self._notebook.show(self._run_view.view))

@@ -107,7 +107,7 @@ class NotebookAccess:
             await self._bridge.find_prompt_cell(view.model_id)
 
     async def show(self, view: ShownView, *, cell: str | None = None) -> None:
-        """Have a page that was loaded anew show a view again, by default in the cell the run is in."""
+        """Have a reloaded page show a view again, by default in the cell the run is in."""
         cell = cell or self._bridge.prompt_cell
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
             if cell is not None:
@@ -172,7 +172,7 @@ def tool_lists(settings: Settings) -> dict[str, ToolLists]:
 
 
 class FileTools:
-    """A toolset that is made anew when settings change."""
+    """A toolset that is made again when settings change."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ from vibe_jupyter.tools.discovery import (
 from vibe_jupyter.variables.describe import describe_value
 
 _TOOLS: Final = "tools"
-"""The folder below the person's own."""
+"""The folder below the user's own."""
 
 
 class MainThreadRunner:
@@ -119,7 +119,7 @@ class CustomTools:
         self._files.forget()
 
     def _named_paths(self, reading: config.SettingsReading) -> Iterator[Path]:
-        """The person's ``tool_paths``; what a project names comes with its other files."""
+        """The user's ``tool_paths``; what a project names comes with its other files."""
         home = config.vibe_home(self._setup.environ)
         named = reading.tree.table.get("tool_paths")
         for item in named.items if named is not None else ():

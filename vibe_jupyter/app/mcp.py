@@ -33,7 +33,7 @@ from vibe_jupyter.ui.text import plural_text
 T = TypeVar("T")
 
 _LOOK: Final = 0.1
-"""Seconds between two looks at whether the person wants no more."""
+"""Seconds between two looks at whether the user wants no more."""
 
 _UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing was sent; run the cell again."
 
@@ -79,7 +79,7 @@ class McpServers:
 
         Raises:
             ConfigError: a decision cannot be read or kept.
-            NotebookError: the person interrupted instead of deciding; nothing was sent.
+            NotebookError: the user interrupted instead of deciding; nothing was sent.
         """
         waiting = self.look(reading).at("unknown")
         told: list[str] = []
@@ -97,7 +97,7 @@ class McpServers:
         """What starts the servers when a run begins, and fetches what the prompt names on them; None without servers.
 
         Args:
-            text: the person's prompt.
+            text: the user's prompt.
         """
         if not self.plan.servers and not self._used:
             return None
@@ -116,7 +116,7 @@ class McpServers:
         """Do something on the engine loop and wait for it.
 
         Raises:
-            NotebookError: the person interrupted, which ends it.
+            NotebookError: the user interrupted, which ends it.
         """
         self._used = True
         future = self._around.engine.submit(work)
@@ -197,11 +197,11 @@ class McpApproval:
         self._run_view = run_view
 
     def servers(self, waiting: Sequence[PlannedServer]) -> bool:
-        """Ask for all of them on one card; whether the person agrees.
+        """Ask for all of them on one card; whether the user agrees.
 
         Raises:
             ConfigError: the answer cannot be kept.
-            NotebookError: the person interrupted instead.
+            NotebookError: the user interrupted instead.
         """
         asked = [one.identity for one in waiting if one.identity is not None]
         allowed = self._ask_approval(_servers_approval(asked, self._strike()))
@@ -222,7 +222,7 @@ class McpApproval:
         """Ask for tools that are others than those accepted.
 
         Raises:
-            NotebookError: the person interrupted instead.
+            NotebookError: the user interrupted instead.
         """
         allowed = self._ask_approval(_change_approval(server, self._strike()(diff)))
         if allowed:

@@ -37,14 +37,14 @@ MODELS_LIMIT = 100
 
 
 class ModelChoice:
-    """Holds the choice of the session. Settings are read anew each time, so that an edit counts at the next prompt."""
+    """Holds the choice of the session. Settings are read again each time, so that an edit counts at the next prompt."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, *, load: Callable[[], config.Settings] | None = None
     ) -> None:
         self._environ = environ
         self._load = load or (lambda: config.load_settings(environ))
-        """None for the person's own settings."""
+        """None for the user's own settings."""
         self._chosen = ""
         self._answering: Model | None = None
         """Of the latest run."""
@@ -81,7 +81,7 @@ class ModelChoice:
         return self._answering is not None and self._answering.sees_images
 
     def choose(self, name: str) -> str:
-        """Use a model from the next prompt on; returns what to tell the person.
+        """Use a model from the next prompt on; returns what to tell the user.
 
         Raises:
             ConfigError: it cannot be used, and the choice stays as it was.

@@ -60,7 +60,7 @@ class KernelSettings:
         return self.read().settings
 
     def news(self, warnings: Sequence[str]) -> list[str]:
-        """What to tell the person of the settings, the tools and the folder, each thing once."""
+        """What to tell the user of the settings, the tools and the folder, each thing once."""
         look = self.project.look()
         told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and look.settings is None and look.servers is None:
@@ -134,7 +134,7 @@ class FolderLook:
 
     @property
     def question(self) -> TrustQuestion | None:
-        """What is asked of the person; None where the folder brings nothing."""
+        """What is asked of the user; None where the folder brings nothing."""
         if not self.brings:
             return None
         return TrustQuestion(self.folder, self.brings, self.brought.digest, changed=self.state == "changed")
@@ -161,7 +161,7 @@ class ProjectFolder:
             ConfigError: the decisions cannot be read.
         """
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
-            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the person's own folder
+            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
         brought = scan_folder(self.folder)
         first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
@@ -177,7 +177,7 @@ class ProjectFolder:
         return FolderLook(self.folder, brought, (*demanded, *files), state)
 
     def answer(self, question: TrustQuestion, *, trusted: bool) -> None:
-        """Keep what the person said."""
+        """Keep what the user said."""
         self._trusted_folders().remember(question.folder, question.digest, trusted=trusted)
 
     def forget(self) -> bool:
@@ -213,7 +213,7 @@ class TrustApproval:
 
         Raises:
             ConfigError: the decisions cannot be read or kept.
-            NotebookError: the person interrupted instead.
+            NotebookError: the user interrupted instead.
         """
         look = self._project.look()
         if self._host.attended and look.question is not None and look.state in ("unknown", "changed"):

@@ -73,7 +73,7 @@ class NotebookServing:
         return _STOPPED
 
     def page_loaded(self) -> None:
-        """A page was loaded anew: it needs the view again. Any thread."""
+        """A page was reloaded: it needs the view again. Any thread."""
         session = self._session
         if session is not None and not session.is_over:
             session.view.show_again()

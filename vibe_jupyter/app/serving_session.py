@@ -242,7 +242,7 @@ class ServingView:
         """Show it in the cell that runs.
 
         Args:
-            send: takes what the person decides.
+            send: takes what the user decides.
             cell: id of that cell; None where the front end sends none.
         """
         self._cell, self._number = cell, self._notebook.number
@@ -273,7 +273,7 @@ class ServingView:
         return False
 
     def show_again(self) -> None:
-        """A page was loaded anew. Any thread."""
+        """A page was reloaded. Any thread."""
         shown = self._live.shown if self._live is not None else None
         if shown is not None and self._cell is not None:
             self._engine.submit(self._notebook.show(shown, cell=self._cell))

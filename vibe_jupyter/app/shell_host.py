@@ -52,12 +52,12 @@ class ShellHost:
 
     @property
     def plain_prompt(self) -> bool:
-        """Whether the person asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        """Whether the user asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
         return bool(getattr(self._shell, "simple_prompt", True))
 
     @property
     def colours(self) -> bool:
-        """Whether the person's shell shows colours, as far as it was told."""
+        """Whether the user's shell shows colours, as far as it was told."""
         return str(getattr(self._shell, "colors", "")).lower() != "nocolor"
 
     @property
@@ -101,5 +101,5 @@ class ShellHost:
         print(text, end="", flush=True)
 
     def namespace(self) -> Mapping[str, object]:
-        """The person's variables: no names of IPython's own, none that begin with an underscore. Main thread."""
+        """The user's variables: no names of IPython's own, none that begin with an underscore. Main thread."""
         return user_names(self._shell.user_ns, self._shell.user_ns_hidden)

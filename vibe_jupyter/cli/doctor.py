@@ -54,7 +54,7 @@ print(json.dumps(said))
 
 @dataclass
 class _Report:
-    """Lines for the person; a problem comes with what to do."""
+    """Lines for the user; a problem comes with what to do."""
 
     problems: int = 0
     lines: list[str] = field(default_factory=list[str])

@@ -86,7 +86,7 @@ def _open_workspace(project: Path) -> Workspace:
 
 
 def _shell_lists() -> ToolLists:
-    """The person's lists for `bash`. Read without the rest of the settings, which take long to load."""
+    """The user's lists for `bash`. Read without the rest of the settings, which take long to load."""
     home = os.environ.get("VIBE_HOME") or "~/.vibe"
     path = Path(os.path.expanduser(home)) / "config.toml"
     try:

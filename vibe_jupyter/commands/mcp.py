@@ -66,7 +66,7 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
 
     Raises:
         ConfigError: there is no such command or server, or a setting is wrong.
-        NotebookError: the person interrupted a card.
+        NotebookError: the user interrupted a card.
     """
     commands = _Commands(mcp, setup, say)
     try:

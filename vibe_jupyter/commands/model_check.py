@@ -35,7 +35,7 @@ STEP_WAIT: Final = 60.0
 MOST_TOKENS: Final = 2_000
 """Of one answer; a model that thinks needs some before it says a word."""
 _LOOK: Final = 0.1
-"""Seconds between two looks at whether the person wants no more."""
+"""Seconds between two looks at whether the user wants no more."""
 _SYSTEM: Final = SystemMessage(text="You are being tested. Do exactly what is asked, and nothing more.")
 _TOOL: Final = ToolSpec(
     name="echo",

@@ -23,7 +23,7 @@ def settings_command(line: str, app: "App", *, say: Callable[[str], None]) -> st
 
     Raises:
         ConfigError: a setting is wrong.
-        NotebookError: the person interrupted the question.
+        NotebookError: the user interrupted the question.
     """
     words, setup = line.split(), app.setup
     match words:

@@ -1,4 +1,4 @@
-"""What the environment says: ``VIBE_*`` variables, and keys from the person's own ``.env`` file.
+"""What the environment says: ``VIBE_*`` variables, and keys from the user's own ``.env`` file.
 
 A project's ``.env`` is never read, and nothing is ever put into this process's environment: what the agent starts does
 not inherit keys from the file.
@@ -29,7 +29,7 @@ _OTHERS: Final = 0o077
 
 
 def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment, and from the person's ``.env`` what it does not have.
+    """The environment, and from the user's ``.env`` what it does not have.
 
     Raises:
         ConfigError: the file cannot be read.

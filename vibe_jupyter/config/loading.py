@@ -1,6 +1,6 @@
 """All layers of the settings read, merged and checked.
 
-default < the person's file < the project's, as far as it is trusted < the agent's profile < ``VIBE_*`` < the magic's
+default < the user's file < the project's, as far as it is trusted < the agent's profile < ``VIBE_*`` < the magic's
 options. Scalars replace, tables merge, lists join, and providers, models and MCP servers unite by name.
 """
 
@@ -28,7 +28,7 @@ class SettingsReading:
     tree: SettingNode
     """What was written, with the origin of each value; keys that nobody set are not in it."""
     warnings: tuple[str, ...]
-    """Sentences for the person."""
+    """Sentences for the user."""
 
 
 def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:

@@ -32,7 +32,7 @@ class McpServer(Entry):
     startup_timeout_sec: float = Field(default=STARTUP_TIMEOUT, gt=0, le=MOST_PATIENCE)
     tool_timeout_sec: float = Field(default=TOOL_TIMEOUT, gt=0, le=MOST_PATIENCE)
     sampling: bool = False
-    """Whether it may ask for words of the model; each time the person is asked."""
+    """Whether it may ask for words of the model; each time the user is asked."""
     sampling_enabled: bool = False
     """The same, as Mistral Vibe calls it; there it is on unless it is switched off."""
 
@@ -144,6 +144,6 @@ class ToolServer:
     disabled_tools: tuple[str, ...] = ()
     """Patterns of names that are not offered."""
     sampling: bool = False
-    """Whether it may ask for words of the model; each time the person is asked."""
+    """Whether it may ask for words of the model; each time the user is asked."""
     origin: str = ""
     """Where it is declared, such as ``~/.vibe/config.toml:12``."""

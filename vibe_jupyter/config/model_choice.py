@@ -35,7 +35,7 @@ def find_api_key(variable: str, environ: Mapping[str, str]) -> str:
 
 
 def key_location(variable: str, environ: Mapping[str, str]) -> str:
-    """Where `find_api_key` found it, in words for the person."""
+    """Where `find_api_key` found it, in words for the user."""
     if environ.get(variable, "").strip():
         return f"the environment variable {variable}"
     if effective_environment(environ).get(variable, "").strip():
@@ -69,7 +69,7 @@ def save_in_keyring(variable: str, key: str) -> None:
 
 
 def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> None:
-    """Put a key into the person's ``.env``, which only they may read; its other lines stay.
+    """Put a key into the user's ``.env``, which only they may read; its other lines stay.
 
     Raises:
         ConfigError: the file cannot be written.

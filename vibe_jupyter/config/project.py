@@ -1,6 +1,6 @@
 """What a project brings of its own: its settings, which may only tighten until it is trusted, and ``.mcp.json``.
 
-Only this file of a project is read. Each program keeps a person's own servers in a place of its own; here that is
+Only this file of a project is read. Each program keeps a user's own servers in a place of its own; here that is
 ``~/.vibe/config.toml``.
 """
 

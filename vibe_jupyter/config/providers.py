@@ -66,7 +66,7 @@ class ModelEntry(Entry):
 
     @property
     def known_as(self) -> str:
-        """What a person calls it."""
+        """What a user calls it."""
         return self.alias or self.name
 
 

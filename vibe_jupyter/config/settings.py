@@ -92,11 +92,11 @@ class ProjectContext(Entry):
 
 
 class SessionLogging(Entry):
-    """The person's wish on journals."""
+    """The user's wish on journals."""
 
     enabled: bool = True
     save_dir: str = ""
-    """Empty for ``logs/session`` in the person's folder."""
+    """Empty for ``logs/session`` in the user's folder."""
     session_prefix: str = "session"
 
 

@@ -24,7 +24,7 @@ from vibe_jupyter.errors import ConfigError
 CONFIG_FILE: Final = "config.toml"
 ENV_FILE: Final = ".env"
 PROJECT_FOLDER: Final = ".vibe"
-"""In the folder a kernel works in; the person's own has the same form."""
+"""In the folder a kernel works in; the user's own has the same form."""
 
 LayerName = Literal["default", "user", "project", "agent", "environment", "flag"]
 """From the weakest to the strongest."""
@@ -41,7 +41,7 @@ Entry = Mapping[str, JsonValue]
 
 
 def vibe_home(environ: Mapping[str, str]) -> Path:
-    """The person's folder: ``VIBE_HOME``, or ``~/.vibe``.
+    """The user's folder: ``VIBE_HOME``, or ``~/.vibe``.
 
     Raises:
         ConfigError: there is no home folder, as for a user without an account in a container.
@@ -54,12 +54,12 @@ def vibe_home(environ: Mapping[str, str]) -> Path:
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Where the person's settings are."""
+    """Where the user's settings are."""
     return vibe_home(environ) / CONFIG_FILE
 
 
 def env_path(environ: Mapping[str, str]) -> Path:
-    """Where the person's keys may be."""
+    """Where the user's keys may be."""
     return vibe_home(environ) / ENV_FILE
 
 
@@ -283,7 +283,7 @@ def use_model(
 
 @contextmanager
 def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
-    """The person's file and what is in it; what is changed there is written at the end, unless that fails.
+    """The user's file and what is in it; what is changed there is written at the end, unless that fails.
 
     Raises:
         ConfigError: the file is no TOML, or cannot be written; nothing was changed.

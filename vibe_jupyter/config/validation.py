@@ -182,7 +182,7 @@ def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...]
 
 
 def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:
-    """A key as a person finds it: an entry of a list by its name."""
+    """A key as a user finds it: an entry of a list by its name."""
     words: list[str] = []
     node = tree
     for step in path:

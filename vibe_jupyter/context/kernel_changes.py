@@ -27,7 +27,7 @@ REPORT_LIMIT: Final = 3_000
 _AROUND: Final = 3
 """Lines shown before and after the one that failed."""
 _FRAMES: Final = 8
-"""Frames of the person's code shown with their lines; the last ones."""
+"""Frames of the user's code shown with their lines; the last ones."""
 _VARIABLES: Final = 12
 """Variables of one frame described."""
 _NAME: Final = re.compile(r"[^\W\d]\w*")

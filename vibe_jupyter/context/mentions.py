@@ -52,9 +52,9 @@ class Mentions:
         """The section for this prompt; empty when it names nothing.
 
         Args:
-            prompt: the person's words.
+            prompt: the user's words.
             levels: tool name to level, where the settings name one. What the tools may tell only after asking, or
-                never, is not told here either: programs write prompts too, from text the person has not read.
+                never, is not told here either: programs write prompts too, from text the user has not read.
         """
         namespace = self._namespace()
         values, files = (levels.get(tool, "always") == "always" for tool in ("inspect_variable", "read_file"))

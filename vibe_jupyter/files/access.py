@@ -1,6 +1,6 @@
 """How tools change files: only in the state that was shown, and never the kernel's notebook.
 
-What a file holds is looked at before the person is asked only where it may be read without asking.
+What a file holds is looked at before the user is asked only where it may be read without asking.
 """
 
 import difflib
@@ -41,7 +41,7 @@ OwnsNotebook = Callable[[Path], Awaitable[bool]]
 _NO_FILE: Final = "none"
 """Fingerprint of a place where no file is."""
 _USE_CELL_TOOLS: Final = (
-    "is the notebook of this kernel, open on the person's screen; nothing was written. Change its cells with "
+    "is the notebook of this kernel, open on the user's screen; nothing was written. Change its cells with "
     "edit_cell, insert_cell, delete_cells or move_cells."
 )
 
@@ -239,7 +239,7 @@ class FileAccess:
         return False
 
     def write(self, target: Target, content: bytes, *, makes_folders: bool = True, backup: str = "") -> tuple[str, ...]:
-        """Put this into the file, if it is still as it was looked at; gives what a person should know besides.
+        """Put this into the file, if it is still as it was looked at; gives what a user should know besides.
 
         Raises:
             ToolError: it is not, or cannot be written; nothing was written then.

@@ -70,7 +70,7 @@ class NewFile:
 
 
 def write_file(located: Located, new: NewFile) -> tuple[str, ...]:
-    """Write a file at the place that was judged; gives what a person should know besides, such as lost rights.
+    """Write a file at the place that was judged; gives what a user should know besides, such as lost rights.
 
     Raises:
         NothingDone: it cannot be written, or is not as it was seen; nothing was written then.
@@ -163,7 +163,7 @@ def _opened_old_file(folder: OpenFolder, located: Located) -> Generator[BinaryIO
         raise NothingDone(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
     if not entry.st_mode & _WRITABLE:
         # The superuser could, but it was meant so.
-        raise NothingDone(f"{located.given!r} is read-only. {UNCHANGED} Ask the person to allow writing to it.")
+        raise NothingDone(f"{located.given!r} is read-only. {UNCHANGED} Ask the user to allow writing to it.")
     with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -184,7 +184,7 @@ def _temporary_file(folder: OpenFolder, content: BinaryIO, like: BinaryIO | None
 
 
 def _make_file(folder: OpenFolder, name: str, content: BinaryIO, like: BinaryIO | None) -> list[str]:
-    # Until it has all its rights only its owner may look; a new one gets what the person's umask leaves.
+    # Until it has all its rights only its owner may look; a new one gets what the user's umask leaves.
     mode = 0o666 if like is None else 0o600
     unnamed = folder.open_unnamed(mode)
     if unnamed is not None:
@@ -256,7 +256,7 @@ def _not_written(located: Located, error: OSError) -> NothingDone:
         why = "the file system is read-only"
     else:
         why = str(error.strerror or error)
-    return NothingDone(f"{located.given!r} cannot be written: {why}. {UNCHANGED} Tell the person.")
+    return NothingDone(f"{located.given!r} cannot be written: {why}. {UNCHANGED} Tell the user.")
 
 
 def keep_rights(old: int, new: int) -> list[str]:

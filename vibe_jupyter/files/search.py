@@ -233,7 +233,7 @@ def _is_python_pattern(pattern: str) -> bool:
 
 def _worker_command() -> Sequence[str]:
     if not sys.executable:
-        raise ToolError("Searching needs ripgrep (rg) here. Ask the person to install it.")
+        raise ToolError("Searching needs ripgrep (rg) here. Ask the user to install it.")
     return (sys.executable, "-P", "-X", "utf8", "-m", "vibe_jupyter.files.search_worker")
 
 

@@ -211,7 +211,7 @@ class PlaceVerdict:
 
 
 def place_reason(located: Located, operation: Operation) -> PlaceVerdict | None:
-    """Why a person must agree to this place; None when it needs nobody."""
+    """Why a user must agree to this place; None when it needs nobody."""
     verb = _VERBS[operation]
     access: Access = "write" if operation == "write" else "read"
     if not located.inside:

@@ -372,7 +372,7 @@ class BridgeMethods:
         return {}
 
     def _answer_show(self, args: dict[str, Any], _asked_by: object) -> Result:
-        """No page was loaded anew, so nothing was lost."""
+        """No page was reloaded, so nothing was lost."""
         cell = self._document.cell(str(args.get("cell")))
         if cell["cell_type"] != "code":
             raise BridgeRefusal("bad_request", f"The cell {cell['id']} holds no code.", cell=cell["id"])

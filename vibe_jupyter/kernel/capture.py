@@ -1,4 +1,4 @@
-"""Catch what code puts out: kept from the cell where it is text, passed on live where the person should see it.
+"""Catch what code puts out: kept from the cell where it is text, passed on live where the user should see it.
 
 Text is shown folded in the step of the run view, so it is withheld from the cell. A figure or a widget is shown in
 the cell as ever, and collected too. Messages of widgets always pass.

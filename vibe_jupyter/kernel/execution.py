@@ -47,7 +47,7 @@ class ExecutionAttempt:
         self._interrupted = False
         self._outcome: CellResult | None = None
         self.late_press = False
-        """Whether the person interrupted when the code was over already, or had not begun."""
+        """Whether the user interrupted when the code was over already, or had not begun."""
 
     def run(self, execute: Callable[[], CellResult]) -> None:
         try:
@@ -194,7 +194,7 @@ class CodeRunner:
     ) -> ExecutionResult:
         """Run it to its end, or to the end of `timeout` seconds.
 
-        Without `keep` the names it binds at the top level are bound afterwards as before. A person's interrupt goes
+        Without `keep` the names it binds at the top level are bound afterwards as before. A user's interrupt goes
         on to the handler that stood before, so that the run hears of it too.
         """
         outputs = CollectedOutputs()
@@ -265,7 +265,7 @@ class CodeRunner:
     def _nested_await(self) -> Generator[None]:
         shell, runner = self._shell, self._shell.loop_runner
         if self._pump is None or runner is not shell.loop_runner_map["asyncio"][0]:
-            yield  # nothing runs around us, or the person chose another runner
+            yield  # nothing runs around us, or the user chose another runner
             return
         shell.loop_runner = run_nested
         try:
@@ -296,7 +296,7 @@ def _ends_in_semicolon(hook: Any, code: str) -> bool:
 
 def refuse_exit() -> NoReturn:
     """In the place of what `exit` calls."""
-    raise SystemExit("The kernel belongs to the person: it is not ended from here.")
+    raise SystemExit("The kernel belongs to the user: it is not ended from here.")
 
 
 def _ignore_call(*_: object) -> None:

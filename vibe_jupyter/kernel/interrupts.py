@@ -130,7 +130,7 @@ class Deadline:
             self._asks = False
 
     def soon(self) -> None:
-        """The person wants the end; the first signal of it may be swallowed, by a `__del__` or by the code."""
+        """The user wants the end; the first signal of it may be swallowed, by a `__del__` or by the code."""
         self._changed.set()
 
     def stop(self) -> None:

@@ -1,6 +1,6 @@
 """The main thread of the user's kernel, lent to work of the agent and, while no cell runs, to work from outside.
 
-A turn waits behind the cells that run and wait, as a cell of the person would, and lends the main thread until it is
+A turn waits behind the cells that run and wait, as a cell of the user would, and lends the main thread until it is
 given back. What is shown meanwhile belongs to the cell that offered the turns.
 
 Everything else that reaches the main thread between cells (a callback of its loop, a timer) may come in the middle of
@@ -43,8 +43,8 @@ TURN: Final = "vibe_turn"
 BUSY_WAIT: Final = 60.0
 """Seconds that a turn waits for running and queued cells."""
 BUSY: Final = (
-    "Nothing was done: the kernel is busy with cells, or with a prompt that waits for the person. Call again when they "
-    "have ended, or ask the person to interrupt them."
+    "Nothing was done: the kernel is busy with cells, or with a prompt that waits for the user. Call again when they "
+    "have ended, or ask the user to interrupt them."
 )
 
 _NO_ADDRESS: Final = (
@@ -268,7 +268,7 @@ class MainThreadTurns:
         self.around: Callable[[], Any] = _nothing_around
         """Makes a context manager in which each turn passes, on the main thread."""
         self.on_interrupt: Callable[[], None] = lambda: None
-        """Called on the main thread when the person interrupts during a turn."""
+        """Called on the main thread when the user interrupts during a turn."""
 
     def offer_here(self) -> None:
         """From now on what is shown in a turn belongs to the cell that runs now. Main thread."""

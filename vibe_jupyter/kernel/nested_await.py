@@ -49,7 +49,7 @@ def run_nested(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end on the main thread, on the loop that runs there already if one does.
 
     Raises:
-        KeyboardInterrupt: the person or a deadline interrupted it; it was cancelled and has ended, or was left
+        KeyboardInterrupt: the user or a deadline interrupted it; it was cancelled and has ended, or was left
             behind after `DRAIN`. A coroutine that deals with its cancellation, as IPython's does, gives its result.
         NotebookError: the loop can be turned neither by us nor by nest-asyncio.
     """

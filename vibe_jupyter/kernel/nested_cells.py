@@ -1,6 +1,6 @@
 """Run a cell of the notebook in its own place, while the cell that asks for it is still running.
 
-The page sends the execute_request that a person's Shift-Enter would send. The pump takes it off the queue, known by
+The page sends the execute_request that a user's Shift-Enter would send. The pump takes it off the queue, known by
 its cell and its code, and the kernel executes it inside the running cell: outputs, number, ``input()`` and timing
 are native. Where no request comes, the code runs inside the running cell and is shown there.
 
@@ -138,7 +138,7 @@ class NestedCells:
         return taken
 
     def waits(self, cell: str, *, shown_running: bool) -> bool:
-        """Whether the person started a cell that can only run when the running one has ended.
+        """Whether the user started a cell that can only run when the running one has ended.
 
         The page shows it as running; so it does for a moment with one that has just been run in its place. Any thread.
         """
@@ -321,7 +321,7 @@ class TakenRequest:
         Raises:
             NotebookError: this kernel puts executions off.
         """
-        # Its failure is not to make void what the person queued.
+        # Its failure is not to make void what the user queued.
         self._message["content"]["stop_on_error"] = False
         stream = self._reply_stream()
         execution = self._kernel.execute_request(stream, self._identities, self._message)

@@ -189,7 +189,7 @@ def collect_outputs(kernel: IPythonKernel, request: str, outputs: CollectedOutpu
 def flush_streams() -> None:
     """What was printed belongs to the request that holds now."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError):  # replaced or closed by the person's code
+        with contextlib.suppress(AttributeError, ValueError):  # replaced or closed by the user's code
             stream.flush()
 
 

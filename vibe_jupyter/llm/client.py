@@ -48,7 +48,7 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
 
 NO_ANSWER = AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
-"""Stands between two messages of the person, and between a tool's result and the person."""
+"""Stands between two messages of the user, and between a tool's result and the user."""
 GO_ON = UserMessage(parts=(TextPart(text="Go on."),))
 """Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
 
@@ -78,7 +78,7 @@ class RetryPolicy:
     longest: float = 8.0
     """Seconds the doubling ends at."""
     longest_asked: float = 120.0
-    """Seconds a server may ask us to wait; if it asks for more, the person is told instead."""
+    """Seconds a server may ask us to wait; if it asks for more, the user is told instead."""
     jitter: Callable[[], float] = random.random
     """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once."""
 
@@ -371,7 +371,7 @@ def arrange_messages(
 
     Args:
         messages: the history.
-        sees_images: images of results follow as a message of the person, the only place where servers take them.
+        sees_images: images of results follow as a message of the user, the only place where servers take them.
         alternates: see `vibe_jupyter.llm.request.Dialect`.
     """
     previous: Message | None = None

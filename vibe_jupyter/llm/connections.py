@@ -1,6 +1,6 @@
 """The connections that are kept between requests, and what the network said when one failed.
 
-Prices change. These are of the date below, and what the person sets in ``[[models]]`` counts instead. A model is known
+Prices change. These are of the date below, and what the user sets in ``[[models]]`` counts instead. A model is known
 on its maker's own server alone: the same name elsewhere may cost something else, or nothing.
 """
 
@@ -103,7 +103,7 @@ def _ssl_context(*, tls: bool) -> ssl.SSLContext:
 
 
 def network_reason(problem: BaseException) -> str:
-    """A few words for a person; HTTP libraries wrap what happened several times."""
+    """A few words for a user; HTTP libraries wrap what happened several times."""
     for cause in _exception_causes(problem):
         match cause:
             case ConnectionRefusedError():

@@ -32,15 +32,15 @@ class Endpoint:
     """The name sent on the wire."""
     url: str
     host: str
-    """Host, and port where one is given: what a person recognises."""
+    """Host, and port where one is given: what a user recognises."""
     tls: bool
     loopback: bool
     """This very machine: nothing leaves it, and no proxy is asked."""
     key: str | None = field(repr=False)
     key_from: str = field(default="", compare=False)
-    """Where the key was found, in words for the person; empty where that is not known."""
+    """Where the key was found, in words for the user; empty where that is not known."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
-    """Those the person set for this server; some may hold a key too."""
+    """Those the user set for this server; some may hold a key too."""
 
     @property
     def address(self) -> str:
@@ -55,7 +55,7 @@ class Endpoint:
 
     @property
     def setting(self) -> str:
-        """Where the person set the address, for the texts of errors."""
+        """Where the user set the address, for the texts of errors."""
         return f"api_base of provider '{self.provider}'" if self.provider else "the address given as NAME@URL"
 
     @property

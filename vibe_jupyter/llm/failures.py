@@ -1,4 +1,4 @@
-"""From what went wrong to one `ModelError`: its kind for the program, two sentences for the person.
+"""From what went wrong to one `ModelError`: its kind for the program, two sentences for the user.
 
 Every text a server sent passes `Words`, so that a key a server repeats is shown nowhere.
 """
@@ -58,7 +58,7 @@ class HttpRefusal:
 
 
 def provider_message(body: JsonValue) -> str:
-    """The words for a person in an error object, whichever of the usual places they are in."""
+    """The words for a user in an error object, whichever of the usual places they are in."""
     if isinstance(body, str):
         return body
     if isinstance(body, list):

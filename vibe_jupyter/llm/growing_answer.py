@@ -24,7 +24,7 @@ from vibe_jupyter.protocol import (
 )
 
 _EXCERPT = 200
-"""Characters of a body that is no answer, shown to the person."""
+"""Characters of a body that is no answer, shown to the user."""
 _EVENTS = "text/event-stream"
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 

@@ -38,7 +38,7 @@ class Server:
     api_key: str | None = field(default=None, repr=False)
     """None where the server wants no key."""
     key_from: str = field(default="", compare=False)
-    """Where the key was found, in words for the person; empty where that is not known."""
+    """Where the key was found, in words for the user; empty where that is not known."""
     dialect: DialectName = "openai"
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
     """Sent with each request beside our own, which they may not replace."""
@@ -49,7 +49,7 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The host that prompts are sent to, as shown to the person."""
+        """The host that prompts are sent to, as shown to the user."""
         return urlsplit(self.api_base).netloc.rpartition("@")[2] or self.api_base
 
 
@@ -61,7 +61,7 @@ class Model:
     name: str
     """The name sent on the wire."""
     alias: str
-    """The person's name for it."""
+    """The user's name for it."""
     temperature: float = DEFAULT_TEMPERATURE
     max_tokens: int | None = None
     """Completion limit in tokens; None sends none."""
@@ -113,12 +113,12 @@ class RetryScheduled:
 
     @property
     def counted(self) -> float:
-        """Seconds to count down before the person's eyes; 0 for a wait that is over before anyone has read of it."""
+        """Seconds to count down before the user's eyes; 0 for a wait that is over before anyone has read of it."""
         return self.seconds if self.seconds >= NAMED_WAIT else 0.0
 
     @property
     def sentence(self) -> str:
-        """For the person, at the moment the wait begins; a long one names its end, since not every view can count."""
+        """For the user, at the moment the wait begins; a long one names its end, since not every view can count."""
         if self.seconds < NAMED_WAIT:
             return f"Trying again in {self.seconds:.1f} s: {self.reason}."
         until = datetime.now().astimezone() + timedelta(seconds=self.seconds)

@@ -1,6 +1,6 @@
 """Which MCP servers are declared and which the user accepted: a program by its command, an address by its host.
 
-Kept by a hash of what was shown, in the person's own folder and never in a project, so that nothing a folder brings can
+Kept by a hash of what was shown, in the user's own folder and never in a project, so that nothing a folder brings can
 accept itself, and whatever changes is asked for again.
 """
 
@@ -30,7 +30,7 @@ Standing = Literal["accepted", "refused", "unknown", "disabled", "incomplete"]
 """``incomplete``: a variable that it wants is not set."""
 
 FOLDER_NAME: Final = "mcp"
-"""Below the person's folder; the pins of tools are there too."""
+"""Below the user's folder; the pins of tools are there too."""
 FILE_NAME: Final = "accepted.json"
 
 _STEERING: Final = (
@@ -51,7 +51,7 @@ class ServerIdentity:
     digest: str
     """Of the exact command, its folder and its environment; or of a host and what is sent to it."""
     shown: tuple[str, ...]
-    """The same in lines for the person; keys are named, never shown."""
+    """The same in lines for the user; keys are named, never shown."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ServerPlan:
 
     servers: tuple[PlannedServer, ...] = ()
     problems: tuple[str, ...] = ()
-    """Sentences for the person."""
+    """Sentences for the user."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """What is given to servers and never shown, by what it is called."""
 
@@ -96,7 +96,7 @@ class ServerPlan:
 
 
 class AcceptedServers:
-    """The person's decisions, in a file that other kernels use too."""
+    """The user's decisions, in a file that other kernels use too."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / FOLDER_NAME / FILE_NAME
@@ -148,7 +148,7 @@ def plan_servers(
         reading: the settings.
         environ: the process's environment.
         folder: the project.
-        accepted: the person's decisions.
+        accepted: the user's decisions.
 
     Raises:
         ConfigError: the decisions cannot be read.

@@ -50,7 +50,7 @@ class ServerConnection:
         self.server = server
         self.state: State = "stopped"
         self.error = ""
-        """Why it failed, for a person."""
+        """Why it failed, for a user."""
         self.tools: tuple[RemoteTool, ...] = ()
         """As listed last; a server that failed keeps them."""
         self.left_out: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class ServerConnection:
         self,
         work: "Callable[[Client], Awaitable[T]]",
         *,
-        timeout: float,  # noqa: ASYNC109 it rests while a person is asked
+        timeout: float,  # noqa: ASYNC109 it rests while a user is asked
     ) -> T:
         """The answer to a request of the SDK's client; the server is started where it does not run.
 
@@ -386,7 +386,7 @@ class Restarts:
 
     @property
     def are_used_up(self) -> bool:
-        """Whether only the person starts it again."""
+        """Whether only the user starts it again."""
         return self.failures > RESTARTS
 
     @property
@@ -401,7 +401,7 @@ class Restarts:
         self._last = time.monotonic()
 
     def worked(self) -> None:
-        """It answered a call, or the person wants it started anew."""
+        """It answered a call, or the user wants it restarted."""
         self.failures = 0
         self.start_failed = False
 

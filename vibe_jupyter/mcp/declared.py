@@ -99,7 +99,7 @@ class DeclaredServer:
     key_header: str = ""
     key_format: str = ""
     of_project: bool = False
-    """Whether the folder brings it, and not the person."""
+    """Whether the folder brings it, and not the user."""
 
     @property
     def name(self) -> str:
@@ -174,7 +174,7 @@ class DeclaredServers:
 
     servers: tuple[DeclaredServer, ...] = ()
     problems: tuple[str, ...] = ()
-    """Sentences for the person on those that cannot be used."""
+    """Sentences for the user on those that cannot be used."""
 
 
 def mcp_servers(reading: SettingsReading) -> DeclaredServers:
@@ -275,7 +275,7 @@ def remove_server(name: str, environ: Mapping[str, str]) -> Path:
     """Take a server out; gives the file.
 
     Raises:
-        ConfigError: it is not in the person's file, or that cannot be written; nothing was changed.
+        ConfigError: it is not in the user's file, or that cannot be written; nothing was changed.
     """
     with changed_config(environ) as (path, document):
         entries, place = _find_server(document, name, path)
@@ -289,7 +289,7 @@ def switch_server(name: str, environ: Mapping[str, str], *, on: bool) -> Path:
     """Switch a server on or off; gives the file.
 
     Raises:
-        ConfigError: it is not in the person's file, or that cannot be written; nothing was changed.
+        ConfigError: it is not in the user's file, or that cannot be written; nothing was changed.
     """
     with changed_config(environ) as (path, document):
         entries, place = _find_server(document, name, path)

@@ -65,7 +65,7 @@ async def answer_elicitation(server: str, params: "ElicitRequestParams", ask: As
     Args:
         server: its name, shown on the card.
         params: what it asks.
-        ask: puts questions to the person.
+        ask: puts questions to the user.
     """
     asker = f"the server {server}"
     try:
@@ -86,11 +86,11 @@ async def _answer_form(
     for _ in range(ROUNDS):
         answers = await ask(form.questions(), asker)
         if answers is None or not form.take(answers):
-            return _elicit_result("decline"), "declined by the person"
+            return _elicit_result("decline"), "declined by the user"
         if form.complete:
             return _elicit_result(
                 "accept", form.content
-            ), f"answered by the person: {', '.join(form.content) or 'agreed'}"
+            ), f"answered by the user: {', '.join(form.content) or 'agreed'}"
     return _elicit_result("cancel"), f"given up after {ROUNDS} answers that did not fit"
 
 
@@ -107,8 +107,8 @@ async def _answer_page(message: str, address: str, asker: str, ask: AskPerson) -
     )
     answers = await ask([question], asker)
     if not _is_chosen(answers, OPENED):
-        return _elicit_result("decline"), f"the page at {host} was declined by the person"
-    return _elicit_result("accept"), f"the page at {host} was accepted by the person"
+        return _elicit_result("decline"), f"the page at {host} was declined by the user"
+    return _elicit_result("accept"), f"the page at {host} was accepted by the user"
 
 
 def host_of(address: str) -> str:
@@ -181,7 +181,7 @@ class ElicitationForm:
         return [first.model_copy(update={"question": words}), *asked[1:]]
 
     def take(self, answers: Sequence[Answered]) -> bool:
-        """Take the answers to `questions`, in their order; False when the person said no to a form without fields.
+        """Take the answers to `questions`, in their order; False when the user said no to a form without fields.
 
         What does not fit stays to be asked again, with the reason.
         """
@@ -213,7 +213,7 @@ class FormField:
     words: str = ""
     required: bool = False
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the server is sent, by what the person reads."""
+    """What the server is sent, by what the user reads."""
     default: FieldValue | None = None
     rules: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The schema itself, for bounds and format."""
@@ -224,7 +224,7 @@ class FormField:
         return self.kind == "string" and looks_secret(f"{self.name} {self.label} {self.words}")
 
     def question(self, problem: str = "") -> Question:
-        """What the person is asked; `problem` says why once more."""
+        """What the user is asked; `problem` says why once more."""
         lines = [problem, SECRET_WARNING if self.is_secret else "", f"{self.label} ({self._wanted_text()})", self.words]
         options = tuple(self.choices) if len(self.choices) <= CHOICES_LIMIT else ()
         return Question(

@@ -42,7 +42,7 @@ class ServerPause:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """While a person, or the model, is asked."""
+        """While a user, or the model, is asked."""
         if not self._open:
             self._since = time.monotonic()
         self._open += 1
@@ -75,7 +75,7 @@ class ServerHooks(Protocol):
         ...
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
-        """Put a server's question to the person."""
+        """Put a server's question to the user."""
         ...
 
     async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
@@ -95,7 +95,7 @@ class ServerHooks(Protocol):
 
         Args:
             server: a remote one.
-            pause: held by `running()` while a person signs in, so that no time-out runs.
+            pause: held by `running()` while a user signs in, so that no time-out runs.
         """
         ...
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds to reach the server, and to hand it a request."""
 STALL_TIMEOUT: Final = 3600.0
-"""Seconds without a byte of an answer; a call has its own, shorter time, which rests while a person is asked."""
+"""Seconds without a byte of an answer; a call has its own, shorter time, which rests while a user is asked."""
 
 NOTICE_TIMEOUT: Final = 5.0
 """Seconds for what needs no answer."""

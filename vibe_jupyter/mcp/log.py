@@ -69,7 +69,7 @@ class ServerLog:
         """Lines since the last start."""
 
     def begin(self) -> None:
-        """The server is started anew: what it said before explains nothing of what comes."""
+        """The server is restarted: what it said before explains nothing of what comes."""
         self._take_rest()
         self._recent = 0
 
@@ -173,7 +173,7 @@ def logging_to(log: ServerLog) -> Generator[None]:
 
 @cache
 def capture_sdk_logs() -> None:
-    """Stand between the SDK's loggers and whatever the person has set up for logging."""
+    """Stand between the SDK's loggers and whatever the user has set up for logging."""
     catcher = _Catcher()
     for name in _LOGGERS:
         logger = logging.getLogger(name)
@@ -182,7 +182,7 @@ def capture_sdk_logs() -> None:
 
 
 class _Catcher(logging.Handler):
-    """Takes what was logged for a server of ours; the person's own use of the SDK is logged as ever."""
+    """Takes what was logged for a server of ours; the user's own use of the SDK is logged as ever."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = _current.get()

@@ -34,17 +34,17 @@ from vibe_jupyter.mcp.oauth_redirect import (
 from vibe_jupyter.mcp.token_store import SecretStore
 
 SIGN_IN_TIMEOUT: Final = 600.0
-"""Seconds that a person may take in the browser."""
+"""Seconds that a user may take in the browser."""
 _LONG_AGO: Final = 1.0
 """Seconds since 1970."""
 
 ShowPage = Callable[[str, str], Awaitable[str | None]]
-"""Shows the person an address and its host; gives what they typed, or None when they said no. Cancelled when the
+"""Shows the user an address and its host; gives what they typed, or None when they said no. Cancelled when the
 browser came back. Raises SignInError where nobody is there."""
 
 
 class SignIn(OAuthClientProvider):
-    """Signs the requests to one server; asks the person when it has to."""
+    """Signs the requests to one server; asks the user when it has to."""
 
     def __init__(self, url: str, store: SecretStore, show: ShowPage, pause: ServerPause) -> None:
         storage = TokenStorage(store, url)
@@ -69,7 +69,7 @@ class SignIn(OAuthClientProvider):
             while True:
                 response = yield outgoing
                 if outgoing is request and not renewed and self._may_renew(response):
-                    # The SDK would ask the person at once; a token that ran out early is first renewed.
+                    # The SDK would ask the user at once; a token that ran out early is first renewed.
                     await flow.aclose()
                     renewed, self.context.token_expiry_time = True, _LONG_AGO
                     flow = super()._auth_flow(request)
@@ -94,7 +94,7 @@ class SignIn(OAuthClientProvider):
         self._page = address
 
     async def _wait_for_browser(self) -> AuthorizationCodeResult:
-        """Wait for the browser, or for the address of its last page as the person pasted it."""
+        """Wait for the browser, or for the address of its last page as the user pasted it."""
         uris = self.context.client_metadata.redirect_uris or []
         state = parse_qs(urlsplit(self._page).query).get("state", [""])[0]
         redirect = RedirectListener(urlsplit(str(uris[0])).port or 0, state)
@@ -112,7 +112,7 @@ class SignIn(OAuthClientProvider):
         return AuthorizationCodeResult(code=back.code, state=back.state, iss=back.issuer)
 
     async def _ask_user(self, redirect: RedirectListener) -> None:
-        """Until the person pasted what fits, or said no."""
+        """Until the user pasted what fits, or said no."""
         while True:
             typed = await self._show(self._page, host_of(self._page))
             if typed is None:

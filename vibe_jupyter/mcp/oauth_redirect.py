@@ -18,7 +18,7 @@ _PAGE: Final = "<!doctype html><meta charset=utf-8><title>vibe-jupyter</title><p
 
 
 class SignInError(Exception):
-    """Signing in came to nothing; the text says why, for the person."""
+    """Signing in came to nothing; the text says why, for the user."""
 
 
 @dataclass(frozen=True)

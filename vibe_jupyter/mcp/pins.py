@@ -1,6 +1,6 @@
 """Definitions of MCP tools as they were when their server was accepted, and the watch for changes.
 
-A tool that is not what it was is not offered until the person has seen the change. A tool that is new is offered: it
+A tool that is not what it was is not offered until the user has seen the change. A tool that is new is offered: it
 asks at each call like every other, and what it says of itself was never promised to be otherwise. It is named once,
 and pinned from then on.
 """
@@ -218,7 +218,7 @@ class PinWatch:
         self._call_context = None
 
     def forget(self, server: str) -> None:
-        """The person has seen what there was to tell of a server."""
+        """The user has seen what there was to tell of a server."""
         self._told = {(name, words) for name, words in self._told if name != server}
 
     def _call_both(self, before: Callable[[], None], server: str) -> Callable[[], None]:

@@ -210,7 +210,7 @@ class NamedSource(ResultSource):
 def resource_result(
     contents: "Sequence[TextResourceContents | BlobResourceContents]", source: NamedSource, *, sees_images: bool
 ) -> ToolResult:
-    """The contents of one resource, for the model, the person and the log."""
+    """The contents of one resource, for the model, the user and the log."""
     from mcp_types import CallToolResult, EmbeddedResource  # noqa: PLC0415 - it is loaded: a server of ours speaks
 
     blocks: list[ContentBlock] = [EmbeddedResource(resource=one) for one in contents]
@@ -218,7 +218,7 @@ def resource_result(
 
 
 def prompt_parts(block: "ContentBlock", source: NamedSource, *, sees_images: bool) -> tuple[TextPart | ImagePart, ...]:
-    """One message of a prompt. Its text is the wish itself, as the person chose it; what it carries along is data."""
+    """One message of a prompt. Its text is the wish itself, as the user chose it; what it carries along is data."""
     from mcp_types import CallToolResult, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
 
     if isinstance(block, TextContent):
@@ -228,7 +228,7 @@ def prompt_parts(block: "ContentBlock", source: NamedSource, *, sees_images: boo
 
 @dataclass(frozen=True)
 class PromptCall:
-    """What the person wrote."""
+    """What the user wrote."""
 
     server: str
     name: str

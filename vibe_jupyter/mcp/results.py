@@ -84,7 +84,7 @@ class _Read:
     texts: list[str] = field(default_factory=list[str])
     """For the model: the server's words in order, with a line for each block that is none."""
     shown: list[str] = field(default_factory=list[str])
-    """For the person, who sees pictures and files themselves."""
+    """For the user, who sees pictures and files themselves."""
     said: list[str] = field(default_factory=list[str])
     """The server's own words alone."""
     images: list[ImagePart] = field(default_factory=list[ImagePart])
@@ -146,7 +146,7 @@ def _told_part(text: str, source: ResultSource) -> TextPart:
 
 
 def _shown_display(read: _Read, structured: JsonValue, *, is_more: bool) -> tuple[MimeBundle, str]:
-    """What the person sees, and in a few words what there is."""
+    """What the user sees, and in a few words what there is."""
     table = table_of(structured) if structured is not None else None
     texts = [] if table is not None and not is_more else list(read.shown)
     if is_more and table is None:
@@ -245,13 +245,13 @@ def _take_image(blob: ResultBlob, read: _Read, *, sees_images: bool) -> None:
     sent = seen if sees_images and len(read.images) < IMAGES_LIMIT else None
     if sent is not None:
         read.images.append(sent)
-    read.texts.append(f"[{blob.words}, {'it follows' if sent is not None else 'shown to the person'}]")
+    read.texts.append(f"[{blob.words}, {'it follows' if sent is not None else 'shown to the user'}]")
 
 
 def _take_file(blob: ResultBlob, read: _Read, *, name: str) -> None:
     file = blob.as_file(name or f"file {len(read.files) + 1}")
     read.files.append(file)
-    read.texts.append(f"[{file.name}: {blob.words}, given to the person]")
+    read.texts.append(f"[{file.name}: {blob.words}, given to the user]")
 
 
 def _take_resource(block: "EmbeddedResource", read: _Read, *, sees_images: bool) -> None:
@@ -286,7 +286,7 @@ def _result_summary(text: str, *, is_error: bool) -> str:
 
 
 def as_picture(blob: ResultBlob, *, label: str) -> tuple[Picture | None, ImagePart | None]:
-    """The picture for the person, and for the model if it can be made small enough; None for what is no picture.
+    """The picture for the user, and for the model if it can be made small enough; None for what is no picture.
 
     What it is say its first bytes, whatever the server says.
     """

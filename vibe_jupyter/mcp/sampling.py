@@ -42,7 +42,7 @@ SAMPLES: Final = 10
 SAMPLE_TOKENS: Final = 4_096
 """Tokens of one answer, whatever a server asks for."""
 PROMPT_LIMIT: Final = 60_000
-"""Characters of one request: what a person could still look over."""
+"""Characters of one request: what a user could still look over."""
 NAME: Final = "sampling"
 """Stands where the name of a tool stands."""
 _TEMPERATURE: Final = 2.0
@@ -57,10 +57,10 @@ class Sampling:
         self._count = 0
 
     async def answer(self, server: str, params: "CreateMessageRequestParams") -> AssistantMessage:
-        """Ask the person, then the model.
+        """Ask the user, then the model.
 
         Raises:
-            ToolError: it was refused, by the person or by a limit; the server reads why.
+            ToolError: it was refused, by the user or by a limit; the server reads why.
             ModelError: the model server failed.
             JournalError: it could not be recorded.
         """
@@ -138,7 +138,7 @@ class Sampling:
                 )
             )
         if isinstance(command, Reject):
-            raise ToolError("The person said no to this request.")
+            raise ToolError("The user said no to this request.")
 
     async def _run_request(
         self, request: ModelRequestTerms, call: ToolCall, headline: Headline, server: str

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     )
 
 QUESTIONS: Final = 20
-"""Times that a server may ask the person within one call."""
+"""Times that a server may ask the user within one call."""
 OUTSIDE: Final = "asked outside of a call; declined"
 _REJECTED: Final = -1
-"""The code by which the protocol says that a person refused."""
+"""The code by which the protocol says that a user refused."""
 
 _SIGNED: Final = "authorization"
 """The header that a declared key stands in: such a server is not signed in to."""
@@ -100,7 +100,7 @@ class ServerRequests:
         await self.sign_ins.end()
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":
-        """Ask the person on a card that names the server; what nobody answers is declined."""
+        """Ask the user on a card that names the server; what nobody answers is declined."""
         from mcp_types import ElicitResult  # noqa: PLC0415 - it is loaded: a server of ours speaks
 
         async def ask(context: ToolContext) -> "tuple[ElicitResult, str]":
@@ -115,11 +115,11 @@ class ServerRequests:
             said = ElicitResult(action="cancel"), "the call was over before it was answered"
             with suppress(JournalError):  # the run meets the same journal, and says so
                 said = await self.calls.ask_for(server, ask) or said
-        self.note(server, f"question to the person: {said[1]}")
+        self.note(server, f"question to the user: {said[1]}")
         return said[0]
 
     async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
-        """Let the run's model answer, when the person says so on a card."""
+        """Let the run's model answer, when the user says so on a card."""
         from mcp_types import ErrorData  # noqa: PLC0415 - it is loaded: a server of ours speaks
 
         sampling = self._sampling
@@ -174,7 +174,7 @@ class SignIns:
         self._call_context: CallContext | None = None
         """Of the run that is open."""
         self._declined: set[str] = set()
-        """Servers that the person did not want to sign in to."""
+        """Servers that the user did not want to sign in to."""
         self._shown = SideTasks()
         """Cards outside of calls."""
 
@@ -198,7 +198,7 @@ class SignIns:
         return SignIn(at.url, self._store, partial(self._show_page, server.name), pause)
 
     def ask_again(self, server: str) -> None:
-        """Forget that the person did not want to."""
+        """Forget that the user did not want to."""
         self._declined.discard(server)
 
     async def stop(self) -> None:
@@ -206,7 +206,7 @@ class SignIns:
         await self._shown.end()
 
     async def _show_page(self, server: str, address: str, host: str) -> str | None:
-        """Put the page on a card; what the person typed, or None when they said no. Cancelled when they are done."""
+        """Put the page on a card; what the user typed, or None when they said no. Cancelled when they are done."""
         call_context = self._call_context
         if call_context is None:
             raise SignInError(f"it wants you to sign in at {host}, which a %%vibe cell asks for")
@@ -341,7 +341,7 @@ class RunningServers(Protocol):
 
 @dataclass(frozen=True)
 class NamedOnServers:
-    """What the person's prompt asks of servers."""
+    """What the user's prompt asks of servers."""
 
     resources: Sequence[tuple[str, str]] = ()
     """Server and address, as named by ``@server:address``."""

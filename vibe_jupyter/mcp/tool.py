@@ -159,7 +159,7 @@ def server_tool_spec(published: PublishedTool, *, hint: str = "") -> ToolSpec:
 
     Args:
         published: the tool under its name.
-        hint: what the person says of the server.
+        hint: what the user says of the server.
     """
     schema: dict[str, JsonValue] = {"type": "object", "properties": {}, **published.tool.input_schema}
     schema["type"] = "object"

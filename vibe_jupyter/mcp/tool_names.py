@@ -34,7 +34,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class RemoteTool:
-    """Everything of a tool that the model or the person is shown, and nothing that grants."""
+    """Everything of a tool that the model or the user is shown, and nothing that grants."""
 
     name: str
     """The server's own name for it; anything at all."""
@@ -109,7 +109,7 @@ def publish_names(
 
     Args:
         listed: server's name and tool, in the order in which names are given.
-        taken: names of built-in tools and of the person's own, which always win.
+        taken: names of built-in tools and of the user's own, which always win.
     """
     rolls = _Rolls(taken)
     found: list[PublishedTool] = []

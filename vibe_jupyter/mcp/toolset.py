@@ -21,7 +21,7 @@ TOOLS_LIMIT: Final = 60
 DEFINITIONS_LIMIT: Final = 80_000
 """Characters of definitions up to which it does so."""
 HINT_LIMIT: Final = 500
-"""Characters of the person's hint on when to use a server."""
+"""Characters of the user's hint on when to use a server."""
 
 WantTool = Callable[[ToolServer, RemoteTool, Sequence[str]], bool]
 """Whether the settings leave a tool, given all names it goes by."""
@@ -64,7 +64,7 @@ class ServerConnections(Protocol):
 
 
 class McpToolset:
-    """The last of several sets: built-in tools and the person's own have their names first."""
+    """The last of several sets: built-in tools and the user's own have their names first."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class McpToolset:
         *,
         taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """Takes no name of a built-in tool or one of the person's: those are `taken`."""
+        """Takes no name of a built-in tool or one of the user's: those are `taken`."""
         self.wanted: WantTool = want_every
         """Which tools the settings leave, from the next request on."""
         self.directory = ToolDirectory(servers, taken)
@@ -140,12 +140,12 @@ class McpToolset:
         if self._pins.state(one.server, one.tool) != "changed":
             return ""
         return (
-            f"Not called: the MCP server {one.server} says something else of {one.name} now than when the person "
-            f"accepted it. It can be called when the person has seen the change: %vibe mcp accept {one.server}."
+            f"Not called: the MCP server {one.server} says something else of {one.name} now than when the user "
+            f"accepted it. It can be called when the user has seen the change: %vibe mcp accept {one.server}."
         )
 
     def _hint_text(self, one: PublishedTool) -> str:
-        """What the person says of its server."""
+        """What the user says of its server."""
         return self.directory.connection(one).server.prompt.strip()[:HINT_LIMIT]
 
     def _load_tool(self, one: PublishedTool) -> None:
@@ -153,7 +153,7 @@ class McpToolset:
         self._loaded.setdefault(one.name)
 
     def _offered_specs(self, offered: Mapping[str, PublishedTool], names: Collection[str]) -> list[ToolSpec]:
-        """Definitions, the first of each server with the person's hint."""
+        """Definitions, the first of each server with the user's hint."""
         self._renew_tools()
         hints = {one.server: self._hint_text(one) for one in offered.values()}
         return [self._spec_with_hint(one, hints.pop(one.server, "")) for name in names if (one := offered.get(name))]
@@ -165,7 +165,7 @@ class McpToolset:
         return self._specs_made[key]
 
     def _renew_tools(self) -> None:
-        """What was made of tools that are others now is made anew."""
+        """What was made of tools that are others now is made again."""
         if self._edition != self.directory.edition:
             self._edition = self.directory.edition
             self._made.clear()
@@ -322,7 +322,7 @@ class FindToolsTool:
         )
 
     def _names_text(self) -> str:
-        """All names by server with the person's hint, as many as there is room for."""
+        """All names by server with the user's hint, as many as there is room for."""
         servers: dict[str, list[str]] = {}
         for one in self._known():
             hint = self._hint(one)

@@ -12,8 +12,8 @@ SERVER: Final = "vibe-jupyter"
 INSTANCE_HEADER: Final = "vibe-instance"
 """By which a relay, that connects anew for each call, is known again."""
 INSTRUCTIONS: Final = (
-    "Tools of a notebook that a person has open, and of its running kernel. Read before you change: a cell can be "
-    "changed only as you last read it. What changes or runs something waits until the person allows it on a card in "
+    "Tools of a notebook that a user has open, and of its running kernel. Read before you change: a cell can be "
+    "changed only as you last read it. What changes or runs something waits until the user allows it on a card in "
     "the notebook, which can take long; a denial is theirs, with their words. Calls are answered one after the other."
 )
 
@@ -53,7 +53,7 @@ class ToolHints:
     destroys: bool = False
     """May change or remove what is there."""
     runs: bool = False
-    """Runs code, which may reach whatever the person's code reaches."""
+    """Runs code, which may reach whatever the user's code reaches."""
 
 
 HINTS: Final[dict[str, ToolHints]] = {

@@ -43,13 +43,13 @@ SETTLE: Final = 0.5
 AGENT: Final = "outside"
 """Stands where a profile stands."""
 
-CLOSED: Final = "Not run: the notebook's tools are no longer served. Ask the person to run %vibe mcp serve in a cell."
+CLOSED: Final = "Not run: the notebook's tools are no longer served. Ask the user to run %vibe mcp serve in a cell."
 CROWDED: Final = f"Not run: {MAX_WAITING} calls wait already. Send them one after the other."
 ENOUGH: Final = (
-    "Not run: so many calls were made since the notebook was served that its view holds no more. Ask the person to run "
+    "Not run: so many calls were made since the notebook was served that its view holds no more. Ask the user to run "
     "%vibe mcp serve stop, and %vibe mcp serve in another cell."
 )
-WAITS: Final = "Waiting for the person to allow it, in the notebook."
+WAITS: Final = "Waiting for the user to allow it, in the notebook."
 ALLOWED: Final = "Allowed."
 
 ReportProgress = Callable[[str], None]
@@ -77,7 +77,7 @@ class ExternalRun:
         self._gate = gate
         self._conversation = conversation
         self._place = place
-        """Where it listens, for the person."""
+        """Where it listens, for the user."""
         self._order = asyncio.Lock()
         self._tasks: set[asyncio.Task[ToolMessage]] = set()
         self._current: asyncio.Task[ToolMessage] | None = None
@@ -122,7 +122,7 @@ class ExternalRun:
             raise
 
     def interrupt_call(self) -> None:
-        """End the call that runs, as the person's ■ does; what it says by itself in time counts. Any thread."""
+        """End the call that runs, as the user's ■ does; what it says by itself in time counts. Any thread."""
         task, loop = self._current, self._loop
         if task is not None and loop is not None:
             loop.call_soon_threadsafe(loop.call_later, SETTLE, task.cancel)

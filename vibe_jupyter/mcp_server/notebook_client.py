@@ -58,7 +58,7 @@ class NotebookNote:
 
     @property
     def words(self) -> str:
-        """Which one it is, for a person."""
+        """Which one it is, for a user."""
         return f"{self.notebook or 'a notebook without a name'} (kernel {self.kernel[:8]})"
 
 

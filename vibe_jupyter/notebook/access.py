@@ -76,19 +76,19 @@ class CellAccess:
             await self.to_change(reference, written=written)
 
     def waits(self, cell: Cell) -> bool:
-        """Whether the person started this cell, which then runs when the run is over and not before."""
+        """Whether the user started this cell, which then runs when the run is over and not before."""
         return self._notebook.waits(cell)
 
     def must_rest(self, *cells: Cell) -> None:
         """Let through what nobody started.
 
         Raises:
-            ToolError: the person started one of these cells.
+            ToolError: the user started one of these cells.
         """
         for cell in cells:
             if self.waits(cell):
                 raise NothingDone(
-                    f"Nothing was done: the person started cell {cell.number} ({cell.id}) themselves. It runs when "
+                    f"Nothing was done: the user started cell {cell.number} ({cell.id}) themselves. It runs when "
                     "this run is over, and not before. Go on without it, or end your turn to let it run."
                 )
 

@@ -51,8 +51,7 @@ LATE_ANSWERS: Final = 64
 """Requests whose answer is heard also after that; the oldest is forgotten first."""
 
 _NO_PAGE: Final = (
-    "No page with the notebook extension answers: the notebook was closed, or is being loaded. "
-    "Ask the person to open it."
+    "No page with the notebook extension answers: the notebook was closed, or is being loaded. Ask the user to open it."
 )
 
 OnAnswer = Callable[[Mapping[str, JsonValue] | None], None]
@@ -173,7 +172,7 @@ class Bridge:
         self._kernel = cast(_Kernel, kernel)
         self._version = version
         self._on_page = on_page
-        """Called, from the thread of the control channel, when a page was loaded anew."""
+        """Called, from the thread of the control channel, when a page was reloaded."""
         self.on_heard: Callable[[], None] | None = None
         """Called, from the same thread, whenever a page said something."""
         self._found: str | None = None
@@ -283,7 +282,7 @@ class Bridge:
         except TimeoutError:
             here = await self.panel(again=True)
         if here is None or here.address != panel.address:
-            what = "was closed" if here is None else "was loaded anew"
+            what = "was closed" if here is None else "was reloaded"
             raise BridgeError(f"The notebook's page {what} before it answered.", code="closed")
         try:
             return await question.next(max(0.0, deadline - time.monotonic()))

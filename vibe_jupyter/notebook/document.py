@@ -175,7 +175,7 @@ class EditDone:
 
     outcome: Literal["done", "queued", "shown"]
     """`done`: read back from the document. `queued`: the front end does it when this cell ends. `shown`: only shown,
-    for the person to copy."""
+    for the user to copy."""
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Cell id to source, read back from the document after the edit."""
 
@@ -190,7 +190,7 @@ class CellRun:
 
 
 class Notebook(Protocol):
-    """Every method raises NotebookError with what the person or the model can do about it."""
+    """Every method raises NotebookError with what the user or the model can do about it."""
 
     async def cells(self) -> Listing:
         """All cells, without the weight of their outputs."""

@@ -26,7 +26,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
 
 _IN_THE_WAY: Final = (
-    "Wait until it has finished, or ask the person. A dialogue or a text box that is open in the notebook also keeps "
+    "Wait until it has finished, or ask the user. A dialogue or a text box that is open in the notebook also keeps "
     "cells from running."
 )
 _GONE: Final = "It was there when you read it; nothing was done. read_notebook lists what is there now."
@@ -70,7 +70,7 @@ class _Listing(BaseModel):
 
 
 class LiveNotebook:
-    """Reads, edits and runs cells where the person sees them."""
+    """Reads, edits and runs cells where the user sees them."""
 
     def __init__(self, bridge: Bridge, main_thread: MainThread, in_place: NestedCells, *, note: str = "") -> None:
         self._bridge = bridge

@@ -46,9 +46,9 @@ MAX_RUNS: Final = 8
 
 FROM_DISK: Final = "read from disk, may be older than the screen"
 NO_EXTENSION: Final = (
-    "No page with the vibe-jupyter extension answers, so cells cannot be changed from here. The person can install it "
+    "No page with the vibe-jupyter extension answers, so cells cannot be changed from here. The user can install it "
     "where JupyterLab runs (`pip install vibe-jupyter`, then reload the page); `vibe-jupyter doctor` says what is "
-    "missing. Meanwhile use run_code, or show the person the code."
+    "missing. Meanwhile use run_code, or show the user the code."
 )
 PROMPT: Final = "prompt"
 """Place of a new cell: behind the one the run is in."""
@@ -90,7 +90,7 @@ class OpenNotebook:
         return self._bridge.prompt_cell
 
     def waits(self, cell: Cell) -> bool:
-        """Whether the person started this cell, which then runs when the run is over and not before."""
+        """Whether the user started this cell, which then runs when the run is over and not before."""
         return self._in_place.waits(cell.id, shown_running=cell.state == "running")
 
     async def now(self) -> Notebook:
@@ -255,7 +255,7 @@ class FileNotebook:
         return EditDone("queued")
 
     def _load_cells(self) -> list[dict[str, Any]]:
-        """The cells, read anew where the file was written since."""
+        """The cells, read again where the file was written since."""
         try:
             about = self._path.stat()
             if about.st_size > _MAX_FILE:

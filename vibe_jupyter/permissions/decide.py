@@ -140,7 +140,7 @@ class _Question:
 
 @dataclass
 class Permissions:
-    """The person's rules: levels and lists from the configuration, and what was granted."""
+    """The user's rules: levels and lists from the configuration, and what was granted."""
 
     workspace: Workspace
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
@@ -230,11 +230,11 @@ class Permissions:
         for name, level in question.levels.items():
             excepted = listed and name == question.tool
             if level == "never" and not excepted:
-                return Deny(reason=f"The person's settings do not allow the tool {name} (permission = never).")
+                return Deny(reason=f"The user's settings do not allow the tool {name} (permission = never).")
         if question.command is not None and question.command.verdict == "deny":
             return Deny(reason=f"Not run: {question.command.reason}.")
         if pattern := question.lists.denying(question.places, question.texts):
-            return Deny(reason=f"The person's settings do not allow {question.tool} there (denylist: {pattern}).")
+            return Deny(reason=f"The user's settings do not allow {question.tool} there (denylist: {pattern}).")
         return None
 
     def _is_listed(self, question: _Question) -> bool:
@@ -270,7 +270,7 @@ class Permissions:
 
 
 def _once_reason(question: _Question) -> str:
-    """Why a person must agree each time, whatever the levels say; empty if they need not."""
+    """Why a user must agree each time, whatever the levels say; empty if they need not."""
     operations = {resource.value: resource.access for resource in question.resources if resource.kind == "path"}
     for place in question.places:
         reason = place_reason(place, "write" if operations[place.given] == "write" else "read")

@@ -21,7 +21,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 
 FILE_NAME: Final = "trusted_folders.toml"
-"""In the person's folder; the lists in it are Mistral Vibe's own."""
+"""In the user's folder; the lists in it are Mistral Vibe's own."""
 
 State = Literal["trusted", "untrusted", "changed", "unknown"]
 """``changed``: it was decided for another content."""
@@ -40,7 +40,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TrustQuestion:
-    """What the person is asked before anything of a folder is loaded."""
+    """What the user is asked before anything of a folder is loaded."""
 
     folder: Path
     brings: tuple[str, ...]
@@ -51,7 +51,7 @@ class TrustQuestion:
 
 
 class TrustedFolders:
-    """The person's decisions, in a file that other kernels use too."""
+    """The user's decisions, in a file that other kernels use too."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE_NAME

@@ -20,7 +20,7 @@ NEVER_KEPT: Final = frozenset({"run_code", "run_cell", "verify_notebook", "bash"
 """Tools that run any code: no grant for them outlasts the session, whatever a file says."""
 
 FOLDER_NAME: Final = "grants"
-"""Below the person's folder; one file for each project."""
+"""Below the user's folder; one file for each project."""
 FILE_LIMIT: Final = 1024 * 1024
 """Bytes of such a file."""
 _NAME_LENGTH: Final = 32

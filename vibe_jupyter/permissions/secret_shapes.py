@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Final
 
 NAME_LIMIT: Final = 64
-"""Characters of a name; longer ones are none that a person gave."""
+"""Characters of a name; longer ones are none that a user gave."""
 SHORTEST_PASSWORD: Final = 4
 """Characters of a value that is taken for a password."""
 SHORTEST: Final = 8

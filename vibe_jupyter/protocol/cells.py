@@ -98,4 +98,4 @@ class MoveCells(Value):
 
 
 CellEdit = Annotated[SetSource | InsertCell | DeleteCells | MoveCells, Field(discriminator="op")]
-"""Each is one undo step of the person's; a list of them is done whole or not at all."""
+"""Each is one undo step of the user's; a list of them is done whole or not at all."""

@@ -33,7 +33,7 @@ class Approve(Value):
     remember: Literal["once", "session", "project"] = "once"
     """How long the shown pattern is allowed; ``project`` counts as ``session`` where it was not offered."""
     edited: str | None = None
-    """The person's version of the argument that `Preview.edits` names; None when it was left as shown."""
+    """The user's version of the argument that `Preview.edits` names; None when it was left as shown."""
 
 
 class Reject(Value):
@@ -42,11 +42,11 @@ class Reject(Value):
     type: Literal["reject"] = "reject"
     approval_id: str
     message: str = ""
-    """The person's words to the model; may be empty."""
+    """The user's words to the model; may be empty."""
 
 
 class Answered(Value):
-    """The person's answer to one question: what they chose, and what they wrote."""
+    """The user's answer to one question: what they chose, and what they wrote."""
 
     question: str
     selected: tuple[str, ...] = ()
@@ -61,12 +61,12 @@ class Answered(Value):
 
 
 class Answer(Value):
-    """What the person says to questions."""
+    """What the user says to questions."""
 
     type: Literal["answer"] = "answer"
     question_id: str
     answers: tuple[Answered, ...] | None
-    """One for each question, in order; None when the person wants to answer none."""
+    """One for each question, in order; None when the user wants to answer none."""
 
 
 class Interrupt(Value):
@@ -95,7 +95,7 @@ class Question(Value):
     """Empty where only free text makes sense."""
     multi_select: bool = False
     link: str = ""
-    """An address the person may open, shown in full beside it; nothing opens it by itself. Empty for none."""
+    """An address the user may open, shown in full beside it; nothing opens it by itself. Empty for none."""
 
 
 class RunStarted(Value):
@@ -124,11 +124,11 @@ class MessageAdded(Value):
     type: Literal["message_added"] = "message_added"
     message: Message
     in_history: bool = True
-    """False for an answer that was cut off: the person keeps its text, the model is not sent it again."""
+    """False for an answer that was cut off: the user keeps its text, the model is not sent it again."""
 
 
 class ApprovalRequested(Value):
-    """A call waits for a person."""
+    """A call waits for a user."""
 
     type: Literal["approval_requested"] = "approval_requested"
     approval_id: str
@@ -162,11 +162,11 @@ class ApprovalResolved(Value):
     longer; ``rules``: the call as it was edited is not allowed, or no call any more."""
     message: str = ""
     arguments: str | None = None
-    """The call's arguments after the person edited them; None when they stayed as shown."""
+    """The call's arguments after the user edited them; None when they stayed as shown."""
 
 
 class QuestionAsked(Value):
-    """A running call wants to know something from the person."""
+    """A running call wants to know something from the user."""
 
     type: Literal["question_asked"] = "question_asked"
     question_id: str
@@ -183,7 +183,7 @@ class QuestionAnswered(Value):
     question_id: str
     call_id: str
     answers: tuple[Answered, ...] | None
-    """One for each question; None when the person answered none."""
+    """One for each question; None when the user answered none."""
     by: DecidedBy | Literal["interrupt", "server"]
     """``code``: no click and no typed text came before it; ``server``: who asked wants to know it no more."""
 
@@ -252,11 +252,11 @@ class FileProduced(Value):
     preview: str = ""
     """The beginning of a text."""
     problem: str = ""
-    """Why there is no such file, in words for the person; empty where there is one."""
+    """Why there is no such file, in words for the user; empty where there is one."""
 
 
 class Notice(Value):
-    """Something the person should know that is no message: a retry, a fall-back."""
+    """Something the user should know that is no message: a retry, a fall-back."""
 
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning"]
@@ -276,7 +276,7 @@ class RunFinished(Value):
     cost: float | None = None
     """US dollars; None where the prices of the model are not known."""
     error: str = ""
-    """For reason error: what happened and the next step, for the person."""
+    """For reason error: what happened and the next step, for the user."""
 
 
 DurableEvent = Annotated[

@@ -59,7 +59,7 @@ class ImagePart(Value):
 
 
 class UserMessage(Value):
-    """What the person wrote, with what the notebook added to it."""
+    """What the user wrote, with what the notebook added to it."""
 
     role: Literal["user"] = "user"
     parts: tuple[Annotated[TextPart | ImagePart, Field(discriminator="type")], ...]

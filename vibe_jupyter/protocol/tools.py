@@ -24,7 +24,7 @@ PICTURES_MIME = "application/vnd.vibe.pictures+json"
 DOWNLOAD_MIME = "application/vnd.vibe.download+json"
 """MIME type of a dumped `Download`, or of a list of them, in a `MimeBundle`."""
 WHOLE = "*"
-"""As `Preview.edits`: the person may edit all arguments, shown as `arguments_text`."""
+"""As `Preview.edits`: the user may edit all arguments, shown as `arguments_text`."""
 
 Level = Literal["always", "ask", "never"]
 """How a tool is allowed in the configuration (seed 001, ToolPermission System)."""
@@ -48,7 +48,7 @@ class Picture(Value):
 
 
 class Download(Value):
-    """A file the person may take out of the transcript."""
+    """A file the user may take out of the transcript."""
 
     name: str
     data: str
@@ -60,7 +60,7 @@ class Download(Value):
 
 
 def arguments_text(arguments: Mapping[str, JsonValue]) -> str:
-    """All arguments of a call as a person reads and edits them."""
+    """All arguments of a call as a user reads and edits them."""
     return json.dumps(arguments, ensure_ascii=False, indent=2)
 
 
@@ -96,7 +96,7 @@ class Preview(Value):
     language: str = ""
     """Pygments name for colours, empty for none."""
     edits: str | None = None
-    """Name of the string argument the person may edit before allowing, or `WHOLE`; None when nothing can be edited."""
+    """Name of the string argument the user may edit before allowing, or `WHOLE`; None when nothing can be edited."""
     note: str = ""
     """A few plain words on the card alone, such as what a server says of its tool; may be empty."""
     made_from: str = ""
@@ -104,14 +104,14 @@ class Preview(Value):
 
 
 class ToolResult(Value):
-    """What a call gave: to the model, to the person, to the log."""
+    """What a call gave: to the model, to the user, to the log."""
 
     parts: tuple[TextPart | ImagePart, ...]
     """To the model."""
     summary: str = ""
-    """To the person, a few words after the headline: ``344 × 8, nulls in 5 columns``."""
+    """To the user, a few words after the headline: ``344 × 8, nulls in 5 columns``."""
     display: MimeBundle = {}
-    """To the person, when the line is opened."""
+    """To the user, when the line is opened."""
     details: dict[str, JsonValue] = {}
     """To the log."""
     is_error: bool = False
@@ -123,7 +123,7 @@ class ToolResult(Value):
 
     @classmethod
     def error(cls, text: str, *, summary: str = "") -> "ToolResult":
-        """A failed result; the model reads `text`, the person `summary` or else the first line of `text`."""
+        """A failed result; the model reads `text`, the user `summary` or else the first line of `text`."""
         return cls(parts=(TextPart(text=text),), summary=summary or text.split("\n", 1)[0], is_error=True)
 
 
@@ -144,11 +144,11 @@ class Allow(Value):
 
 
 class Ask(Value):
-    """The call runs only after a person approved exactly this call."""
+    """The call runs only after a user approved exactly this call."""
 
     decision: Literal["ask"] = "ask"
     reason: str
-    """Why it asks, in words a person reads on the card: ``runs code in this kernel``."""
+    """Why it asks, in words a user reads on the card: ``runs code in this kernel``."""
     remember_as: str | None
     """The pattern a grant would store; None where only a single approval may be given."""
     keepable: bool = False
@@ -160,7 +160,7 @@ class Deny(Value):
 
     decision: Literal["deny"] = "deny"
     reason: str
-    """Read by the model and by the person."""
+    """Read by the model and by the user."""
 
 
 Decision = Allow | Ask | Deny

@@ -53,12 +53,12 @@ class ModelRequest:
 
     @property
     def last_user_text(self) -> str:
-        """What the person wrote last, empty when nothing."""
+        """What the user wrote last, empty when nothing."""
         return next((_content_text(m.get("content")) for m in reversed(self.messages) if m.get("role") == "user"), "")
 
     @property
     def tool_results(self) -> list[str]:
-        """Texts of the results since the person last wrote."""
+        """Texts of the results since the user last wrote."""
         results: list[str] = []
         for message in reversed(self.messages):
             if message.get("role") == "user":

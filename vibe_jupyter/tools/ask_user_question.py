@@ -1,4 +1,4 @@
-"""The tool `ask_user_question`: what only the person can know or decide (seed 001, ask_user_question)."""
+"""The tool `ask_user_question`: what only the user can know or decide (seed 001, ask_user_question)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -50,7 +50,7 @@ class AskUserQuestionTool:
 
     name = "ask_user_question"
     description = (
-        "Ask the person to choose, when the wish is ambiguous or a decision is theirs. Not for what you can find out, "
+        "Ask the user to choose, when the wish is ambiguous or a decision is theirs. Not for what you can find out, "
         "nor for permission: calls that need it ask by themselves."
     )
     level: Level = "always"

@@ -22,7 +22,7 @@ LONGEST_TIMEOUT: Final = 3_600
 _SAID: Final = 2_000
 """Characters for the status and the notes of a result."""
 _SHOWN_TEXT: Final = 100_000
-"""Characters of output kept for the person in the step."""
+"""Characters of output kept for the user in the step."""
 
 
 class BashOptions(ToolOptions):
@@ -51,7 +51,7 @@ class ShellEnvironment:
 
     workspace: Workspace
     environ: Mapping[str, str]
-    """The kernel's environment, read anew at each call."""
+    """The kernel's environment, read again at each call."""
     fixed: Mapping[str, str]
     """Variables set for every command, such as what keeps git from running a repository's programs (security C5)."""
     guard: Callable[[str], Mapping[str, str]] = lambda command: {}

@@ -57,7 +57,7 @@ def letter_like(letter: str) -> str:
 
 
 def visible_words(text: str, limit: int = WORDS_LIMIT) -> str:
-    """A server's words for the model: what a person could not see in them is no part of them."""
+    """A server's words for the model: what a user could not see in them is no part of them."""
     kept = "".join(
         character for character in text if character in "\n\t" or unicodedata.category(character) not in _UNSEEN
     ).strip()

@@ -21,8 +21,8 @@ from vibe_jupyter.protocol import Answered, Headline, Level, Preview, Question, 
 A = TypeVar("A", bound=BaseModel)
 
 AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] | None]]
-"""Puts questions to the person, in the name of someone (empty for the agent), and waits for the answers; None when the
-person answered none. Raises ToolError where nobody can answer."""
+"""Puts questions to the user, in the name of someone (empty for the agent), and waits for the answers; None when the
+user answered none. Raises ToolError where nobody can answer."""
 
 _SAYS_LITTLE: Final = frozenset(
     {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
@@ -130,7 +130,7 @@ class PrecheckedTool(Protocol):
     """A tool that can tell beforehand that a call cannot be done, so that nobody is asked in vain."""
 
     async def precheck(self, args: Any) -> None:
-        """Look at things as they stand now; called before the person is asked, and only then.
+        """Look at things as they stand now; called before the user is asked, and only then.
 
         Raises:
             ToolError: it cannot be done; the model reads why.
@@ -240,7 +240,7 @@ def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 class FilteredToolset:
-    """A set without the tools the person does not want."""
+    """A set without the tools the user does not want."""
 
     def __init__(self, tools: Toolset, keep: Callable[[str], bool]) -> None:
         self._tools = tools
@@ -288,7 +288,7 @@ class ToolDefinition:
     is_async: bool
     """Whether `call` returns at once."""
     source: str
-    """Where it was written, for the person."""
+    """Where it was written, for the user."""
     result: type[BaseModel] | None = None
     """What each result must be; None where the tool does not say."""
 

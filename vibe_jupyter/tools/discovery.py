@@ -94,7 +94,7 @@ class CustomTool:
             raise ToolError(f"{self.name} did not run to its end: {error}") from error
         except ToolError:
             raise
-        except Exception as error:  # noqa: BLE001 - the person's code: the model reads what went wrong
+        except Exception as error:  # noqa: BLE001 - the user's code: the model reads what went wrong
             return ToolResult.error(
                 head_and_tail(_failure_text(self.name, error)),
                 summary=f"{type(error).__name__}: {error}".split("\n", 1)[0],

@@ -3,7 +3,7 @@
 - `mem_3f2a9c01` (preference, 2026-01-31): Plots have a dark background.
       A second line of a fact is indented.
 
-Lines of another form are the person's own and stay as they are.
+Lines of another form are the user's own and stay as they are.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class MemoryFact:
 
 
 class MemoryFile:
-    """The facts of one project, read anew each time: the person may edit the file."""
+    """The facts of one project, read again each time: the user may edit the file."""
 
     def __init__(self, folder: Path, project: Path) -> None:
         digest = hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -137,8 +137,8 @@ class MemoryTool:
 
     name = "memory"
     description = (
-        "Facts about this project that outlast the kernel: what the person prefers, what was decided and why. Search "
-        "it when a task may depend on such things; add what the person asks to remember or will clearly want again."
+        "Facts about this project that outlast the kernel: what the user prefers, what was decided and why. Search "
+        "it when a task may depend on such things; add what the user asks to remember or will clearly want again."
     )
     level: Level = "ask"
     arguments = MemoryArgs

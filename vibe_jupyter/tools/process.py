@@ -69,7 +69,7 @@ PASSED_ON: Final = (
 
 STEERING: Final = ("BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "BASH_FUNC_*", "LD_*", "DYLD_*", "GIT_*")
 """Names that make the shell or a program run other code, so that what was judged would not be what runs: a pattern of
-the person's does not let them through, only their whole name does."""
+the user's does not let them through, only their whole name does."""
 
 NOT_INTERACTIVE: Final[Mapping[str, str]] = {
     "CI": "true",
@@ -330,7 +330,7 @@ def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> d
 
     Args:
         environ: the kernel's environment.
-        also: further names the person lets through, whatever they are called; ``*`` stands for anything.
+        also: further names the user lets through, whatever they are called; ``*`` stands for anything.
     """
     named = frozenset(also)
     patterns = (*PASSED_ON, *named)

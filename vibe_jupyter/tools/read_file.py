@@ -102,7 +102,7 @@ class ReadFileTool:
 
     async def run(self, args: ReadFileArgs, context: ToolContext) -> ToolResult:
         if self._own_notebook is not None and not is_spill_handle(args.path):
-            # What the person sees is newer than what was saved.
+            # What the user sees is newer than what was saved.
             shown = await self._own_notebook(self._locate_file(args).path, context)
             if shown is not None:
                 return shown

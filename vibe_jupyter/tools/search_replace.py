@@ -103,7 +103,7 @@ class SearchReplaceTool:
         return [Resource(kind="path", value=path, access="write") for path in self._touched_paths(args)]
 
     async def precheck(self, args: SearchReplaceArgs) -> None:
-        """Before the person is asked: the blocks are whole and, where the file may be looked at, they fit it."""
+        """Before the user is asked: the blocks are whole and, where the file may be looked at, they fit it."""
         await self._files.refuse_notebook(self._locate_file(args))
         await asyncio.to_thread(self._check_args, args)
 

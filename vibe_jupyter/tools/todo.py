@@ -1,4 +1,4 @@
-"""The tool `todo`: the agent's own list of steps, shown to the person (seed 001, todo)."""
+"""The tool `todo`: the agent's own list of steps, shown to the user (seed 001, todo)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class TodoTool:
 
     name = "todo"
     description = (
-        "Your list of steps, which the person sees. Use it for work of three steps or more and when the person gives "
+        "Your list of steps, which the user sees. Use it for work of three steps or more and when the user gives "
         "several tasks; skip it for small ones. write replaces the whole list. Keep exactly one item in_progress; mark "
         "it completed only when it is truly done, with no error open."
     )

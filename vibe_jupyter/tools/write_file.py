@@ -32,7 +32,7 @@ class WriteFileArgs(FileChangeArgs):
 
 
 class WriteFileTool:
-    """Writes whole or not at all; replaces only what the person was shown."""
+    """Writes whole or not at all; replaces only what the user was shown."""
 
     name = "write_file"
     description = (
@@ -71,7 +71,7 @@ class WriteFileTool:
         return (Resource(kind="path", value=args.path, access="write"),)
 
     async def precheck(self, args: WriteFileArgs) -> None:
-        """Before the person is asked: it fits the limit, and stands in nobody's way."""
+        """Before the user is asked: it fits the limit, and stands in nobody's way."""
         await self._files.refuse_notebook(self._locate_file(args))
         await asyncio.to_thread(self._check_args, args)
 

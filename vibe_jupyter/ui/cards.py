@@ -83,7 +83,7 @@ def card_title(request: ApprovalRequested) -> str:
 
 
 def editable_argument(request: ApprovalRequested) -> str | None:
-    """The argument the person may change; None where there is none, or where an editor would not show all of it."""
+    """The argument the user may change; None where there is none, or where an editor would not show all of it."""
     text, shown = argument_text(request.call.arguments, request.preview.edits), request.preview.text
     return text if text == shown and not (has_hidden(shown) or has_lookalikes(shown)) else None
 
@@ -99,7 +99,7 @@ def argument_text(arguments: str, name: str | None) -> str | None:
 
 
 def card_hints(request: ApprovalRequested) -> list[str]:
-    """What a person should know before answering."""
+    """What a user should know before answering."""
     out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
     if has_lookalikes(f"{request.headline.target}\n{request.preview.text}"):
         out.append(LOOKALIKE_WARNING)

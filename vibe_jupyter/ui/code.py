@@ -17,7 +17,7 @@ from vibe_jupyter.ui.text import fold_blanks
 HIGHLIGHT_LIMIT = 10_000
 """Characters above which code stays without colours: lexing them takes 50 ms."""
 CACHED = 16
-"""Texts whose colours are remembered: a step is drawn anew whenever it prints something."""
+"""Texts whose colours are remembered: a step is redrawn whenever it prints something."""
 
 Kind = Literal["k", "s", "m", "c"]
 """Keyword, string, number, comment: the only four things that get a colour."""

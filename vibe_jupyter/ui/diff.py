@@ -57,7 +57,7 @@ class _Reader:
         """The old file's name, until the new one's follows."""
 
     def read(self, line: str, *, is_content: bool) -> DiffLine | None:
-        """None for a line that says nothing to a person."""
+        """None for a line that says nothing to a user."""
         inside = self._old_left > 0 or self._new_left > 0 or (is_content and not self._counted)
         if line.startswith("@@") and not (self._counted and inside):
             return self._read_head(line)

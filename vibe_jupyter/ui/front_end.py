@@ -29,14 +29,14 @@ class CallOnMainThread(Protocol):
 
 
 class FrontEnd(Protocol):
-    """Shows one run and says what the person decides."""
+    """Shows one run and says what the user decides."""
 
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""
         ...
 
     async def on_event(self, event: Event) -> None:
-        """Take the next event of the run. Engine thread; never waits for the person."""
+        """Take the next event of the run. Engine thread; never waits for the user."""
         ...
 
     async def attended(self) -> bool:
@@ -70,7 +70,7 @@ class Throttle:
         """Do it at once. On the loop.
 
         Raises:
-            NotebookError: the person interrupted, or the cell is over.
+            NotebookError: the user interrupted, or the cell is over.
         """
         self._wanted = False
         await self._call_main(self._prepare())

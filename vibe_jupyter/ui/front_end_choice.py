@@ -105,7 +105,7 @@ class SilentFrontEnd:
         self._send = send
 
     async def on_event(self, event: Event) -> None:
-        """Keep it for the end; say no for a person who is not there."""
+        """Keep it for the end; say no for a user who is not there."""
         self._transcript.apply(event)
         self._asking.take(event, self._send)
         if isinstance(event, RunFinished):
@@ -139,12 +139,12 @@ class ViewHost(Protocol):
 
     @property
     def plain_prompt(self) -> bool:
-        """Whether the person asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
+        """Whether the user asked for a prompt that takes lines only, such as with ``--simple-prompt``."""
         ...
 
     @property
     def colours(self) -> bool:
-        """Whether the person's shell shows colours, as far as it was told."""
+        """Whether the user's shell shows colours, as far as it was told."""
         ...
 
     async def call_main(self, function: Callable[[], T]) -> T:
@@ -236,7 +236,7 @@ class WidgetFallback:
 
     @property
     def shown(self) -> ShownView | None:
-        """What a page that was loaded anew needs to draw the live view again; None where there is none."""
+        """What a reloaded page needs to draw the live view again; None where there is none."""
         return self._live.shown if self._fallback is None else None
 
     def open(self, send: Send) -> None:

@@ -147,7 +147,7 @@ class ViewAlive(Value):
 
 
 class ViewDecision(Value):
-    """The person pressed something."""
+    """The user pressed something."""
 
     type: Literal["command"]
     command: Command
@@ -198,7 +198,7 @@ class PageChannel:
 
     @property
     def shown(self) -> "ShownView | None":
-        """What a page that was loaded anew needs to draw the view again; None before it is open."""
+        """What a reloaded page needs to draw the view again; None before it is open."""
         return ShownView(self._view.model_id, self._display_id) if self._view is not None else None
 
     def open(self) -> None:

@@ -132,7 +132,7 @@ class _Kept:
         return self._summary_html(entries) if self._keep.form == "summary" else self._full_html(entries)
 
     def _summary_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        """One line of steps, the last answer, and what a person must know of."""
+        """One line of steps, the last answer, and what a user must know of."""
         steps = call_steps(entries)
         answer = next((entry for entry in reversed(entries) if isinstance(entry, StreamingText)), None)
         rest = [entry for entry in entries if entry is answer or _is_worth_showing(entry)]

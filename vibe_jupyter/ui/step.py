@@ -79,7 +79,7 @@ class CallProgressState:
 
 
 class Milestones:
-    """Lines for where nothing can be drawn anew: one for each tenth of the way."""
+    """Lines for where nothing can be redrawn: one for each tenth of the way."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -167,7 +167,7 @@ def plain_line(event: ToolFinished) -> str:
 
 
 def finished_step(step: Step, event: ToolFinished) -> Step:
-    """The step at its end. A denial keeps the person's words when the event has none."""
+    """The step at its end. A denial keeps the user's words when the event has none."""
     ran = event.outcome != "denied" and (event.seconds > 0 or event.outcome == "ok")
     return replace(
         step,

@@ -1,4 +1,4 @@
-"""What a terminal can show: its width, and colours where it has them and the person wants them."""
+"""What a terminal can show: its width, and colours where it has them and the user wants them."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ NARROWEST = 20
 """Columns of the narrowest terminal that text is fitted to."""
 _TAB = 8  # columns
 _INKS: Mapping[Ink, str] = {
-    # From the sixteen colours that the person's own theme defines, so both light and dark ones keep their contrast.
+    # From the sixteen colours that the user's own theme defines, so both light and dark ones keep their contrast.
     "k": "35",
     "s": "32",
     "m": "36",

@@ -62,7 +62,7 @@ class Keyboard(Protocol):
         ...
 
     def edit(self, text: str) -> str:
-        """The text as the person leaves it. Main thread."""
+        """The text as the user leaves it. Main thread."""
         ...
 
 
@@ -93,7 +93,7 @@ class TerminalKeyboard:
         return str(_ask_key(self._painted_text(question, "strong"), key_bindings=binding))
 
     def edit(self, text: str) -> str:
-        """The text as the person leaves it.
+        """The text as the user leaves it.
 
         Raises:
             KeyboardInterrupt: Ctrl+C, as above.
@@ -144,7 +144,7 @@ def _forget_typed() -> None:
 
 
 class TextPrompt:
-    """Asks on the main thread, which waits as long as the person does."""
+    """Asks on the main thread, which waits as long as the user does."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class TextPrompt:
         """The decision or the answers, and where they came from; a rejection, or none, where nobody can give one.
 
         Raises:
-            NotebookError: the person interrupted, or the cell is over.
+            NotebookError: the user interrupted, or the cell is over.
         """
         if isinstance(request, QuestionAsked):
             return await self._call_main(lambda: self._ask_questions(request))

@@ -72,7 +72,7 @@ _UNANSWERED = {
     "server": "expired: the server waits no longer",
     "rules": "not as edited",
 }
-"""What stands at the call by who ended the waiting, where it was not the person."""
+"""What stands at the call by who ended the waiting, where it was not the user."""
 
 _THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
 _WRITING_ID = "writing"
@@ -94,7 +94,7 @@ class TranscriptCalls:
 
     @property
     def waiting(self) -> bool:
-        """Whether a card waits for the person, or code that runs for what they type."""
+        """Whether a card waits for the user, or code that runs for what they type."""
         return bool(self._waiting)
 
     def forget_ids(self) -> None:
@@ -216,7 +216,7 @@ class TranscriptCalls:
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:
-    """The step with what the person made of it."""
+    """The step with what the user made of it."""
     if arguments is None or step.preview is None:
         return step
     text = argument_text(arguments, step.preview.edits)

@@ -73,7 +73,7 @@ class UnpromptedFrontEnd:
 
     @property
     def shown(self) -> ShownView | None:
-        """What a page that was loaded anew needs to draw the live view again; None where there is none."""
+        """What a reloaded page needs to draw the live view again; None where there is none."""
         return self._live.shown if self._live is not None else None
 
     def open(self, send: Send) -> None:

@@ -51,7 +51,7 @@ class WidgetFrontEnd:
 
     @property
     def shown(self) -> ShownView | None:
-        """What a page that was loaded anew needs to draw the view again; None before it is open."""
+        """What a reloaded page needs to draw the view again; None before it is open."""
         return self._page.shown
 
     def open(self, send: Send) -> None:

@@ -45,7 +45,7 @@ class _Listed:
 
 
 class ListVariablesTool:
-    """Names, types and extents of the person's variables; runs none of their code."""
+    """Names, types and extents of the user's variables; runs none of their code."""
 
     name = "list_variables"
     description = (

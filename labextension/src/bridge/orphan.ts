@@ -3,7 +3,7 @@ import type { IMimeBundle, IOutput } from "@jupyterlab/nbformat";
 import { KernelMessage, type Kernel } from "@jupyterlab/services";
 
 /**
- * A cell that was running when the page was loaded anew: nobody listens to its messages any more, so we do, until it
+ * A cell that was running when the page was reloaded: nobody listens to its messages any more, so we do, until it
  * ends.
  */
 export class Orphan {
@@ -18,7 +18,7 @@ export class Orphan {
     this.#model = model;
     this.#request = request;
     model.clearExecution();
-    // As when a cell is run by hand: what comes now was made by the person's own kernel.
+    // As when a cell is run by hand: what comes now was made by the user's own kernel.
     model.trusted = true;
     model.executionState = "running";
     kernel.iopubMessage.connect(this.#follow, this);

@@ -2,7 +2,7 @@ import type { Notebook } from "@jupyterlab/notebook";
 
 const FRAMES = 10; // in which a notebook has drawn a change
 
-/** Change the notebook's cells, and leave active cell, focus and what is in view where the person has them. */
+/** Change the notebook's cells, and leave active cell, focus and what is in view where the user has them. */
 export function undisturbed(notebook: Notebook, change: () => void): void {
   const active = notebook.activeCell?.model.id;
   const hadFocus = notebook.node.contains(document.activeElement);
@@ -14,7 +14,7 @@ export function undisturbed(notebook: Notebook, change: () => void): void {
       notebook.activeCellIndex = place;
     }
   });
-  // A moved cell is made anew, and the focus went with the old one.
+  // A moved cell is made again, and the focus went with the old one.
   if (hadFocus && !notebook.node.contains(document.activeElement)) {
     notebook.activate();
   }
@@ -47,7 +47,7 @@ function holdInView(notebook: Notebook): void {
   const speakAgain = hushed(notebook, () => anchor.isConnected && Math.abs(moved()) < 1);
   let frames = 0;
   const look = (): void => {
-    // Where it scrolled already, the browser or the person did.
+    // Where it scrolled already, the browser or the user did.
     if (anchor.isConnected && scroller.scrollTop === scrollTop && moved() !== 0) {
       scroller.scrollTop += moved();
     }

@@ -54,7 +54,7 @@ export class Card {
     }
   }
 
-  /** Say on the button that it allows the person's version. */
+  /** Say on the button that it allows the user's version. */
   showEdited(): void {
     setLabel(this.button("approve"), this.#edited() === null ? "Allow once" : "Allow once (edited)");
   }

@@ -156,7 +156,7 @@ export class Controls {
     }
   }
 
-  /** The kernel cannot hear us while it runs the person's own code. */
+  /** The kernel cannot hear us while it runs the user's own code. */
   #nameOtherButton(): void {
     const foot = this.#root.querySelector(stillGoing);
     if (foot === null) {

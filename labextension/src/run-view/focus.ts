@@ -17,7 +17,7 @@ export function focusFoot(root: HTMLElement): void {
 }
 
 /**
- * Gives the focus back to the cell when the view goes away with it, so that the next key of the person still means
+ * Gives the focus back to the cell when the view goes away with it, so that the next key of the user still means
  * something. Never takes it from anywhere else.
  */
 export class FocusKeeper {

@@ -1,8 +1,8 @@
 /**
  * The live view of one run, as an anywidget front end.
  *
- * It shows the parts the kernel sends and says what the person decides; it holds no state of the run, so a second
- * view, or one drawn anew, is whole after the kernel's next snapshot.
+ * It shows the parts the kernel sends and says what the user decides; it holds no state of the run, so a second
+ * view, or one redrawn, is whole after the kernel's next snapshot.
  */
 import type { RenderProps } from "@anywidget/types";
 

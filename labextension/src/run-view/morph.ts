@@ -52,7 +52,7 @@ function syncAttributes(from: Element, to: Element): void {
   }
 }
 
-/** What the person opened stays open, and what the keyboard can reach stays in its reach. */
+/** What the user opened stays open, and what the keyboard can reach stays in its reach. */
 function belongsToReader(element: Element, name: string): boolean {
   const isOpen = element instanceof HTMLDetailsElement && name === "open";
   return isOpen || (element.hasAttribute("data-vibe-scrolls") && givenToScrollers.includes(name));

@@ -1,8 +1,8 @@
 const SETTLE = 1000; // ms in which the kept form is drawn, formulas and all
-const takesOver = ["wheel", "pointerdown", "keydown"] as const; // the person moves the page
+const takesOver = ["wheel", "pointerdown", "keydown"] as const; // the user moves the page
 
 /**
- * Keeps on the screen what the person watches: the end of the run while it grows, and its place when the kept form, which
+ * Keeps on the screen what the user watches: the end of the run while it grows, and its place when the kept form, which
  * is shorter, takes over. Who has scrolled away, or types further up, is left alone.
  */
 export class Place {
@@ -97,7 +97,7 @@ function frame(element: Element): { top: number; bottom: number } {
   return { top: Math.max(top, 0), bottom: Math.min(bottom, window.innerHeight) };
 }
 
-/** Whether the person is writing somewhere above the view: moving that away would take the words from under the hands. */
+/** Whether the user is writing somewhere above the view: moving that away would take the words from under the hands. */
 function typesAbove(root: Element): boolean {
   const active = document.activeElement;
   const writes = active instanceof HTMLElement && (active.isContentEditable || active.matches("input, textarea"));

@@ -15,7 +15,7 @@ interface Entry extends IntersectionObserverEntry {
 }
 
 /**
- * How well a person can see the buttons of a card, and what they decide on.
+ * How well a user can see the buttons of a card, and what they decide on.
  *
  * Only what is under the middle of the button decides whether it is seen at all: every browser tells, at every moment.
  * The observer says more, where there is one, but also no without a reason (a filter over the whole page, an extension

@@ -49,7 +49,7 @@ _STOP_REASONS: dict[str, StopReason] = {
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _NO_IDS = frozenset({"", "null"})
 _EXCERPT = 200
-"""Characters of a line that is not JSON, shown to the person."""
+"""Characters of a line that is not JSON, shown to the user."""
 
 Object = dict[str, JsonValue]
 
@@ -333,7 +333,7 @@ class OpenAIDialect:
                 )
 
     def assistant(self, message: AssistantMessage, model: Model) -> dict[str, JsonValue]:
-        """Reasoning goes back only in a field the person named: some servers refuse it, some want it."""
+        """Reasoning goes back only in a field the user named: some servers refuse it, some want it."""
         encoded: dict[str, JsonValue] = {"role": "assistant", "content": message.text}
         field = model.server.reasoning_field
         if field and model.thinking != "off" and (reasoning := reasoning_text(message)):

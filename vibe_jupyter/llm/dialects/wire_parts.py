@@ -105,7 +105,7 @@ def result_text(parts: Parts, *, sees_images: bool) -> str:
 
 
 def user_content(parts: Parts, *, sees_images: bool) -> JsonValue:
-    """What a person says, as Chat Completions put it: text, or a list where there are images to see."""
+    """What a user says, as Chat Completions put it: text, or a list where there are images to see."""
     if not sees_images or not image_parts(parts):
         return text_with_images_note(parts, sees_images=sees_images)
     return [_content_part(part) for part in parts]

@@ -67,7 +67,7 @@ class MoveCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.ids)
 
     async def precheck(self, args: MoveCellsArgs) -> None:
-        """Before the person is asked: the cells and the place are there."""
+        """Before the user is asked: the cells and the place are there."""
         await self._access.reads.listing()
         await self._cells_and_place(args)
 
@@ -108,7 +108,7 @@ class DeleteCellsArgs(BaseModel):
 
 
 class DeleteCellsTool:
-    """Deletes cells as the agent read them, in one step that the person can undo."""
+    """Deletes cells as the agent read them, in one step that the user can undo."""
 
     name = "delete_cells"
     description = "Delete cells you have read."
@@ -141,7 +141,7 @@ class DeleteCellsTool:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.ids)
 
     async def precheck(self, args: DeleteCellsArgs) -> None:
-        """Before the person is asked: the cells are as the agent read them."""
+        """Before the user is asked: the cells are as the agent read them."""
         await self._access.check(args.ids)
         self._access.must_rest(*[await self._access.reads.find(one) for one in args.ids])
 

@@ -66,7 +66,7 @@ async def run_cells(
     seconds: float | None = None,
     stop_on_error: bool = True,
 ) -> list[CellRunResult]:
-    """Run them one after the other, to the end or to the first that fails; a stop by the person ends it always.
+    """Run them one after the other, to the end or to the first that fails; a stop by the user ends it always.
 
     Raises:
         ToolError: the first could not be started, or a later one; then it says which ran.
@@ -111,7 +111,7 @@ def runs_result(
     first: str = "",
     sees_images: bool = False,
 ) -> ToolResult:
-    """What the model, the person and the log are told; `first` is what was done before the run."""
+    """What the model, the user and the log are told; `first` is what was done before the run."""
     room = (RESULT_LIMIT - _ROOM_FOR_STATUS) // max(1, len(done))
     blocks = [_run_block(ran, seconds, room, alone=wanted == 1) for ran in done]
     status = "; ".join(filter(None, (first, _runs_overview(done, wanted, seconds))))
@@ -191,11 +191,11 @@ def status_line(result: ExecutionResult, limit: float | None) -> str:
         case "timeout":
             return f"timeout after {limit:g} s"
         case "interrupted":
-            return "interrupted by the person"
+            return "interrupted by the user"
 
 
 def run_summary_text(result: ExecutionResult, output: str, limit: float | None) -> str:
-    """The same for the person, in a few words after the headline."""
+    """The same for the user, in a few words after the headline."""
     if result.status == "error" and result.error is not None:
         return f"{result.error.name}: {_first_line(result.error.message)}".removesuffix(": ")
     if result.status != "ok":
@@ -224,13 +224,13 @@ def _output_text(output: Output) -> str:
 def _mime_text(data: dict[str, Any]) -> str:
     image = _image_type(data)
     if image:
-        return f"[{image} shown to the person]"
+        return f"[{image} shown to the user]"
     plain = str(data.get("text/plain", ""))
     if not plain or _OBJECT_REPR.fullmatch(plain):
         plain = str(next((data[mime] for mime in ("text/markdown", "text/latex") if mime in data), "")) or _of_html(
             data
         )
-    return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the person]"
+    return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the user]"
 
 
 def _of_html(data: dict[str, Any]) -> str:
@@ -305,7 +305,7 @@ def must_be_no_prompt(what: str, *sources: str) -> None:
 
 
 def cell_number(cell: Cell | None) -> str:
-    """As the person sees the cell: ``[6]`` if it ran, else its place."""
+    """As the user sees the cell: ``[6]`` if it ran, else its place."""
     if cell is None:
         return ""
     return f"[{cell.execution_count}]" if cell.execution_count is not None else f"#{cell.number}"

@@ -24,7 +24,7 @@ from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Re
 from vibe_jupyter.tools.contract import ToolContext
 
 _STARTED: Final = (
-    "The person started this cell before: when this run is over it runs as it was, and what it shows is of that source"
+    "The user started this cell before: when this run is over it runs as it was, and what it shows is of that source"
 )
 _STARTED_BRIEF: Final = "runs once as it was: you started it before"
 
@@ -87,7 +87,7 @@ class EditCellTool:
         return touched_by_write(args.cell_id, cell.kind if cell is not None else "markdown", new, run=args.run)
 
     async def precheck(self, args: EditCellArgs) -> None:
-        """Before the person is asked: the cell is as the agent read it, and the replacement fits."""
+        """Before the user is asked: the cell is as the agent read it, and the replacement fits."""
         await self._access.check([args.cell_id])
         cell = self._read_cell(args)
         if cell is not None:
@@ -154,7 +154,7 @@ class InsertCellArgs(BaseModel):
 
 
 class InsertCellTool:
-    """Adds a cell in sight of the person."""
+    """Adds a cell in sight of the user."""
 
     name = "insert_cell"
     description = "Put a new cell below one, by default below the prompt; run=true runs it then."
@@ -185,7 +185,7 @@ class InsertCellTool:
         return touched_by_write("new", args.cell_type, args.source, run=_does_run(args))
 
     async def precheck(self, args: InsertCellArgs) -> None:
-        """Before the person is asked: the place is there."""
+        """Before the user is asked: the place is there."""
         _new_cell_must_be_no_prompt(args)
         await self._access.reads.listing()
         if args.after not in (PROMPT, TOP, END):
@@ -232,9 +232,7 @@ def _left_to_the_person(args: InsertCellArgs, *, queued: bool) -> ToolResult:
     if queued:
         text = "queued: the cell appears below the prompt when this cell has ended. It was not run."
     else:
-        text = (
-            "Not inserted: no page with the vibe-jupyter extension answers. The code is shown to the person, to copy."
-        )
+        text = "Not inserted: no page with the vibe-jupyter extension answers. The code is shown to the user, to copy."
     advice = " Use run_code to see what it does." if _does_run(args) else ""
     return ToolResult.text(
         text + advice,

@@ -27,7 +27,7 @@ from vibe_jupyter.protocol import Cell, ExecutionResult, Headline, Level, Previe
 from vibe_jupyter.tools.contract import ToolContext
 
 _SHOWN_TEXT: Final = 100_000
-"""Characters of output kept for the person in the step."""
+"""Characters of output kept for the user in the step."""
 _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
 
 
@@ -39,15 +39,15 @@ class RunCodeArgs(BaseModel):
     code: str = Field(min_length=1, description="As in a cell: magics, !commands, top-level await.")
     keep: bool = False
     timeout: float = Field(default=30, gt=0, le=3600, description="Seconds.")
-    reason: str = Field(default="", description="Why; the person reads it before allowing.")
+    reason: str = Field(default="", description="Why; the user reads it before allowing.")
 
 
 class RunCodeTool:
-    """Runs code on the main thread, in the person's namespace."""
+    """Runs code on the main thread, in the user's namespace."""
 
     name = "run_code"
     description = (
-        "Run Python in the person's kernel; gives what it prints, its last value, its error. Adds no cell. Names it "
+        "Run Python in the user's kernel; gives what it prints, its last value, its error. Adds no cell. Names it "
         "binds are taken back unless keep is true; objects changed in place stay changed."
     )
     level: Level = "ask"
@@ -126,7 +126,7 @@ class RunCellArgs(BaseModel):
 
 
 class RunCellTool:
-    """Runs cells as the person's Shift-Enter would."""
+    """Runs cells as the user's Shift-Enter would."""
 
     name = "run_cell"
     description = "Run cells in this order; what they show stands under them."
@@ -156,7 +156,7 @@ class RunCellTool:
         return tuple(Resource(kind="cell", value=one, access="execute") for one in args.ids)
 
     async def precheck(self, args: RunCellArgs) -> None:
-        """Before the person is asked: the cells are there, and as the agent read them."""
+        """Before the user is asked: the cells are there, and as the agent read them."""
         await self._access.check(args.ids, written=False)
         cells = [await self._access.reads.find(one) for one in args.ids]
         _must_be_no_prompts(cells)

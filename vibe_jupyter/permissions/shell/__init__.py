@@ -12,7 +12,7 @@ from vibe_jupyter.errors import VibeError
 Verdict = Literal["allow", "ask", "deny"]
 Rule = Literal[
     "read-only",  # allowed: every part is known to only read inside the project
-    "allowlist",  # allowed: the rest is on the person's own list
+    "allowlist",  # allowed: the rest is on the user's own list
     "denylist",
     "cannot-run",  # no shell takes it
     "length",
@@ -47,7 +47,7 @@ class ShellVerdict:
 
 
 class UnknownCommand(VibeError):
-    """A part of a command is not known to be harmless, so the person is asked."""
+    """A part of a command is not known to be harmless, so the user is asked."""
 
     def __init__(self, rule: Rule, reason: str) -> None:
         super().__init__(reason)

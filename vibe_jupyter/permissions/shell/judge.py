@@ -156,7 +156,7 @@ def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
 
 
 def _denied_verdict(pattern: str) -> ShellVerdict:
-    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a person")
+    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a user")
 
 
 def _slept(commands: Sequence[Simple]) -> float:

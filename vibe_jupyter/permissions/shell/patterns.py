@@ -18,7 +18,7 @@ DEFAULT_DENYLIST: Final = (
 DEFAULT_DENYLIST_STANDALONE: Final = (
     *("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "nohup", "vi", "vim", "emacs", "nano", "su"),
 )
-"""Programs that wait for a person when they get neither arguments nor input."""
+"""Programs that wait for a user when they get neither arguments nor input."""
 _WRAPPERS: Final = frozenset({"command", "builtin", "exec", "env", "nohup", "nice", "time", "sudo", "stdbuf", "setsid"})
 
 PREFIX: Final = "bash: "
@@ -77,7 +77,7 @@ class ShellLists:
         return next((pattern for pattern in self.deny if _begins_with(words, pattern)), None)
 
     def allowed(self, simple: Simple, *, known: bool) -> bool:
-        """Whether the person lets it run.
+        """Whether the user lets it run.
 
         Args:
             simple: a command of literal words.

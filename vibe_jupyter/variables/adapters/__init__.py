@@ -50,9 +50,9 @@ class VariableDescription:
     body: str = ""
     """More lines for the model; may be empty."""
     summary: str = ""
-    """A few words for the person; empty when the headline says all."""
+    """A few words for the user; empty when the headline says all."""
     table: SampleTable | None = None
-    """Columns of a frame for the person; None for everything else."""
+    """Columns of a frame for the user; None for everything else."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def one_line(frame: Frame) -> str:
 
 
 def describe_frame(frame: Frame) -> VariableDescription:
-    """The frame for the model and for the person."""
+    """The frame for the model and for the user."""
     parts = [f"index: {frame.index}"] if frame.index else []
     parts.append(_column_lines(frame))
     if frame.head:

@@ -1,6 +1,6 @@
 """Values of which only outer facts are told: lazy frames, tensors, figures.
 
-Asking a plan for its schema may open files, reach over the network or run the person's functions, so only a schema
+Asking a plan for its schema may open files, reach over the network or run the user's functions, so only a schema
 that is already stored on the object is told.
 """
 

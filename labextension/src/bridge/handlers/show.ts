@@ -5,7 +5,7 @@ import { Orphan } from "../orphan";
 import { VIEW } from "../views";
 
 /**
- * Show a widget again in the running cell, whose outputs were lost when the page was loaded anew, and follow the cell
+ * Show a widget again in the running cell, whose outputs were lost when the page was reloaded, and follow the cell
  * to its end.
  */
 export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
