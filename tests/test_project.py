@@ -27,13 +27,15 @@ MAX_ONE_WORD = 0.4  # share of function names
 PYTHON = (".py", ".pyi", ".toml", ".md", ".typed")
 DATA = (".csv", ".json", ".jsonl", ".ipynb", ".png", ".svg")
 
-# Package to the code that uses it. ipykernel is what we run in, ipywidgets what an anywidget is: neither is imported.
+# Package to the code, or test, that uses it. ipykernel is what we run in and is not imported.
 USED_AS = {
     "ipython": r"^\s*(from|import) IPython\b",
+    "ipywidgets": r"^\s*(from|import) ipywidgets\b",
     "anywidget": r"^\s*(from|import) anywidget\b|import_module\(.anywidget",
     "jupyterlab": r"^\s*\"jupyterlab\",$",
     "httpx": r"^\s*(from|import) httpx\b",
     "pydantic": r"^\s*(from|import) pydantic\b",
+    "mcp": r"^\s*(from|import) mcp\b",
     "nest-asyncio": r"import_module\(.nest_asyncio",
     "markdown-it-py": r"^\s*(from|import) markdown_it\b",
     "nh3": r"^\s*(from|import) nh3\b",
@@ -47,10 +49,6 @@ def tracked(folder: str = ".") -> list[Path]:
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", folder]
     listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout
     return [path for line in listed.splitlines() if (ROOT / (path := Path(line))).is_file()]
-
-
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
 
 
 def requirement_names(requirements: list[str]) -> set[str]:
@@ -88,16 +86,14 @@ def test_other_languages_stand_under_labextension_only() -> None:
     assert {path.parts[0] for path in tracked() if path.suffix in scripts} <= {"labextension"}
 
 
-@pytest.mark.parametrize("package", [*USED_AS, "ipykernel", "ipywidgets", "mcp"])
-def test_the_named_packages_are_declared(package: str) -> None:
-    assert package in requirement_names(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"])
-
-
-@pytest.mark.parametrize("package", USED_AS)
-def test_a_declared_package_is_used(package: str) -> None:
-    use = re.compile(USED_AS[package], re.MULTILINE)
-    sources = [ROOT / path for path in tracked() if path.suffix == ".py" and path.name != Path(__file__).name]
-    assert any(use.search(source.read_text(encoding="utf-8")) for source in sources)
+@pytest.mark.requirement("project.packages.named")
+def test_the_named_packages_are_declared_and_used() -> None:
+    declared = requirement_names(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"])
+    assert {*USED_AS, "ipykernel"} - declared == set()
+    paths = [ROOT / path for path in tracked() if path.suffix == ".py" and path.name != Path(__file__).name]
+    sources = [path.read_text(encoding="utf-8") for path in paths]
+    unused = {name for name, use in USED_AS.items() if not any(re.search(use, text, re.MULTILINE) for text in sources)}
+    assert unused == set()
 
 
 def test_every_dependency_has_its_reason_written_down() -> None:
@@ -129,29 +125,54 @@ def test_no_file_names_a_package_registry() -> None:
     assert '"resolved"' not in lock
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_a_module_stays_small_enough_to_read(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert list(_too_big(text)) == []
+@pytest.fixture(scope="module")
+def syntax() -> dict[str, ast.Module]:
+    """Each module of the package, by its path in it."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def _too_big(text: str) -> Iterator[str]:
-    """What is over a limit, in words."""
-    if (lines := len(text.splitlines())) > MAX_MODULE:
-        yield f"{lines} lines in the module"
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from _function_too_big(node)
-            case ast.ClassDef(name=name, body=body):
-                methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in body)
-                if methods > MAX_METHODS:
-                    yield f"{methods} methods in {name}"
+def test_modules_stay_small_enough_to_read() -> None:
+    lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in tracked("vibe_jupyter/*.py")}
+    assert lines
+    assert {str(path): count for path, count in lines.items() if count > MAX_MODULE} == {}
 
 
-def _function_too_big(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION:
-        yield f"{lines} lines in {node.name}"
-    names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    if (count := len(names) - (names[:1] in (["self"], ["cls"]))) > MAX_PARAMETERS:
-        yield f"{count} parameters of {node.name}"
+def test_functions_stay_small_enough_to_read(syntax: dict[str, ast.Module]) -> None:
+    lines = {
+        f"{path}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path, node in _functions(syntax)
+    }
+    assert lines
+    assert {name: count for name, count in lines.items() if count > MAX_FUNCTION} == {}
+
+
+def test_functions_take_few_parameters(syntax: dict[str, ast.Module]) -> None:
+    counts = {f"{path}:{node.lineno} {node.name}": _count_parameters(node.args) for path, node in _functions(syntax)}
+    assert {name: count for name, count in counts.items() if count > MAX_PARAMETERS} == {}
+
+
+def test_classes_have_few_methods(syntax: dict[str, ast.Module]) -> None:
+    classes = {
+        f"{path}:{node.lineno} {node.name}": node.body
+        for path, tree in syntax.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    counts = {name: sum(isinstance(part, functions) for part in body) for name, body in classes.items()}
+    assert counts
+    assert {name: count for name, count in counts.items() if count > MAX_METHODS} == {}
+
+
+def _functions(syntax: dict[str, ast.Module]) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path, tree in syntax.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def _count_parameters(taken: ast.arguments) -> int:
+    """Besides self."""
+    names = [argument.arg for argument in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))

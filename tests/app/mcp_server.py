@@ -74,4 +74,5 @@ def main(folder: Path) -> None:
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **outcome}), flush=True)
 
 
-main(Path(sys.argv[1]))
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -11,6 +11,7 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
+from vibe_jupyter.options import AGENTS
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -441,6 +442,34 @@ def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) 
     finally:
         config.write_text(before, encoding="utf-8")
     assert set(offered(kernel)) == {"read_file", "read_notebook", "read_output", "where", "grep"}
+
+
+@pytest.mark.requirement("tools.base.custom.auto", "wire.tools.only-active")
+@pytest.mark.parametrize("agent", AGENTS)
+def test_each_request_of_an_agent_offers_what_the_settings_of_that_moment_leave_own_tools_too(
+    kernel: Session, folder_of_tools: Path, agent: str
+) -> None:
+    (folder_of_tools / "where.py").write_text(FUNCTION_FILE, encoding="utf-8")
+    config = kernel.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+
+    def offered_with(settings: str) -> set[str]:
+        config.write_text(settings + before, encoding="utf-8")
+        kernel.model.will_reply(say("Hello."))
+        kernel.run(f"%vibe --agent={agent} hello")  # one conversation: what was offered earlier counts no more
+        return set(offered(kernel, -1))
+
+    try:
+        everything = offered_with("")
+        assert {"where", "grep", "bash", "run_code", "read_cell"} <= everything
+        assert offered_with('disabled_tools = ["grep", "re:read_.*"]\n') == {
+            name for name in everything if name != "grep" and not name.startswith("read_")
+        }
+        assert offered_with('disabled_tools = ["where"]\n') == everything - {"where"}
+        assert offered_with('enabled_tools = ["where"]\n') == {"where"}
+        assert offered_with("") == everything
+    finally:
+        config.write_text(before, encoding="utf-8")
 
 
 @pytest.mark.requirement("tools.base.model.errors")

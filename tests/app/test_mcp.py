@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.app.mcp_server import answer
 from tests.app.test_completion import Tab
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import WAIT
@@ -523,6 +524,85 @@ def recorder() -> Iterator[tuple[str, list[dict[str, str]]]]:
         yield f"http://127.0.0.1:{server.server_port}/mcp", seen
         server.shutdown()
         thread.join(WAIT)
+
+
+class _Remote(http.server.BaseHTTPRequestHandler):
+    """The server of these tests behind an address."""
+
+    seen: list[dict[str, str]]
+    folder: Path
+
+    def do_POST(self) -> None:
+        self.seen.append({name.lower(): value for name, value in self.headers.items()})
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        result = answer(request["method"], request.get("params", {}), self.folder)
+        unknown = {"code": -32601, "message": "Method not found"}
+        outcome = {"error": unknown} if result is None else {"result": result}
+        body = json.dumps({"jsonrpc": "2.0", "id": request.get("id"), **outcome}).encode() if "id" in request else b""
+        self.send_response(200 if body else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    do_DELETE = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.mark.requirement("mcp.transport.http")
+@pytest.mark.parametrize("transport", ["http", "streamable-http"])
+def test_both_names_of_http_connect_to_the_address_with_the_headers_of_the_settings(
+    servers: Servers, transport: str
+) -> None:
+    session = servers.session
+    seen: list[dict[str, str]] = []
+    handler = type("Handler", (_Remote,), {"seen": seen, "folder": servers.folder("far")})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        name = transport.replace("-", "")
+        servers.write(
+            end=f'\n[[mcp_servers]]\nname = "{name}"\ntransport = "{transport}"\n'
+            f'url = "http://127.0.0.1:{server.server_port}/mcp"\nstartup_timeout_sec = {2 * WAIT}\n'
+            'headers = {X-Team = "blue", X-More = "yes"}\n'
+        )
+        servers.accept(name)
+        session.model.will_reply(call(f"mcp__{name}__shout", text="abc"), say("Done."))
+        session.run(f"%vibe --yes=mcp__{name}__shout shout")
+        servers.write()
+        session.run("%vibe mcp")  # which ends what is declared no more
+        server.shutdown()
+        thread.join(WAIT)
+    assert "ABC" in session.model.requests[-1].messages[-1]["content"]
+    assert seen
+    assert {(headers.get("x-team"), headers.get("x-more")) for headers in seen} == {("blue", "yes")}
+
+
+@pytest.mark.requirement("mcp.timeout.startup")
+def test_a_start_is_given_up_after_the_seconds_of_the_settings_or_ten_and_the_run_goes_on(servers: Servers) -> None:
+    entries = ""
+    for name, more in (("short", "startup_timeout_sec = 3"), ("usual", "")):
+        (servers.folder(name) / "hang").touch()
+        command = json.dumps([sys.executable, str(SCRIPT), str(servers.folder(name))])
+        entries += f'\n[[mcp_servers]]\nname = "{name}"\ncommand = {command}\n{more}\n'
+    servers.write(end=entries)
+    for name in ("short", "usual"):
+        servers.accept(name)
+    began = time.monotonic()
+    shown = servers.prompt()
+    assert 10 <= time.monotonic() - began < 10 + WAIT
+    assert "did not list its tools within 3 s" in shown
+    assert "did not list its tools within 10 s" in shown
+    assert "Hello." in shown
+    assert servers.offered() == set()
+    for name in ("short", "usual"):
+        for pid in servers.starts(name):
+            until_gone(pid)
 
 
 @pytest.mark.requirement("mcp.auth.api-key")

@@ -165,3 +165,24 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
+
+
+@pytest.mark.requirement("tools.bash.platform.windows")
+def test_on_windows_bash_is_not_offered_and_the_status_says_so(shell: Session) -> None:
+    def offered() -> set[str]:
+        shell.model.requests.clear()
+        shell.model.will_reply(say("Hello."))
+        shell.run("%vibe hello")
+        return {tool["function"]["name"] for tool in shell.model.requests[0].body["tools"]}
+
+    shell.run("%vibe reset")
+    everywhere = offered()
+    assert "Shell:" not in shell.run("%vibe status").text
+    shell.run("import sys; platform, sys.platform = sys.platform, 'win32'")
+    try:
+        on_windows = offered()
+        status = shell.run("%vibe status").text
+    finally:
+        shell.run("sys.platform = platform")
+    assert on_windows == everywhere - {"bash"}
+    assert "Shell: bash is not offered on Windows" in status

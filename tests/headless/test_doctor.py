@@ -39,6 +39,7 @@ def test_where_nothing_is_wrong_it_says_so(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing is wrong." in done.stdout
     assert "clicks can be taken while a cell runs" in done.stdout
+    assert "bash is not offered" not in done.stdout
 
 
 def test_a_disabled_extension_is_found(environment: dict[str, str]) -> None:
@@ -60,6 +61,16 @@ def test_an_older_package_where_the_kernel_runs_is_found(environment: dict[str, 
     assert done.returncode == 1
     assert "vibe-jupyter is 0.0.9 there" in done.stdout
     assert "-m pip install 'vibe-jupyter==" in done.stdout
+
+
+@pytest.mark.requirement("tools.bash.platform.windows")
+def test_a_kernel_on_windows_is_told_that_bash_is_not_offered_there(environment: dict[str, str]) -> None:
+    startup = Path(environment["IPYTHONDIR"], "profile_default", "startup", "00.py")
+    startup.parent.mkdir(parents=True)
+    imported_before = "psutil, vibe_jupyter.kernel.pump, vibe_jupyter.tools.bash"  # they look at the system they are on
+    startup.write_text(f"import sys, {imported_before}; sys.platform = 'win32'", encoding="utf-8")
+    done = doctor(environment)
+    assert "bash is not offered on Windows" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["broken", "none"])

@@ -36,6 +36,7 @@ from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.tools.bash import why_no_shell
 from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.memory import MemoryFile
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
@@ -187,6 +188,8 @@ class App:
                 f"Conversation: {len(self._conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
                 f"{usage.completion_tokens:,} out, kept in {self._conversation.journal.path}"
             )
+        if reason := why_no_shell():
+            lines.append(f"Shell: {reason}")
         granted = self._permissions.granted()
         lines.append(f"Allowed for this session: {', '.join(granted) or 'nothing'}")
         lines.append(f"Run: {'open' if self._run_view.run is not None else 'none open'}")

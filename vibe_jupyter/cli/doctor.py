@@ -48,6 +48,11 @@ try:
     Pump(get_ipython())
 except Exception as error:
     said["pump"] = str(error)
+try:
+    from vibe_jupyter.tools.bash import why_no_shell
+    said["shell"] = why_no_shell()
+except ImportError:
+    said["shell"] = ""
 print(json.dumps(said))
 """
 
@@ -141,6 +146,8 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
         report.bad(said["pump"], "Until then questions are asked as text.")
     else:
         report.good("clicks can be taken while a cell runs")
+    if said["shell"]:
+        report.lines.append(f"  --  {said['shell']}")
 
 
 def _ask_kernel(name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -91,7 +92,7 @@ class BashTool:
     async def run(self, args: BashArgs, context: ToolContext) -> ToolResult:
         shell = find_shell()
         if shell is None:
-            raise ToolError("There is no bash on this machine. Use run_code instead.")
+            raise ToolError(f"{why_no_shell()} Use run_code instead.")
         seconds = args.timeout or self._options.default_timeout
         command = ShellCommand(
             argv=(shell, "--noprofile", "--norc", "-c", args.command),
@@ -109,9 +110,16 @@ class BashTool:
 
 def find_shell() -> str | None:
     """The bash commands are run by; None on Windows, where none that was judged is there."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         return None
     return next((path for path in SHELLS if os.access(path, os.X_OK)), None) or shutil.which("bash")
+
+
+def why_no_shell() -> str:
+    """Why the tool is not offered, as one sentence for the user; empty where it is."""
+    if sys.platform == "win32":
+        return "bash is not offered on Windows: it was not tried there. Run the kernel in WSL to have it."
+    return "" if find_shell() else "bash is not offered: there is no bash on this machine."
 
 
 def _bash_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
