@@ -78,7 +78,7 @@ class App:
             call_context=self._agent_state,
         )
         self._file_tools = FileTools(
-            self._workspace, self._notebook, self._session_folder, sees_images=self.models.sees_images
+            self._workspace, self._notebook, lambda: _folder_of(self._conversation), sees_images=self.models.sees_images
         )
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
@@ -94,6 +94,7 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
+        self._take_settings(config.Settings())
         self._instructions = system_prompt()
         self._session = ""
         self._conversation: Conversation | None = None
@@ -108,10 +109,6 @@ class App:
         if pump is not None:
             pump.on_execute = self._on_queued
 
-    def _session_folder(self) -> Path | None:
-        """Where the session that is open keeps its files."""
-        return self._conversation.journal.path.parent if self._conversation is not None else None
-
     def prompt(self, text: str, options: Options) -> Reply:
         """Take one prompt to its end and leave its transcript in the output.
 
@@ -123,12 +120,13 @@ class App:
         """
         self._run_view.check_free()
         self.trusting.before_prompt()
-        reading = self.setup.read()
+        current = self.setup.current()
+        reading = current.reading
         with self._presses.raising():  # it runs the user's code
-            problems = self._own_tools.load(reading)
+            problems = self._own_tools.load(current)
         problems = [*problems, *self.mcp.before_prompt(reading)]
         self._presses.check()
-        agent = self._build_agent(options, reading.settings)
+        agent = self._build_agent(options, reading)
         terms = RunTerms(
             presence=self._run_view.attended,
             allowed=options.allowed,
@@ -146,7 +144,7 @@ class App:
             context="\n".join(told),
             run_hooks=along,
         )
-        for news in self.setup.news([*reading.warnings, *problems]):
+        for news in self.setup.news(current.look, [*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
         self._enders, self._runs_again = self._queued_stops(), False
         self._cell_said_stop = bool(self._enders)
@@ -243,9 +241,9 @@ class App:
         self._engine.close()
         self.models.close()
 
-    def tool_names(self) -> list[str]:
-        """What ``--yes`` may name."""
-        return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names()]
+    def tool_names(self, reading: config.SettingsReading | None = None) -> list[str]:
+        """What ``--yes`` may name, by these settings or else by those of now."""
+        return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names(reading)]
 
     def _serving_parts(self) -> ServingParts | None:
         """What serving agents outside needs; None in a terminal."""
@@ -254,24 +252,24 @@ class App:
         parts = (self._shell, self._pump, self._engine, self._main_thread, self._host, self._notebook)
         return ServingParts(*parts, self._permissions, self.setup)
 
-    def _build_agent(self, options: Options, settings: config.Settings) -> Agent:
+    def _build_agent(self, options: Options, reading: config.SettingsReading) -> Agent:
+        settings = reading.settings
         if options.agent not in AGENTS:
             raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
-        self._file_tools.take(settings)
-        self._agent_state.todo.options = settings.tool_options("todo", TodoOptions)
-        names = self.tool_names()
-        unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
-        if unknown:
-            raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
-        self._permissions.levels = settings.levels()
-        self._permissions.lists = tool_lists(settings)
-        model = self.models.for_run(options.model)
+        if settings != self._settings:
+            self._take_settings(settings)
+        if options.allowed:
+            names = self.tool_names(reading)
+            unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
+            if unknown:
+                raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
+        model = self.models.for_run(options.model, settings)
         turns = settings.max_turns if options.max_turns is None else options.max_turns
         return Agent(
             name=options.agent,
             model=model,
             client=self._open_client(),
-            tools=JoinedToolsets(FilteredToolset(self._tools, settings.offers_tool), *self.mcp.toolsets),
+            tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions=self._instructions,
@@ -281,6 +279,15 @@ class App:
                 (_MODEL_KEY, *self.mcp.secrets),
             ),
         )
+
+    def _take_settings(self, settings: config.Settings) -> None:
+        """Build the tools and rules that are made of settings; they count from now on."""
+        self._file_tools.take(settings)
+        self._agent_state.todo.options = settings.tool_options("todo", TodoOptions)
+        self._permissions.levels = settings.levels()
+        self._permissions.lists = tool_lists(settings)
+        self._offered_tools = FilteredToolset(self._tools, settings.offers_tool)
+        self._settings = settings
 
     def _open_client(self) -> LLMClient:
         if self._client is None:
@@ -336,3 +343,8 @@ class App:
                 self._engine.submit(self._notebook.show(self._run_view.view))
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())
+
+
+def _folder_of(conversation: Conversation | None) -> Path | None:
+    """Where the session that is open keeps its files."""
+    return conversation.journal.path.parent if conversation is not None else None

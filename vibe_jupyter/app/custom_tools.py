@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from pydantic import BaseModel
 
 from vibe_jupyter import config
-from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.app.project import CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.capture import OnOutput, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
@@ -85,13 +85,14 @@ class CustomTools:
         """What `_set` was built of."""
         self._set = StaticToolset([])
 
-    def load(self, reading: config.SettingsReading) -> list[str]:
+    def load(self, current: CurrentSettings) -> list[str]:
         """Run the files that are new or changed; gives what is to be told of them. Main thread."""
+        reading = current.reading
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
         problems: list[str] = []
         own = config.vibe_home(self._setup.environ) / _TOOLS
         files = [file for path in self._named_paths(reading) for file in _files_below(path, problems)]
-        files += self._project_files()
+        files += _project_files(current.look)
         files += _files_below(own, problems) if own.is_dir() else []
         once: dict[Path, ToolFile] = {}
         for file in files:
@@ -126,10 +127,10 @@ class CustomTools:
             if item.origin.layer != "project":
                 yield home / Path(str(item.value)).expanduser()
 
-    def _project_files(self) -> list[ToolFile]:
-        look = self._setup.project.look()
-        files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
-        return [file for file in files if is_tool_file(file.path)]
+
+def _project_files(look: FolderLook) -> list[ToolFile]:
+    files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
+    return [file for file in files if is_tool_file(file.path)]
 
 
 def _files_below(path: Path, problems: list[str]) -> list[ToolFile]:

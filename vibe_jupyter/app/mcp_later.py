@@ -67,10 +67,10 @@ class LazyMcp:
         """
         return self.present.names() if self._are_declared(self._setup.read()) else []
 
-    def tool_names(self) -> list[str]:
+    def tool_names(self, reading: config.SettingsReading | None = None) -> list[str]:
         """The tools of accepted servers that are known."""
         try:
-            return self.present.tool_names() if self._are_declared(self._setup.read()) else []
+            return self.present.tool_names() if self._are_declared(reading or self._setup.read()) else []
         except ConfigError:  # the prompt says what is wrong
             return []
 

@@ -37,7 +37,7 @@ MODELS_LIMIT = 100
 
 
 class ModelChoice:
-    """Holds the choice of the session. Settings are read again each time, so that an edit counts at the next prompt."""
+    """Holds the choice of the session. Settings are loaded each time, so that an edit counts at the next prompt."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, *, load: Callable[[], config.Settings] | None = None
@@ -50,13 +50,13 @@ class ModelChoice:
         """Of the latest run."""
         self._tour: ScriptedModel | None = None
 
-    def current(self, name: str | None = None) -> Model:
-        """The model of a name, else of the session's choice, else of the settings.
+    def current(self, name: str | None = None, *, settings: config.Settings | None = None) -> Model:
+        """The model of a name, else of the session's choice, else of the settings, which are loaded if not given.
 
         Raises:
             ConfigError: nothing is configured, or what is configured is wrong; says what to do.
         """
-        settings = self._load()
+        settings = settings or self._load()
         wanted = name or self._chosen or settings.active_model
         if wanted == TOUR:
             return self._tour_model()
@@ -67,13 +67,13 @@ class ModelChoice:
         except ConfigError:
             raise ConfigError(self._choice_advice()) from None
 
-    def for_run(self, name: str | None = None) -> Model:
+    def for_run(self, name: str | None, settings: config.Settings) -> Model:
         """The same, for a run that begins now.
 
         Raises:
             ConfigError: as above.
         """
-        self._answering = self.current(name)
+        self._answering = self.current(name, settings=settings)
         return self._answering
 
     def sees_images(self) -> bool:

@@ -11,6 +11,7 @@ from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRu
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
 from vibe_jupyter.permissions.folder_trust import (
     PROJECT_FOLDER,
     FolderContents,
@@ -18,6 +19,7 @@ from vibe_jupyter.permissions.folder_trust import (
     TrustedFolders,
     TrustQuestion,
     scan_folder,
+    stamp_folder,
 )
 from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
 from vibe_jupyter.protocol import Headline, Preview
@@ -34,7 +36,7 @@ _STATES: Final[Mapping[State, str]] = {
 
 
 class KernelSettings:
-    """Reads everything anew each time, so that an edit counts at the next prompt. Main thread only."""
+    """Reads everything again that has changed, so that an edit counts at the next prompt. Main thread only."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
         self.project = ProjectFolder(folder, environ)
@@ -45,6 +47,24 @@ class KernelSettings:
         self.found: Found = dict
         """Looks for secrets in the user's variables."""
         self._told: set[str] = set()
+        self._readings = ReadCache[config.SettingsReading]()
+        self._redactor: tuple[object, Redactor] | None = None
+        """The latest, and what it was made of."""
+
+    def current(self) -> "CurrentSettings":
+        """All settings, and the folder that they were read with.
+
+        Raises:
+            ConfigError: one is wrong; says where.
+        """
+        look = self.project.look()
+        files = [stamp_file(path) for path in (config.config_path(self.environ), config.env_path(self.environ))]
+        reading = self._readings.get(
+            files,
+            (look, config.settings_variables(self.environ)),
+            lambda: config.read_settings(self.environ, project=look.settings, servers=look.servers),
+        )
+        return CurrentSettings(look, reading)
 
     def read(self) -> config.SettingsReading:
         """All settings.
@@ -52,16 +72,14 @@ class KernelSettings:
         Raises:
             ConfigError: one is wrong; says where.
         """
-        look = self.project.look()
-        return config.read_settings(self.environ, project=look.settings, servers=look.servers)
+        return self.current().reading
 
     def settings(self) -> config.Settings:
         """The values alone."""
         return self.read().settings
 
-    def news(self, warnings: Sequence[str]) -> list[str]:
+    def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:
         """What to tell the user of the settings, the tools and the folder, each thing once."""
-        look = self.project.look()
         told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and look.settings is None and look.servers is None:
             told.append(f"{look.folder} is not trusted; what it brings is not used. %vibe trust shows it and asks.")
@@ -83,8 +101,12 @@ class KernelSettings:
         """
         known = {**config.effective_environment(self.environ), **others}
         named = (*config.key_variables(settings), *always)
-        allows = settings.privacy.allows
-        return Redactor.of(known, named, found=self.found, allows=allows, memory=self.memory)
+        made_of = (known, named, settings.privacy)
+        if self._redactor is None or self._redactor[0] != made_of:
+            allows = settings.privacy.allows
+            redactor = Redactor.of(known, named, found=self.found, allows=allows, memory=self.memory)
+            self._redactor = (made_of, redactor)
+        return self._redactor[1]
 
     def redaction(self, settings: config.Settings) -> str:
         """What is redacted and what it caught, for `%vibe config`."""
@@ -147,12 +169,23 @@ class FolderLook:
         return "\n".join([f"{self.folder} {_STATES[self.state]}.", *(f"  {line}" for line in self.brings)])
 
 
+@dataclass(frozen=True)
+class CurrentSettings:
+    """The settings of one prompt."""
+
+    look: FolderLook
+    reading: config.SettingsReading
+
+
 class ProjectFolder:
-    """Looks anew each time, so that a change is seen at the next prompt."""
+    """Looks again at what has changed, so that it counts at the next prompt."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder.resolve()
         self._environ = environ
+        self._looks = ReadCache[FolderLook]()
+        self._tool_paths: list[str] = []
+        """Where else its tools are, as its settings said when they were read last."""
 
     def look(self) -> FolderLook:
         """Read everything that would be loaded; load nothing.
@@ -162,11 +195,16 @@ class ProjectFolder:
         """
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
             return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
+        stamps, problems = stamp_folder(self.folder, self._tool_paths)
+        return self._looks.get([*stamps, self._trusted_folders().stamp()], problems, self._look_again)
+
+    def _look_again(self) -> FolderLook:
         brought = scan_folder(self.folder)
         first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
+        self._tool_paths = config.tool_paths(first.settings) if first.settings is not None else []
         if first.settings is not None:
-            brought = scan_folder(self.folder, config.tool_paths(first.settings))
+            brought = scan_folder(self.folder, self._tool_paths)
             demanded = config.list_demands(first.settings)
         if first.servers is not None:
             demanded += config.list_demanded_servers(first.servers)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from vibe_jupyter.kernel.ipython_types import user_names
+from vibe_jupyter.kernel.ipython_types import searched_names, user_names
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.variables.secret_values import SecretValues
@@ -34,7 +34,9 @@ class ShellHost:
         """
         self._shell = cast(Any, shell)
         self.secrets = SecretValues(
-            lambda: dict(self._shell.user_ns), names_secret=is_secret_name, holds_secret=holds_secret
+            lambda: searched_names(self._shell.user_ns, self._shell.user_ns_hidden),
+            names_secret=is_secret_name,
+            holds_secret=holds_secret,
         )
         """Looks for secrets in the user's variables."""
         self._main_thread = main_thread

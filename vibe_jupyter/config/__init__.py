@@ -5,7 +5,7 @@ users move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyt
 limits.
 """
 
-from vibe_jupyter.config.environment import effective_environment
+from vibe_jupyter.config.environment import effective_environment, settings_variables
 from vibe_jupyter.config.listing import list_places, list_settings
 from vibe_jupyter.config.loading import SettingsReading, load_settings, read_settings
 from vibe_jupyter.config.model_choice import choose_model, key_variables
@@ -30,6 +30,7 @@ __all__ = [
     "list_settings",
     "load_settings",
     "read_settings",
+    "settings_variables",
     "tool_paths",
     "vibe_home",
 ]

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from difflib import get_close_matches
 from io import StringIO
+from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
 from dotenv import dotenv_values
@@ -19,6 +20,7 @@ from vibe_jupyter.config.settings import RENAMED, TOOL_OPTIONS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, env_path, make_node
 from vibe_jupyter.config.validation import describe_problem
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
 
 PREFIX: Final = "VIBE_"
 NESTED: Final = "__"
@@ -26,6 +28,8 @@ NESTED: Final = "__"
 NOT_SETTINGS: Final = frozenset({"VIBE_HOME"})
 _OTHERS: Final = 0o077
 """What a file lets others do."""
+_env_files: Final = ReadCache[Mapping[str, str]]()
+"""What the ``.env`` that was read last holds."""
 
 
 def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -35,15 +39,24 @@ def effective_environment(environ: Mapping[str, str]) -> dict[str, str]:
         ConfigError: the file cannot be read.
     """
     path = env_path(environ)
+    kept = _env_files.get([stamp_file(path)], path, lambda: _read_env_file(path))
+    return {**kept, **{name: value for name, value in environ.items() if value or name not in kept}}
+
+
+def _read_env_file(path: Path) -> Mapping[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return dict(environ)
+        return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}. Mend or move the file, then run the cell again.") from error
+        raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then run the cell again.") from error
     written = dotenv_values(stream=StringIO(text), interpolate=False)
-    kept = {name: value for name, value in written.items() if value is not None and name not in NOT_SETTINGS}
-    return {**kept, **{name: value for name, value in environ.items() if value or name not in kept}}
+    return {name: value for name, value in written.items() if value is not None and name not in NOT_SETTINGS}
+
+
+def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Every variable that may set something; those of `effective_environment` come on top."""
+    return {name: value for name, value in environ.items() if name.startswith(PREFIX)}
 
 
 def open_keys(environ: Mapping[str, str]) -> list[str]:

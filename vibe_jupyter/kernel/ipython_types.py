@@ -17,6 +17,9 @@ Receive = Callable[[Frames], Awaitable[None] | None]
 _NOT_OF_THE_CODE: Final = re.compile(r"_{1,3}|_\d+|_i+\d*|_exit_code|_(ih|oh|dh)|__\w+__")
 """Names that IPython itself keeps in the namespace."""
 
+_LEADS_TO_SHELL: Final = frozenset({"exit", "get_ipython", "quit"})
+"""IPython's own: who walks their attributes walks all of the shell and the kernel."""
+
 
 class ShellStream(Protocol):
     """A `zmq.eventloop.zmqstream.ZMQStream`."""
@@ -122,6 +125,15 @@ def user_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) ->
         name: value
         for name, value in dict(namespace).items()  # a thread of the user's may add names meanwhile
         if _is_name(name) and not name.startswith("_") and (name not in hidden or value is not hidden[name])
+    }
+
+
+def searched_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) -> dict[str, object]:
+    """Everything that may hold a value of the user's, also the history of outputs: all but what leads to the shell."""
+    return {
+        name: value
+        for name, value in dict(namespace).items()
+        if type(name) is str and (name not in _LEADS_TO_SHELL or value is not hidden.get(name))
     }
 
 

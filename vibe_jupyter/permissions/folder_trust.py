@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
+from vibe_jupyter.files.file_stamps import FileStamp, stamp_file
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -55,6 +56,10 @@ class TrustedFolders:
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE_NAME
+
+    def stamp(self) -> FileStamp:
+        """How the file stands now."""
+        return stamp_file(self._path)
 
     def state(self, folder: Path, digest: str) -> State:
         """What was decided of a folder with this content.
@@ -183,6 +188,13 @@ def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
                 problems=(f"{folder / PROJECT_FOLDER} holds too much to look through; nothing is loaded",)
             )
     return FolderContents(files, tuple(problems))
+
+
+def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp], list[str]]:
+    """How everything stands that `scan_folder` would read, and what it would pass over; opens nothing."""
+    problems: list[str] = []
+    named = {*_candidate_files(folder, also, problems), folder / PROJECT_FOLDER}
+    return [stamp_file(path, follow_links=False) for path in sorted(named)], problems
 
 
 def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> Iterator[Path]:

@@ -4,6 +4,7 @@ A tool gets what it needs (a workspace, the kernel) in its constructor. The cont
 and none is None.
 """
 
+import functools
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ AskPerson = Callable[[Sequence[Question], str], Awaitable[tuple[Answered, ...] |
 """Puts questions to the user, in the name of someone (empty for the agent), and waits for the answers; None when the
 user answered none. Raises ToolError where nobody can answer."""
 
+JUDGED_NAMES: Final = 1_000
+"""Names of tools for which a filter remembers its verdict: a model may make up any."""
 _SAYS_LITTLE: Final = frozenset(
     {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
 )
@@ -240,11 +243,11 @@ def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 class FilteredToolset:
-    """A set without the tools the user does not want."""
+    """A set without the tools the user does not want. Each name is judged once."""
 
     def __init__(self, tools: Toolset, keep: Callable[[str], bool]) -> None:
         self._tools = tools
-        self._keep = keep
+        self._keep = functools.lru_cache(JUDGED_NAMES)(keep)
 
     def specs(self) -> Sequence[ToolSpec]:
         return [spec for spec in self._tools.specs() if self._keep(spec.name)]

@@ -4,6 +4,8 @@
 through the slots of `type`, `object` and the built-in containers instead.
 """
 
+import itertools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -96,7 +98,7 @@ def type_of(value: object) -> type:
 
 def is_one_of(cls: object, classes: Iterable[object]) -> bool:
     """Whether it is, by identity, one of these."""
-    return any(cls is other for other in classes)
+    return any(map(operator.is_, itertools.repeat(cls), classes))
 
 
 def class_mro(cls: type) -> tuple[type, ...]:

@@ -1,0 +1,65 @@
+"""Whether files are as they were when something was read of them.
+
+A stamp is what the system says of a file without opening it. Who replaces a file changes its inode, and who writes into
+it changes its times; but two writes within one tick of the file system's clock look like one. So a stamp proves nothing
+until it is older than such a tick (git's index does the same), and what was read of a younger file is read again.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+SETTLED: Final = 2_000_000_000
+"""Nanoseconds since its last change from which a stamp is proof: FAT counts whole pairs of seconds, others less."""
+
+
+@dataclass(frozen=True)
+class FileStamp:
+    """One file, or that there is none."""
+
+    path: Path
+    said: tuple[int, ...]
+    """Mode, device, inode, size and both times; or the number of the error."""
+    changed: int = 0
+    """Nanoseconds since the epoch."""
+
+
+def stamp_file(path: Path, *, follow_links: bool = True) -> FileStamp:
+    """How a file stands now; one that is not there has a stamp too."""
+    try:
+        found = os.stat(path, follow_symlinks=follow_links)
+    except OSError as error:
+        return FileStamp(path, (error.errno or 0,))
+    identity = (found.st_mode, found.st_dev, found.st_ino, found.st_size)
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return FileStamp(path, (*identity, *times), max(times))
+
+
+class ReadCache(Generic[T]):
+    """Keeps what was read last for as long as nothing of what it was made of has changed. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, T] | None = None
+
+    def get(self, stamps: Iterable[FileStamp], beside: object, read: Callable[[], T]) -> T:
+        """What was read, now or before.
+
+        Args:
+            stamps: of every file that takes part, taken before this call.
+            beside: everything else that takes part; compared by equality.
+            read: reads again; what it raises is raised, and nothing is kept.
+        """
+        made_of = (tuple(stamps), beside)
+        if self._kept is not None and self._kept[0] == made_of:
+            return self._kept[1]
+        self._kept = None
+        settled = time.time_ns() - SETTLED  # before anything is read
+        value = read()
+        if all(stamp.changed <= settled for stamp in made_of[0]):
+            self._kept = (made_of, value)
+        return value
