@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import left_out
+from tests import failure_text, left_out
+from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def requirement_ids(item: pytest.Item) -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SharedFixtures())
-    config.pluginmanager.register(left_out)
+    for plugin in (left_out, failure_text, RerunJudge()):
+        config.pluginmanager.register(plugin)
     # Programs of the development packages (ripgrep) are beside this Python, also where nobody activated it.
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,0 +1,47 @@
+"""Tests that may need a second try: each for a reason that is listed here, or the run fails.
+
+A failed test is run once more (`--reruns` in the Makefile), which tells a race from what is simply broken. That it then
+passed proves nothing: the race is in the test or in the product, and a user meets it too. So a rerun fails the run, as
+a skip does (tests/left_out.py).
+"""
+
+import re
+from typing import Final
+
+import pytest
+
+REASONS: Final[dict[str, str]] = {}
+"""Node id of a test (a regular expression of all of it, without its group) to why a second try proves enough."""
+
+_GROUP: Final = re.compile(r"@[^@\]]+$")
+"""What pytest-xdist hangs on the id of a test that has a group."""
+
+
+def why(test: str) -> str | None:
+    """Why a test may be run a second time; None where it may not."""
+    return next((because for pattern, because in REASONS.items() if re.fullmatch(pattern, test, re.DOTALL)), None)
+
+
+class RerunJudge:
+    """A plugin of pytest: collects what was run again, in the process that hears of all tests."""
+
+    def __init__(self) -> None:
+        self._tests: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a test whose first try failed."""
+        if report.outcome == "rerun":  # pyright: ignore[reportUnnecessaryComparison]  # pytest-rerunfailures' own
+            self._tests.append(_GROUP.sub("", report.nodeid))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run that would pass."""
+        if session.exitstatus == pytest.ExitCode.OK and any(why(test) is None for test in self._tests):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name them, and say what follows."""
+        if self._tests:
+            terminalreporter.section("run again")
+        for test in sorted(set(self._tests)):
+            terminalreporter.line(f"{test}: {why(test) or 'no listed reason (tests/reruns.py), so the run fails'}")
