@@ -1,4 +1,4 @@
-"""An AI agent that lives in your notebook: `%load_ext vibe_jupyter`, then `%%vibe` and a wish.
+"""An AI agent that lives in your notebook: `%load_ext vibe_jupyter`, then `%%vibe` and a prompt.
 
 Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
 """

@@ -162,7 +162,7 @@ class VibeMagics(Magics):
             case ["reset"]:
                 print(self.app.reset())
             case ["stop"]:
-                print(self._app.stop() if self._app is not None else "No run is open.")
+                print(self._app.stop() if self._app is not None else "No run is active.")
             case ["mcp", "serve", *rest]:
                 print(self.app.outside.command(rest))
             case ["permissions"]:
@@ -187,7 +187,7 @@ class VibeMagics(Magics):
 
 
 def _refuse_misspelt(words: list[str]) -> None:
-    """A misspelt command is no wish that costs tokens.
+    """A misspelt command is not sent as a prompt that costs tokens.
 
     Raises:
         ConfigError: a single word that only resembles a command, or a command with a word it does not take.
@@ -195,10 +195,10 @@ def _refuse_misspelt(words: list[str]) -> None:
     command = words[0]
     if (len(words) == 2 and command in COMMANDS and command != "fix") or words[:2] == ["model", "check"]:
         known = ", ".join([f"%vibe {command}", *(f"%vibe {command} {word}" for word in _words_after(command))])
-        raise ConfigError(f"There is no %vibe {' '.join(words)}. There is: {known}. If it is a wish, {_WISH}")
+        raise ConfigError(f"There is no %vibe {' '.join(words)}. There is: {known}. To send it as a prompt, {_WISH}")
     nearest = difflib.get_close_matches(words[0].lower(), COMMANDS, 1, _MISSPELT) if len(words) == 1 else []
     if nearest and nearest[0] != words[0]:
-        advice = f"Did you mean %vibe {nearest[0]}? If it is a wish, {_WISH}"
+        advice = f"Did you mean %vibe {nearest[0]}? To send it as a prompt, {_WISH}"
         raise ConfigError(f"There is no command {words[0]!r}. {advice}")
 
 
@@ -225,12 +225,12 @@ def parse_line(line: str) -> tuple[Options, str]:
             raise ConfigError(f"There is no option {name!r}. The options are: {', '.join(OPTION_NAMES)}.")
         value = next(filter(None, found.group("double", "single", "plain")), "")
         if not value:
-            raise ConfigError(f"The option {name} wants a value, such as {name}=…; see %vibe help.")
+            raise ConfigError(f"The option {name} requires a value, such as {name}=…; see %vibe help.")
         values[name] = value
         rest = rest[found.end() :].lstrip()
     turns = values.get("--max-turns")
     if turns is not None and not (turns.isdecimal() and int(turns)):
-        raise ConfigError(f"--max-turns wants a whole number from 1 to 200, not {turns!r}.")
+        raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
     return Options(
         model=values.get("--model"),
         agent=values.get("--agent", "default"),
@@ -286,7 +286,7 @@ def ask(
     """Run the agent on a prompt and wait for its end; the run is shown as under `%%vibe`.
 
     Args:
-        prompt: the wish.
+        prompt: the task.
         model: alias, name, or NAME@URL; None for the chosen model.
         agent: name of the profile.
         max_turns: requests to the model, 1-200; None for the configured limit.
@@ -298,7 +298,7 @@ def ask(
         RunStopped: the user stopped it; a KeyboardInterrupt.
     """
     if not prompt.strip():
-        raise ConfigError('The prompt is empty. Say what you wish: vibe_jupyter.ask("look at my data").')
+        raise ConfigError('The prompt is empty. Pass one: vibe_jupyter.ask("look at my data").')
     from IPython import get_ipython
 
     shell = get_ipython()

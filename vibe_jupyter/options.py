@@ -1,4 +1,4 @@
-"""What may be said of one prompt, and of the run that is open."""
+"""What may be said of one prompt, and of the current run."""
 
 import re
 from dataclasses import dataclass

@@ -131,7 +131,7 @@ def _fix_cell(notebook: str, data: FrameData) -> Reply | None:
 def _compute_step(data: FrameData) -> Reply:
     text = (
         f"I compare how much of each measurement's spread lies between the groups of `{data.groups}`. "
-        "That runs code in your kernel, so it waits for your yes."
+        "That runs code in your kernel, so it needs your approval."
     )
     code = f"""\
 import pandas as pd

@@ -166,7 +166,7 @@ def test_the_check_ends_at_the_first_refusal(session: Session) -> None:
     session.model.will_reply(status(401, {"error": {"message": "no"}}))
     lines = session.run("%vibe model check").text.splitlines()
     assert lines[1].startswith("✗ answers")
-    assert "wants an API key" in lines[1]
+    assert "requires an API key" in lines[1]
     assert len(lines) == 2
     assert len(session.model.requests) == 1
 

@@ -173,7 +173,7 @@ def test_a_command_that_only_reads_runs_unasked_and_what_was_allowed_for_the_pro
 
     assert "1  bash: touch made" in session.run("%vibe permissions").text
     assert session.run("%vibe permissions revoke 1").text == "Asked about again: bash: touch made.\n"
-    assert session.run("%vibe permissions").text == "Nothing is allowed beforehand.\n"
+    assert session.run("%vibe permissions").text == "Nothing is allowed in advance.\n"
     assert "revoke NUMBER" in session.run("%vibe permissions revoke 1").text
     assert session.run("%vibe permissions revoke").text.startswith("vibe: What is to be taken back? %vibe permissions")
     assert dict(kept.patterns()) == {}
@@ -206,7 +206,7 @@ def test_ask_returns_a_reply_with_text_and_usage(session: Session) -> None:
         ("%vibe inner", "this code is a prompt to the agent"),
         (
             "def deep():\n    get_ipython().run_cell_magic('vibe', '', 'inner')\n\ndeep()",
-            "A run is open in this kernel already",
+            "A run is active in this kernel already",
         ),
     ],
     ids=["a magic", "a function"],

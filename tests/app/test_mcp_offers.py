@@ -114,7 +114,7 @@ def test_a_question_of_a_server_waits_on_a_card_in_the_cell(session: Session) ->
     session.model.will_reply(call("mcp__asking__ask", message="Who are you?", schema=NAME), say("done"))
     request = session.wire.send("%vibe --yes=mcp__asking__ask ask me")
     view = session.view(request)
-    view.wait_for("A question of the server asking")
+    view.wait_for("Question from the server asking")
     view.wait_for("Who are you?")
     question = question_in(view)
     view.command(type="answer", question_id=question, answers=[{"question": "", "selected": [], "other": "Ada"}])

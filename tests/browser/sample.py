@@ -15,8 +15,8 @@ penguins.dropna().groupby(<span class="vibe-s">"species"</span>):</span>
 <textarea class="vibe-editor" hidden aria-label="Edit the code before it runs">from scipy.stats import linregress
 for name, g in penguins.dropna().groupby("species"):
     print(name)</textarea>
-<p class="vibe-hint">Code in this kernel can do everything you can: “for this session” lets the agent run any code \
-without asking again.</p><footer>
+<p class="vibe-hint">Code that runs here can do anything your account can: “for this session” lets the agent run any \
+code without asking again.</p><footer>
 <button type="button" class="vibe-button vibe-primary" data-vibe-action="approve">Allow once<kbd>⏎</kbd></button>
 <button type="button" class="vibe-button" data-vibe-action="approve-session">Allow for this session</button>
 <button type="button" class="vibe-button" data-vibe-action="edit">Edit<kbd>E</kbd></button>

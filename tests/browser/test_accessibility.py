@@ -361,7 +361,7 @@ def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None
         said(""),
         card,
         resolved("spoken", approval_id="spoken"),
-        Notice(level="warning", text="The server is busy. Trying again in 8 s."),
+        Notice(level="warning", text="The server is busy. Retrying in 8 s."),
         *pieces,
         said(""),
         finished(),
@@ -374,6 +374,6 @@ def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None
     spoken: list[str] = page.evaluate("() => { window.listener.disconnect(); return window.spoken; }")
     assert spoken == [
         "Approval: Run code. runs code in this kernel. Waiting for you",
-        "The server is busy. Trying again in 8 s.",
+        "The server is busy. Retrying in 8 s.",
         "Agent run: Done",
     ]

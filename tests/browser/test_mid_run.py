@@ -185,7 +185,7 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
         lab.page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
     else:
         os.kill(pid, signal.SIGKILL)
-    expect(book.view).to_contain_text("Ended: the kernel is gone")
+    expect(book.view).to_contain_text("Stopped: the kernel is no longer running")
     expect(book.view.locator("button:enabled")).to_have_count(0)
     dialog = lab.page.get_by_role("dialog")
     if how == "killed":

@@ -37,7 +37,7 @@ def ask(lab: Lab, model: ScriptedModel, *questions: dict[str, object]) -> Locato
     model.will_reply(answer(calls=[call("ask_user_question", questions=list(questions))]), say("Thank you."))
     lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nPlot it")
     lab.run(LOAD, VIBE)
-    card = lab.output(VIBE).get_by_role("group", name="The agent asks")
+    card = lab.output(VIBE).get_by_role("group", name="Question")
     card.wait_for()
     return card
 

@@ -257,12 +257,12 @@ def test_the_saved_state_of_the_widget_holds_nothing_of_the_run(lab: Lab, view: 
 
 
 def test_a_wait_is_counted_down_and_announced_once(lab: Lab, view: Locator) -> None:
-    notice = status_line.notice_html("info", "Trying again at 14:03:22.", 40.0)
+    notice = status_line.notice_html("info", "Retrying at 14:03:22.", 40.0)
     view.page.evaluate(HEARD)
     say(lab, {"id": "w1", "kind": "notice", "html": notice})
     left = view.locator("[data-part=w1] .vibe-countdown")
     expect(left).to_have_text(re.compile(r"3[0-8] s left"))
-    say(lab, {"id": "w1", "kind": "notice", "html": status_line.notice_html("info", "Trying again at 14:03:22.", 1.0)})
+    say(lab, {"id": "w1", "kind": "notice", "html": status_line.notice_html("info", "Retrying at 14:03:22.", 1.0)})
     expect(left).to_have_text("")
-    assert view.page.evaluate("() => window.spoken") == ["Trying again at 14:03:22. 40 s left"]
+    assert view.page.evaluate("() => window.spoken") == ["Retrying at 14:03:22. 40 s left"]
     assert not left.evaluate("node => node.closest('[aria-live], [role=status], [role=alert], [role=log]')")

@@ -171,7 +171,7 @@ def test_a_key_is_put_into_its_header_and_is_known_as_a_secret(home: Home) -> No
     reading = home.read()
     assert "F_KEY" in config.key_variables(reading.settings)
     (one,) = mcp_servers(reading).servers
-    with pytest.raises(ConfigError, match="wants a key, and the variable F_KEY is not set"):
+    with pytest.raises(ConfigError, match="requires a key, and the variable F_KEY is not set"):
         one.filled(home.environ)
     known = {**home.environ, "F_KEY": "the-key-itself"}
     assert one.filled(known).at == ServerAddress("https://a.example", {"Authorization": "Bearer the-key-itself"})
@@ -182,7 +182,7 @@ def test_a_key_is_put_into_its_header_and_is_known_as_a_secret(home: Home) -> No
 def test_an_address_that_is_none_is_told(home: Home, url: str) -> None:
     home.user(f'[[mcp_servers]]\nname = "f"\nurl = "{url}"\n')
     (one,) = mcp_servers(home.read()).servers
-    with pytest.raises(ConfigError, match="wants a url with http or https"):
+    with pytest.raises(ConfigError, match="requires a url with http or https"):
         one.filled({})
 
 

@@ -177,5 +177,5 @@ async def test_a_long_wait_names_its_end_and_a_short_one_its_seconds():
         await asker.close()
     long, short = (retry.sentence for retry in retries(items))
     assert ", in 40 s: the server is busy (429)." in long
-    assert long.startswith("Trying again at ")
-    assert short == "Trying again in 1.0 s: the server is busy (503)."
+    assert long.startswith("Retrying at ")
+    assert short == "Retrying in 1.0 s: the server is busy (503)."

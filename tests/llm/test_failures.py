@@ -79,7 +79,7 @@ async def test_a_wrong_key_is_named_by_its_provider_and_never_shown():
     )
     where = "The key comes from MY_KEY in /home/me/.vibe/.env. Correct it there, or set another: %vibe setup"
     assert str(placed).endswith(where)
-    assert "wants an API key" in str(nothing)
+    assert "requires an API key" in str(nothing)
     assert (error.kind, error.status, nothing.kind) == ("auth", 401, "auth")
 
 
@@ -107,7 +107,7 @@ async def test_an_account_without_credit_is_told_as_such():
     with ScriptedModel([status(402, {"error": {"message": "Insufficient credits"}})]) as model:
         error = await refusal_of(model)
     assert error.kind == "http"
-    assert "wants to be paid first (402): Insufficient credits. Look after the account there" in str(error)
+    assert "requires payment (402): Insufficient credits. Check the account there" in str(error)
 
 
 async def test_a_server_that_stays_busy_is_told_with_the_wait_it_asks_for():

@@ -110,7 +110,7 @@ async def test_a_question_that_is_skipped_is_declined(bench: McpBench) -> None:
     await bench.ask("go", answering(None))
     assert given(bench) == {"action": "decline"}
     lines = connection(bench.servers, "asking").log_lines()
-    assert lines[-1].endswith("vibe] question to the user: declined by the user")
+    assert lines[-1].endswith("vibe] question to you: you declined")
 
 
 async def test_questions_that_come_at_once_are_asked_one_after_the_other(either: McpBench) -> None:

@@ -81,7 +81,7 @@ def served(session: Session) -> Iterator[Served]:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., Outsider]]:
-    """Connects agents outside; they all end with the test."""
+    """Connects external clients; they all end with the test."""
     open_: list[Outsider] = []
 
     def connected(served: Served, **more: str) -> Outsider:

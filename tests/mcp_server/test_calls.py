@@ -1,4 +1,4 @@
-"""Agents outside call the notebook's tools, and the user decides on the card of the cell that serves."""
+"""External clients call the notebook's tools, and the user decides on the card of the cell that serves."""
 
 import time
 from collections.abc import Callable

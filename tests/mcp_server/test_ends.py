@@ -43,7 +43,9 @@ def test_the_end_closes_the_port_and_leaves_a_plain_form(
     assert [note["url"] for note in notes(session)] == [served.url]
     match how:
         case "cell":
-            assert served.run("%vibe mcp serve stop").text == "Agents outside can use this notebook's tools no more.\n"
+            assert (
+                served.run("%vibe mcp serve stop").text == "External clients can no longer use this notebook's tools.\n"
+            )
         case "button":
             served.view.command(type="interrupt")
         case "reset":

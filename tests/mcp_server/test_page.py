@@ -1,4 +1,4 @@
-"""Agents outside work on the cells of the page: as they read them, in their place, under the same card."""
+"""External clients work on the cells of the page: as they read them, in their place, under the same card."""
 
 from collections.abc import Callable, Iterator
 

@@ -95,7 +95,7 @@ def test_a_line_is_covered_only_when_each_of_its_commands_is() -> None:
 
 def test_the_listing_numbers_what_is_allowed_and_revoke_takes_the_numbers(tmp_path: Path, project: Path) -> None:
     grants = Grants(kept(tmp_path, project))
-    assert grants.listing() == "Nothing is allowed beforehand."
+    assert grants.listing() == "Nothing is allowed in advance."
     grants.add("run_code+write_file", "session")
     grants.add("bash: pytest -q", "project")
     assert grants.listing().splitlines()[:5] == [
@@ -108,7 +108,7 @@ def test_the_listing_numbers_what_is_allowed_and_revoke_takes_the_numbers(tmp_pa
     assert grants.revoke("1, 3") == "Asked about again: run_code, bash: pytest -q."
     assert grants.session() == ("write_file",)
     grants.revoke("all")
-    assert grants.listing() == "Nothing is allowed beforehand."
+    assert grants.listing() == "Nothing is allowed in advance."
     assert grants.revoke("project") == "Nothing was allowed."
 
 

@@ -43,7 +43,7 @@ def answers(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 def test_a_command_gets_its_verdict_its_rule_and_the_reason(shell_project: Path) -> None:
     done = run(shell_project, "bash", "git log --output=x")
     assert answers(done) == [
-        {"verdict": "ask", "rule": "option", "reason": "git log --output is not known to only read"}
+        {"verdict": "ask", "rule": "option", "reason": "git log --output is not known to be read-only"}
     ]
     assert (done.returncode, done.stderr) == (0, "")
 

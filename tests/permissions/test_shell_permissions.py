@@ -45,7 +45,7 @@ def asked(permissions: Permissions, command: str) -> Ask:
 def test_what_only_reads_runs_where_the_tool_asks_and_the_rest_asks_with_the_reason(permissions: Permissions) -> None:
     assert decide(permissions, "cat README.md | wc -l") == Allow(rule="read-only: it only reads, inside the project")
     assert asked(permissions, "git log --output=x") == Ask(
-        reason="runs a shell command: git log --output is not known to only read",
+        reason="runs a shell command: git log --output is not known to be read-only",
         remember_as="bash: git log --output=x",
     )
 
@@ -217,7 +217,7 @@ def test_a_level_of_a_profile_wins_over_the_general_one(permissions: Permissions
 
 def test_what_a_long_denied_command_says_reaches_the_model(permissions: Permissions) -> None:
     denied = decide(permissions, "vim x")
-    assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for a user.")
+    assert denied == Deny(reason="Not run: vim is on the denylist: it would wait for input.")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def test_an_unknown_operation_is_an_error_that_lists_the_known_ones() -> None:
         MemoryArgs.model_validate({"operation": "drop"})
     with pytest.raises(ValidationError):
         MemoryArgs.model_validate({})
-    with pytest.raises(ValidationError, match="add wants content"):
+    with pytest.raises(ValidationError, match="add requires content"):
         MemoryArgs.model_validate({"operation": "add", "content": " "})
-    with pytest.raises(ValidationError, match="forget wants memory_id"):
+    with pytest.raises(ValidationError, match="forget requires memory_id"):
         MemoryArgs.model_validate({"operation": "forget"})
 
 

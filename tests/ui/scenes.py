@@ -330,7 +330,7 @@ SCENES: dict[str, list[Event]] = {
     ),
     "failed-step": begin(*failed_step(), TURN, TextDelta("The column has another name.")),
     "notices": begin(
-        Notice(level="warning", text="The server is busy (429). Trying again in 8 s."),
+        Notice(level="warning", text="The server is busy (429). Retrying in 8 s."),
         Notice(level="info", text="`penguins` is large: the model sees a summary."),
     ),
     "steps-200": [STARTED, TURN, *steps(200), asked("last")],

@@ -55,9 +55,12 @@ def test_a_session_grant_on_code_says_what_it_means() -> None:
 @pytest.mark.parametrize(
     ("granted", "words"),
     [
-        ("git log *", "“For this session” covers git log *"),
-        ("edit_cell", "“For this session” covers every call of edit_cell."),
-        ("edit_cell+move_cells", "“For this session” covers every call of edit_cell and move_cells."),
+        ("git log *", "“For this session” allows git log *"),
+        ("edit_cell", "“For this session” allows all edit_cell calls until the kernel restarts."),
+        (
+            "edit_cell+move_cells",
+            "“For this session” allows all edit_cell and move_cells calls until the kernel restarts.",
+        ),
     ],
 )
 def test_a_session_grant_on_something_else_says_what_it_covers(granted: str, words: str) -> None:
@@ -69,8 +72,8 @@ def test_what_may_be_kept_for_the_project_says_how_it_is_taken_back() -> None:
     section = card(asked(resources=(), remember_as="mkdir out", keepable=True))
     assert actions(section)[:3] == ["approve", "approve-session", "approve-project"]
     assert [hint.text for hint in section.find("p", class_="vibe-hint")] == [
-        "“For this session” covers mkdir out",
-        "“In this project” is kept until you take it back: %vibe permissions.",
+        "“For this session” allows mkdir out",
+        "“In this project” is saved until you revoke it: %vibe permissions.",
     ]
 
 

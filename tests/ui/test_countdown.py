@@ -15,7 +15,7 @@ from vibe_jupyter.ui.terminal_style import TerminalStyle
 from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
-TEXT = "Trying again at 14:03:22, in 40 s: the server is busy (429). Stopping the run ends the wait."
+TEXT = "Retrying at 14:03:22, in 40 s: the server is busy (429). Stopping the run ends the wait."
 BUSY = Notice(level="info", text=TEXT, wait=40.0)
 
 
@@ -68,7 +68,7 @@ def test_a_view_drawn_anew_goes_on_with_what_is_left_of_the_wait() -> None:
     assert left(transcript) == ["27.5"]
     clock.now = 41.0
     assert left(transcript) == []
-    assert any("Trying again at" in part.html for part in transcript.parts())
+    assert any("Retrying at" in part.html for part in transcript.parts())
 
 
 def test_what_is_kept_counts_nothing_down() -> None:
@@ -76,23 +76,23 @@ def test_what_is_kept_counts_nothing_down() -> None:
     for event in (STARTED, BUSY, said("Here."), finished()):
         transcript.apply(event)
     bundle = transcript.bundle()
-    assert "Trying again at 14:03:22" in str(bundle["text/html"])
+    assert "Retrying at 14:03:22" in str(bundle["text/html"])
     assert "s left" not in str(bundle["text/html"])
 
 
 def test_a_notice_without_a_wait_has_no_countdown() -> None:
     transcript = Transcript(lambda: 0.0)
     transcript.apply(STARTED)
-    transcript.apply(Notice(level="info", text="Trying again in 0.5 s."))
+    transcript.apply(Notice(level="info", text="Retrying in 0.5 s."))
     assert left(transcript) == []
 
 
 def test_a_terminal_counts_on_one_line_and_leaves_it_empty() -> None:
     terminal = Terminal()
-    wait = Notice(level="info", text="Trying again.", wait=9.5)
+    wait = Notice(level="info", text="Retrying.", wait=9.5)
     two = r"  \d+ s left\r +\r  \d s left"
     in_terminal(terminal, [STARTED, wait, said("Here.")], until=two, paper=TerminalStyle(width=80))
-    assert re.search(r"Trying again\.\n  10 s left(\r +\r  \d s left)+\r +\rHere\.\n", terminal.screen)
+    assert re.search(r"Retrying\.\n  10 s left(\r +\r  \d s left)+\r +\rHere\.\n", terminal.screen)
 
 
 @pytest.mark.parametrize("end", [said("Here."), finished("interrupted")])

@@ -123,7 +123,7 @@ def test_a_notebook_exported_to_markdown_reads_as_the_notebook_does(form: Form, 
 def test_the_same_run_leaves_the_same_bytes_however_long_it_took(form: Form) -> None:
     slow: list[Event] = [
         *RUN[:2],
-        Notice(level="info", text="Trying again in 1.3 s: the server is busy."),
+        Notice(level="info", text="Retrying in 1.3 s: the server is busy."),
         RUN[2],
         code_finished("c0", output="1\n\n3\n", seconds=9.5),
         *RUN[4:-1],

@@ -49,8 +49,8 @@ async def test_the_prompt_shows_the_whole_code_with_its_reason_and_the_choices()
     assert screen == (
         "\nRun code: fit a line per species\n(runs code in this kernel)\n"
         "  1  from scipy.stats import linregress\n  2  print('slope', 1.5)  # mm, g\n"
-        "Code in this kernel can do everything you can: “for this session” lets the agent run any code without asking "
-        "again.\n[a] allow once  [s] allow for this session  [e] edit  [d] deny: a\n"
+        "Code that runs here can do anything your account can: “for this session” lets the agent run any code without "
+        "asking again.\n[a] allow once  [s] allow for this session  [e] edit  [d] deny: a\n"
     )
 
 

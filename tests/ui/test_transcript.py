@@ -353,7 +353,7 @@ def test_tokens_add_up_while_the_run_goes_on() -> None:
     ("reason", "state", "words"),
     [
         ("stop", "done", "Done"),
-        ("length", "stopped", "Cut off"),
+        ("length", "stopped", "Truncated (token limit)"),
         ("turn_limit", "stopped", "Stopped at the turn limit"),
         ("interrupted", "stopped", "Stopped"),
         ("refused", "failed", "Refused"),

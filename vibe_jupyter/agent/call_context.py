@@ -207,7 +207,7 @@ class PreparedCall:
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """A call that does not run, and what the model is told."""
+    """A call that does not run, and what is reported to the model."""
 
     message: ToolMessage
     denied: bool = False
@@ -274,7 +274,7 @@ def headline_of(call: ToolCall, tools: Toolset) -> Headline:
 
 
 def refuse_call(call: ToolCall, text: str) -> RefusedCall:
-    """A call that does not run, with what the model is told."""
+    """A call that does not run, with what is reported to the model."""
     return RefusedCall(error_message(call, text), summary=text.split("\n", 1)[0])
 
 

@@ -87,7 +87,7 @@ class HostedApproval:
         self._approved: dict[str, Approve] = {}
 
     async def ask(self, approval: HostedCallRequest, call_id: str, about: HostedCallText) -> tuple[HostedDecision, str]:
-        """What came of asking, and words for the step. A no is told to the server; a yes waits for `deliver`.
+        """The outcome of asking, and the text for the step. A denial is sent to the server; a yes waits for `deliver`.
 
         Raises:
             JournalError: the question could not be recorded; the server was told no.

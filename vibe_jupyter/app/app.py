@@ -101,11 +101,11 @@ class App:
         self._client: LLMClient | None = None
         self._cell_said_stop = False
         self._enders: list[str] = []
-        """Code of the queued cells that stopped the run that is open."""
+        """Code of the queued cells that stopped the current run."""
         self._runs_again = False
         """Whether the user has run the cell of the open run again."""
         self.outside = NotebookServing(self._serving_parts())
-        """Agents outside, that may use this notebook's tools."""
+        """External clients that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
 
@@ -190,13 +190,13 @@ class App:
             lines.append(f"Shell: {reason}")
         granted = self._permissions.granted()
         lines.append(f"Allowed for this session: {', '.join(granted) or 'nothing'}")
-        lines.append(f"Run: {'open' if self._run_view.run is not None else 'none open'}")
+        lines.append(f"Run: {'active' if self._run_view.run is not None else 'none active'}")
         return "\n".join(lines)
 
     def reset(self) -> str:
         """Begin a new conversation and forget what was allowed; the user's variables stay."""
         if self._main_thread.is_serving:
-            raise NotebookError("A run is open in this kernel. End it with Stop or ■, then reset.")
+            raise NotebookError("A run is active in this kernel. End it with Stop or ■, then reset.")
         self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
@@ -207,13 +207,13 @@ class App:
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._context = KernelChanges(self._host.namespace)
-        return "New conversation. Your variables are as they were; nothing is allowed beforehand any more."
+        return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
     def stop(self) -> str:
-        """End the run that is open or was left behind; what to print."""
+        """End the current run, or one left behind; what to print."""
         said, self._cell_said_stop = self._cell_said_stop, False
         if self._run_view.run is None:
-            return "Stopped." if said else "No run is open."
+            return "Stopped." if said else "No run is active."
         if self._main_thread.is_serving:  # in code of that run
             self._run_view.run.send(Interrupt())
             return "Stopped."
@@ -231,7 +231,7 @@ class App:
             NotebookError: a run is open, and this was called by code of it.
         """
         if self._main_thread.is_serving:
-            raise NotebookError("A run is open in this kernel, so the extension stays loaded. Stop the run first.")
+            raise NotebookError("A run is active in this kernel, so the extension stays loaded. Stop the run first.")
         self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
@@ -246,7 +246,7 @@ class App:
         return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names(reading)]
 
     def _serving_parts(self) -> ServingParts | None:
-        """What serving agents outside needs; None in a terminal."""
+        """What serving external clients needs; None in a terminal."""
         if self._pump is None or self._notebook is None:
             return None
         parts = (self._shell, self._pump, self._engine, self._main_thread, self._host, self._notebook)

@@ -74,7 +74,7 @@ class MainThreadRunner:
 
 
 class CustomTools:
-    """A set that looks anew at each request: a function defined during a run is a tool at once."""
+    """A set that is read again at each request: a function defined during a run is a tool at once."""
 
     def __init__(self, setup: KernelSettings, main: MainThreadRunner) -> None:
         self._setup = setup

@@ -39,7 +39,7 @@ _UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing 
 
 
 class McpServers:
-    """Looks at the settings anew at each prompt; what did not change runs on. Main thread, but for what it submits."""
+    """Re-reads the settings at each prompt; what did not change runs on. Main thread, but for what it submits."""
 
     def __init__(self, setup: KernelSettings, around: McpParts) -> None:
         home = config.vibe_home(setup.environ)

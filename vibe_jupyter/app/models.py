@@ -182,7 +182,7 @@ def model_facts(model: Model) -> list[str]:
 def price_words(model: Model) -> str:
     """What it costs."""
     if model.input_price is None or model.output_price is None:
-        return "price not known"
+        return "price unknown"
     if not model.input_price and not model.output_price:
         return "free"
     cached = "" if model.cached_input_price is None else f" (cached ${model.cached_input_price:g})"
@@ -191,7 +191,7 @@ def price_words(model: Model) -> str:
 
 def window_words(model: Model) -> str:
     """How much it takes at once."""
-    return "window not known" if model.context_window is None else f"{model.context_window:,} tokens"
+    return "context size unknown" if model.context_window is None else f"{model.context_window:,} tokens"
 
 
 def model_table(rows: Sequence[Sequence[str]]) -> str:

@@ -28,7 +28,7 @@ from vibe_jupyter.ui.unprompted import UnpromptedFrontEnd
 
 CLOSE_WAIT = 3.0
 """Seconds given to what ends when the kernel lets go of it."""
-_OPEN = "A run is open in this kernel already. Wait for it, or end it with Stop or ■."
+_OPEN = "A run is active in this kernel already. Wait for it, or end it with Stop or ■."
 _NOT_OVER = (
     "The run before has not come to its end yet. Wait a moment and run the cell again; if that does not help, restart "
     "the kernel."
@@ -95,7 +95,7 @@ class RunView:
         presses: Presses,
     ) -> None:
         self._life: _Life | None = None
-        """The run that is open, or was left behind; None when each came to its end."""
+        """The current run, or one left behind; None when each came to its end."""
         self._front_end: FrontEnd | None = None
         """Shows the open run; None between runs."""
         self._engine = engine
@@ -125,7 +125,7 @@ class RunView:
             raise NotebookError(_NOT_OVER)
 
     def end(self) -> bool:
-        """Interrupt the run that is open or was left behind, and wait for its end; whether there is none any more."""
+        """Interrupt the current run, or one left behind, and wait for its end; whether there is none any more."""
         life = self._life
         if life is None or life.end():
             self._life = None

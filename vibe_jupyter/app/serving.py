@@ -21,9 +21,9 @@ _NO_KERNEL: Final = "Only a notebook can be served: here is no kernel whose page
 _NOBODY: Final = "Nobody is here who could allow a call: this notebook runs unattended. Nothing is served."
 _USAGE: Final = "%vibe mcp serve begins, with --url it shows address and token too, and %vibe mcp serve stop ends it."
 _NO_CARDS: Final = (
-    "No widgets can be shown here, so nobody can be asked: a call is done only if your settings allow it beforehand."
+    "No widgets can be shown here, so nobody can be asked: a call runs only if your settings allow it in advance."
 )
-_STOPPED: Final = "Agents outside can use this notebook's tools no more."
+_STOPPED: Final = "External clients can no longer use this notebook's tools."
 _NONE: Final = "This notebook is not served."
 _RUNTIME_DIR_FROM: Final = ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_PLATFORM_DIRS", "XDG_DATA_HOME")
 """Variables that say where Jupyter's runtime folder is; most clients do not hand them on to the servers they start."""

@@ -322,7 +322,7 @@ def exposed_specs() -> list[ToolSpec]:
 
 
 def _always_sees_images() -> bool:
-    """An agent outside is sent images; whether it can see them is its own business."""
+    """An external client is sent images, whether it can show them or not."""
     return True
 
 
@@ -367,7 +367,7 @@ class MainThreadTool:
 
 
 class PrecheckedMainThreadTool(MainThreadTool):
-    """The same of a tool that looks beforehand."""
+    """The same for a tool that checks a call in advance."""
 
     async def precheck(self, args: Any) -> None:
         assert isinstance(self._tool, PrecheckedTool)

@@ -59,7 +59,7 @@ def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
-    parser.add_argument("-p", "--prompt", help="a wish for the agent, in a new %%%%vibe cell at the end")
+    parser.add_argument("-p", "--prompt", help="a prompt for the agent, run in a new %%%%vibe cell at the end")
     parser.add_argument(
         "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
     )

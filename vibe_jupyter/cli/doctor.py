@@ -108,14 +108,14 @@ def _look_at_the_page(report: _Report) -> None:
         if found is None:
             report.bad(
                 f"The extension {name} is missing here: {loss}.",
-                f"{sys.executable} -m pip install {package}, and load the page anew.",
+                f"{sys.executable} -m pip install {package}, then reload the page.",
             )
         elif any(one == name or one.startswith(f"{name}:") for one in disabled):
             report.bad(f"The extension {name} is disabled: {loss}.", f"jupyter labextension enable {name}")
         elif name == OURS and _minor_version(found) != _minor_version(__version__):
             report.bad(
                 f"The extension {name} is {found}, the package {__version__}.",
-                f"{sys.executable} -m pip install --force-reinstall {OURS}, and load the page anew.",
+                f"{sys.executable} -m pip install --force-reinstall {OURS}, then reload the page.",
             )
         else:
             report.good(f"extension {name} {found}")

@@ -97,7 +97,7 @@ def _shell_lists() -> ToolLists:
     except FileNotFoundError:
         return ToolLists()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
-        raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Mend the file.") from error
+        raise ConfigError(f"Cannot read the lists of [tools.bash] in {path}: {error}. Fix the file.") from error
 
 
 def _json_object(value: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def run_notebook(options: RunOptions) -> int:
         NotebookError: the kernel does not start, or the result could not be saved.
     """
     if not _TOOLS.fullmatch(options.allowed):
-        raise ConfigError(f"--yes wants names of tools with commas between them, not {options.allowed!r}.")
+        raise ConfigError(f"--yes requires names of tools, separated by commas, not {options.allowed!r}.")
     file = NotebookFile(options.notebook)
     target = options.save_as or options.notebook
     file.check_writable(target)

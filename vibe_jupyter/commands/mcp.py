@@ -72,7 +72,7 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise ConfigError(f"The command is not whole: {error}. Close the quote, then run the cell again.") from None
+        raise ConfigError(f"Cannot parse the command: {error}. Close every quote, then run the cell again.") from None
     match words:
         case []:
             return commands.listing()
@@ -91,10 +91,10 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
         case ["accept", name]:
             return commands.accept(name)
         case _:
-            wants = " It wants the name of a server." if words[0] in COMMANDS else ""
+            wants = " It requires the name of a server." if words[0] in COMMANDS else ""
             raise ConfigError(
                 f"There is no command %vibe mcp {' '.join(words)}.{wants} There is %vibe mcp, and with it: "
-                f"{', '.join(COMMANDS)}. If it is a wish, write it below %%vibe."
+                f"{', '.join(COMMANDS)}. To send it as a prompt, write it below %%vibe."
             )
 
 
@@ -344,7 +344,7 @@ def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
     rest = _take_options(list(words), options)  # other programs have them before the name
     name = rest.pop(0) if rest else ""
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"A server wants a name of letters, digits, _ and -, not {name!r}. {USAGE}.")
+        raise ConfigError(f"A server's name has letters, digits, _ and -, not {name!r}. {USAGE}.")
     rest = _take_options(rest, options)
     if rest and rest[0] == "--":
         del rest[0]
@@ -368,7 +368,7 @@ def _take_options(words: list[str], options: dict[str, list[str]]) -> list[str]:
         if option not in options:
             raise ConfigError(f"There is no option {option}. The options are: {', '.join(_OPTIONS)}. {USAGE}.")
         if not given and not words:
-            raise ConfigError(f"The option {option} wants a value. {USAGE}.")
+            raise ConfigError(f"The option {option} requires a value. {USAGE}.")
         options[option].append(value if given else words.pop(0))
     return words
 
@@ -420,14 +420,14 @@ def _variable_pair(text: str) -> tuple[str, str]:
     """A variable for a program; a name alone stands for the kernel's own value of it."""
     name, given, value = text.partition("=")
     if not _VARIABLE.fullmatch(name):
-        raise ConfigError(f"The option --env wants NAME or NAME=VALUE, not {name!r}. {USAGE}.")
+        raise ConfigError(f"The option --env requires NAME or NAME=VALUE, not {name!r}. {USAGE}.")
     return name, value if given else f"${{{name}}}"
 
 
 def _header_pair(text: str) -> tuple[str, str]:
     name, given, value = text.partition("=" if ":" not in text.partition("=")[0] else ":")
     if not given or not name.strip():
-        raise ConfigError(f"The option --header wants NAME=VALUE, not {name!r}. {USAGE}.")
+        raise ConfigError(f"The option --header requires NAME=VALUE, not {name!r}. {USAGE}.")
     return name.strip(), value.strip()
 
 
@@ -437,5 +437,5 @@ def _parse_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= MOST_PATIENCE:
-        raise ConfigError(f"The option --startup wants seconds, not {text!r}. {USAGE}.")
+        raise ConfigError(f"The option --startup requires seconds, not {text!r}. {USAGE}.")
     return seconds

@@ -140,10 +140,10 @@ class _Check:
         return True
 
     async def _ask_model(
-        self, name: str, wish: str, *, tools: tuple[ToolSpec, ...] = (), image: ImagePart | None = None
+        self, name: str, prompt: str, *, tools: tuple[ToolSpec, ...] = (), image: ImagePart | None = None
     ) -> CheckAnswer | None:
-        """One question; None when it got no answer, which is told."""
-        parts = (TextPart(text=wish),) if image is None else (TextPart(text=wish), image)
+        """One question; None when it got no answer, which is reported."""
+        parts = (TextPart(text=prompt),) if image is None else (TextPart(text=prompt), image)
         request = ModelRequestTerms(self._model, (_SYSTEM, UserMessage(parts=parts)), tools)
         began = time.monotonic()
         await self._client.close()  # the server may have ended a connection that was idle; nothing is asked twice here
@@ -186,11 +186,11 @@ class _Check:
 
 
 def _problem_of(message: AssistantMessage) -> str:
-    """What is wrong with the answer to a wish for a call; empty for nothing."""
+    """What is wrong with the answer to a request for a call; empty for nothing."""
     if not message.calls:
         return (
-            "it answered in words instead. Choose a model made for calling tools; a llama-server wants --jinja and a "
-            "chat template that knows tools."
+            "it answered in words instead. Choose a model made for calling tools; a llama-server requires --jinja and "
+            "a chat template that knows tools."
         )
     call = message.calls[0]
     if call.name != _TOOL.name:

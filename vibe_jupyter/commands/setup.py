@@ -93,12 +93,12 @@ class GuidedSetup:
             return self._ask_everything()
         except StdinNotImplementedError:
             place = config.config_path(self._setup.environ)
-            return f"Nobody can answer questions here. Run %vibe setup in a notebook, or write {place} yourself."
+            return f"This session is non-interactive. Run %vibe setup in a notebook, or write {place} yourself."
         except (KeyboardInterrupt, EOFError):
             return f"Stopped. {_NOTHING} %vibe setup asks again."
 
     def _ask_everything(self) -> str:
-        self._say("Which server is to answer?")
+        self._say("Choose a model provider:")
         for number, offer in enumerate(OFFERS, 1):
             self._say(f"  {number}  {offer.words}")
         offer = OFFERS[self._ask_number(len(OFFERS)) - 1]
@@ -113,8 +113,8 @@ class GuidedSetup:
         self._say(f"Written: {path}")
         self._say(self._models.choose(alias))
         if not check_model(self._models.current(), self._say):
-            return "It is set, but does not work yet. Mend what the line with ✗ says; %vibe model check looks again."
-        return "Ready: %%vibe and a wish."
+            return "Saved, but it does not work yet. Fix the ✗ item above, then run %vibe model check again."
+        return "Ready. Start a cell with %%vibe and type a prompt."
 
     def _ask_number(self, most: int) -> int:
         answer = builtins.input(f"1-{most}: ").strip()
@@ -138,7 +138,9 @@ class GuidedSetup:
 
     def _ask_variable(self, name: str) -> str:
         offered = ("" if name[:1].isdigit() else re.sub(r"\W", "_", name).upper() + "_") + "API_KEY"
-        self._say(f"Does it want a key? If so, name a variable for it, such as {offered}; empty for no key.")
+        self._say(
+            f"Does it need an API key? If so, name the variable for it, such as {offered}; leave empty for no key."
+        )
         variable = builtins.input("Variable: ").strip()
         if variable and not _VARIABLE.fullmatch(variable):
             # Not repeated: it may be the key itself.
@@ -179,11 +181,11 @@ class GuidedSetup:
             f"{config.env_path(self._setup.environ)}, a file that only you may read": lambda: (
                 model_choice.save_in_env_file(variable, key, self._setup.environ)
             ),
-            "nowhere: it holds until this kernel ends": lambda: os.environ.update({variable: key}),
+            "don't save it: this session only": lambda: os.environ.update({variable: key}),
         }
         if model_choice.has_keyring():
             places = {"this system's keyring": lambda: model_choice.save_in_keyring(variable, key), **places}
-        self._say("Where is it to be kept?")
+        self._say("Where should the key be stored?")
         for number, words in enumerate(places, 1):
             self._say(f"  {number}  {words}")
         return list(places.values())[self._ask_number(len(places)) - 1]

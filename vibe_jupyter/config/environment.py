@@ -127,7 +127,7 @@ def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
     except ValidationError as error:
         raise ConfigError(
             f"The environment variable {name} is wrong: {describe_problem(error.errors(include_url=False)[0])}. "
-            "Set it anew, or take it away, and run the cell again."
+            "Correct or unset it, then run the cell again."
         ) from None
 
 
@@ -155,6 +155,6 @@ def _unknown_variable(name: str, key: str) -> list[str]:
         return []
     if key in Settings.model_fields:
         return [f"The environment variable {name} sets nothing: {key} has no such key."]
-    # Programs of the same name have variables of their own: only what looks like a slip is told.
+    # Programs of the same name have variables of their own: only what looks like a slip is reported.
     near = get_close_matches(key, [*Settings.model_fields, *RENAMED], n=1)
     return [f"The environment variable {name} sets nothing. Did you mean {PREFIX}{near[0].upper()}?"] if near else []

@@ -82,7 +82,7 @@ class McpHttp(McpServer):
 
 
 class McpOther(McpServer):
-    """A transport that is not spoken here. It is told, and stops no other server."""
+    """An unsupported transport. It is reported, and stops no other server."""
 
     unused: ClassVar = McpServer.unused.union(McpStdio.model_fields, McpHttp.model_fields)
 

@@ -77,7 +77,7 @@ class ToolEntry(BaseModel):
 
 
 class ProjectContext(Entry):
-    """Bounds of what is told."""
+    """Bounds of what is shown."""
 
     unused: ClassVar = frozenset({"truncation_buffer"})
 
@@ -92,7 +92,7 @@ class ProjectContext(Entry):
 
 
 class SessionLogging(Entry):
-    """The user's wish on journals."""
+    """The user's choice on journals."""
 
     enabled: bool = True
     save_dir: str = ""

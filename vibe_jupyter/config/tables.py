@@ -11,7 +11,7 @@ REGEX: Final = "re:"
 
 
 class Entry(BaseModel):
-    """One table. Unknown keys are told by `vibe_jupyter.config.validation`, which knows their lines."""
+    """One table. Unknown keys are reported by `vibe_jupyter.config.validation`, which knows their lines."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -118,7 +118,7 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
         options = TOOL_OPTIONS.get(name)
         if options is None:
             known = [*sorted(BUILT_IN), *OTHER_TOOLS]
-            # People have tools of their own: only what looks like a slip is told.
+            # People have tools of their own: only what looks like a slip is reported.
             near = get_close_matches(name, known, n=1, cutoff=0.75) if name not in known else []
             if near:
                 yield f"{tool.origin}: there is no tool {name}. Did you mean [tools.{near[0]}]?"
@@ -177,7 +177,7 @@ def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...]
     path = (*at, *problem["loc"])
     origin = tree.at(path).origin
     return ConfigError(
-        f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Mend it, then run the cell again."
+        f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Fix it, then run the cell again."
     )
 
 

@@ -1,1 +1,1 @@
-"""What the model is told besides the prompt: changes in the kernel, mentions, the last error."""
+"""What the model gets besides the prompt: changes in the kernel, mentions, the last error."""

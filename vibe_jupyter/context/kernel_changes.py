@@ -67,7 +67,7 @@ class KernelChanges:
 
 
 def fix_prompt(shell: object, words: str) -> str:
-    """A prompt that asks to mend the last error.
+    """A prompt that asks to fix the last error.
 
     Raises:
         NotebookError: there was none.
@@ -77,8 +77,8 @@ def fix_prompt(shell: object, words: str) -> str:
         raise NotebookError(_NONE)
     name_of = cast(CodeName, cast(Any, shell).compile.format_code_name)
     report = head_and_tail("\n".join(_report_lines(error, name_of)), REPORT_LIMIT)
-    wish = words or "Find out why this failed, mend it in the cell it stands in, and run that cell."
-    return f"{wish}\n\n{section('error', report)}"
+    prompt = words or "Find out why this failed, fix it in its cell, and run that cell."
+    return f"{prompt}\n\n{section('error', report)}"
 
 
 def _report_lines(error: BaseException, name_of: CodeName) -> Iterator[str]:

@@ -46,7 +46,7 @@ _NO_SET_ID: Final = ~0o6000
 """A program that runs as its owner does not stay one when an agent rewrote it."""
 
 HASHED: Final = 64_000_000
-"""Bytes up to which the content is compared; larger files are told apart by size and time."""
+"""Bytes up to which the content is compared; larger files are compared by size and time."""
 _BY_STATUS: Final = "status:"
 
 PRIVATE_FILE: Final = 0o600

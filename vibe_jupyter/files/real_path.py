@@ -1,7 +1,7 @@
 """Where a path leads, following links one by one and opening nothing, and one open folder to work in.
 
-What is found there is told by device and inode, so that whoever opens the place later knows whether it is still the
-same: see `vibe_jupyter.files.real_path.OpenFolder.holding`.
+What is found there is identified by device and inode, so that whoever opens the place later knows whether it is still
+the same: see `vibe_jupyter.files.real_path.OpenFolder.holding`.
 
 It is reached step by step from the root, and no step follows a link. Where the system cannot do that (Windows), a
 path stands in for the descriptor.

@@ -79,7 +79,7 @@ class Located:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be read without asking, so that looking at it beforehand gives nothing away."""
+        """Whether it may be read without asking, so that reading it before the approval gives nothing away."""
         return self.inside and self.protection("read") is None
 
     def protection(self, access: Access) -> str | None:

@@ -63,7 +63,7 @@ class KernelProcess:
             self._manager.start_kernel(cwd=str(notebook.parent), env=environment)
         except NoSuchKernel as error:
             raise ConfigError(
-                f"The notebook wants the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "
+                f"The notebook requires the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "
                 "shows those that are; choose one with --kernel."
             ) from error
         self._client = self._manager.client()

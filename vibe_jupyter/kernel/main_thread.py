@@ -130,7 +130,7 @@ class MainThread:
             raise NotebookError("A run must start in a cell of the main shell, not in a subshell or another thread.")
         with self._lock:
             if self._server is not None:
-                raise NotebookError("A run is open in this kernel already: one cannot start inside another.")
+                raise NotebookError("A run is active in this kernel already: one cannot start inside another.")
             self._server = server
         if self._pump is not None:
             self._pump.hold()

@@ -78,7 +78,7 @@ class RetryPolicy:
     longest: float = 8.0
     """Seconds the doubling ends at."""
     longest_asked: float = 120.0
-    """Seconds a server may ask us to wait; if it asks for more, the user is told instead."""
+    """Seconds a server may ask us to wait; if it asks for more, the user sees an error instead."""
     jitter: Callable[[], float] = random.random
     """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once."""
 

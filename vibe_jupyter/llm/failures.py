@@ -157,7 +157,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
     if kind == "overflow":
         return _overflow_text(endpoint, f" ({status})")
     if kind == "auth" and endpoint.key is None:
-        return f"{host} wants an API key ({status})", _key_step(name)
+        return f"{host} requires an API key ({status})", _key_step(name)
     if kind == "auth":
         what = "did not accept" if status == 401 else "does not let in"
         found = f"The key comes from {endpoint.key_from}. Correct it there" if endpoint.key_from else "Check that key"
@@ -168,9 +168,9 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
             f"Check the model's name and {endpoint.setting}{_hint_of_v1(endpoint)}.",
         )
     if status == 402:
-        return f"{host} wants to be paid first (402)", "Look after the account there, or take another: %vibe model"
+        return f"{host} requires payment (402)", "Check the account there, or choose another model: %vibe model"
     if kind == "rate_limit":
-        return f"{host} takes no more requests for now (429)", "Wait a moment, then run the cell again."
+        return f"{host} is rate-limiting requests (429)", "Wait a moment, then run the cell again."
     if status < 400:
         return (
             f"{host} answered with a redirect ({status}) to "
@@ -179,7 +179,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
             f"If you trust the new address, put it in the place of {endpoint.setting}.",
         )
     if status >= 500:
-        return f"{host} failed ({status})", "The fault is on the server's side; run the cell again in a while."
+        return f"{host} failed ({status})", "The fault is on the server's side; try again later."
     return f"{host} refused the request ({status})", f"Check the settings of model '{endpoint.model}'."
 
 

@@ -21,7 +21,7 @@ DEFAULT_TEMPERATURE = 0.2
 """Seed 000, Optional Fields."""
 
 NAMED_WAIT = 5.0
-"""Seconds; the end of a longer wait is told as a time of day, and counted down."""
+"""Seconds; the end of a longer wait is shown as a time of day, and counted down."""
 
 DialectName = Literal["openai", "mistral", "ollama", "mistralrs"]
 Thinking = Literal["off", "low", "medium", "high", "max"]
@@ -74,7 +74,7 @@ class Model:
     thinking: Thinking | None = None
     """How much the model thinks before it answers; None: as the server likes."""
     sees_images: bool = False
-    """Whether images are sent; a model that takes none is told in words that there was one."""
+    """Whether images are sent; a model that takes none gets a line of text that says there was one."""
     context_window: int | None = None
     """Tokens; None where not known. Ollama is asked to reserve memory for as many."""
 
@@ -120,9 +120,9 @@ class RetryScheduled:
     def sentence(self) -> str:
         """For the user, at the moment the wait begins; a long one names its end, since not every view can count."""
         if self.seconds < NAMED_WAIT:
-            return f"Trying again in {self.seconds:.1f} s: {self.reason}."
+            return f"Retrying in {self.seconds:.1f} s: {self.reason}."
         until = datetime.now().astimezone() + timedelta(seconds=self.seconds)
-        when = f"Trying again at {until:%H:%M:%S}, in {self.seconds:.0f} s"
+        when = f"Retrying at {until:%H:%M:%S}, in {self.seconds:.0f} s"
         return f"{when}: {self.reason}. Stopping the run ends the wait."
 
 

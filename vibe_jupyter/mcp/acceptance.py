@@ -136,7 +136,7 @@ class AcceptedServers:
         except FileNotFoundError:
             return _Kept()
         except (OSError, ValidationError) as error:
-            raise ConfigError(f"Cannot read {self.path}: {error}. Mend or remove it, then run again.") from error
+            raise ConfigError(f"Cannot read {self.path}: {error}. Fix or remove it, then run again.") from error
 
 
 def plan_servers(

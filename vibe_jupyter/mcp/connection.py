@@ -251,7 +251,7 @@ class ServerPool:
         return tuple(self._connections.values())
 
     async def restart(self, name: str) -> None:
-        """Start one anew, whatever became of it.
+        """Restart one, whatever state it is in.
 
         Raises:
             ServerError: it cannot be started, or there is none of that name.

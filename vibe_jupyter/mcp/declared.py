@@ -134,7 +134,7 @@ class DeclaredServer:
                 at = ServerAddress(self._filled_value(address.url, environ), headers | self._key_header(environ))
                 if urlsplit(at.url).scheme not in ("http", "https") or not urlsplit(at.url).hostname:
                     raise ConfigError(
-                        f"{self.written.origin}: the MCP server {self.name} wants a url with http or https."
+                        f"{self.written.origin}: the MCP server {self.name} requires a url with http or https."
                     )
         return replace(self.written, at=at)
 
@@ -156,8 +156,8 @@ class DeclaredServer:
         key = find_api_key(self.key_variable, environ)
         if not key:
             raise ConfigError(
-                f"{self.written.origin}: the MCP server {self.name} wants a key, and the variable {self.key_variable} "
-                "is not set. Set it, or write it into .env beside your settings."
+                f"{self.written.origin}: the MCP server {self.name} requires a key, and the variable "
+                f"{self.key_variable} is not set. Set it, or write it into .env beside your settings."
             )
         return {self.key_header: self.key_format.replace("{token}", key)}
 

@@ -86,11 +86,9 @@ async def _answer_form(
     for _ in range(ROUNDS):
         answers = await ask(form.questions(), asker)
         if answers is None or not form.take(answers):
-            return _elicit_result("decline"), "declined by the user"
+            return _elicit_result("decline"), "you declined"
         if form.complete:
-            return _elicit_result(
-                "accept", form.content
-            ), f"answered by the user: {', '.join(form.content) or 'agreed'}"
+            return _elicit_result("accept", form.content), f"you answered: {', '.join(form.content) or 'agreed'}"
     return _elicit_result("cancel"), f"given up after {ROUNDS} answers that did not fit"
 
 
@@ -107,8 +105,8 @@ async def _answer_page(message: str, address: str, asker: str, ask: AskPerson) -
     )
     answers = await ask([question], asker)
     if not _is_chosen(answers, OPENED):
-        return _elicit_result("decline"), f"the page at {host} was declined by the user"
-    return _elicit_result("accept"), f"the page at {host} was accepted by the user"
+        return _elicit_result("decline"), f"you declined to open the page at {host}"
+    return _elicit_result("accept"), f"you agreed to open the page at {host}"
 
 
 def host_of(address: str) -> str:
@@ -356,7 +354,7 @@ def _field_kind(name: str, rules: Schema) -> tuple[Kind, dict[str, str]]:
 
 
 def _field_choices(name: str, rules: Schema, outer: Schema) -> dict[str, str]:
-    """What is sent by what is shown; two that look the same are told apart by what is sent."""
+    """What is sent by what is shown; two that look the same are distinguished by what is sent."""
     titled = rules.get("oneOf") or rules.get("anyOf")
     pairs: list[tuple[str, str]] = []
     if isinstance(titled, list):

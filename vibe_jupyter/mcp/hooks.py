@@ -71,7 +71,7 @@ class ServerHooks(Protocol):
 
     @property
     def offers(self) -> frozenset[OfferedFeature]:
-        """What servers are told that we can do; sampling only to those it is declared for."""
+        """The capabilities we announce to servers; sampling only to those it is declared for."""
         ...
 
     async def elicit(self, server: str, params: "ElicitRequestParams") -> "ElicitResult | ErrorData":

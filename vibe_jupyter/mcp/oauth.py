@@ -80,7 +80,7 @@ class SignIn(OAuthClientProvider):
             return
         except (OAuthFlowError, ValidationError) as error:
             first = str(error).split("\n", 1)[0][:300]
-            raise SignInError(f"it wants a key or a sign-in, and signing in failed: {first}") from error
+            raise SignInError(f"it requires a key or a sign-in, and signing in failed: {first}") from error
         finally:
             await flow.aclose()
 
@@ -116,7 +116,7 @@ class SignIn(OAuthClientProvider):
         while True:
             typed = await self._show(self._page, host_of(self._page))
             if typed is None:
-                raise SignInError("it wants you to sign in, and you did not")
+                raise SignInError("it requires you to sign in, and you did not")
             if redirect.take(read_redirect(typed.strip())):
                 return
 
@@ -127,7 +127,7 @@ class SignIn(OAuthClientProvider):
                 raise SignInError(f"signing in was refused: {back.error[:300]}")
             return back
         if shown.cancelled():
-            raise SignInError("it wants you to sign in, and the run was interrupted")
+            raise SignInError("it requires you to sign in, and the run was interrupted")
         if shown.done():
             shown.result()
         raise SignInError(f"nobody signed in within {SIGN_IN_TIMEOUT / 60:.0f} minutes")

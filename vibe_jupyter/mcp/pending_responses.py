@@ -151,7 +151,7 @@ class LineBuffer:
         self._lost = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
-        """The lines that are whole with these bytes; one that gets too long is told at once, and again at its end."""
+        """The lines that are whole with these bytes; a line that is too long is reported at once and at its end."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             yield from self._add_piece(chunk[start:end])

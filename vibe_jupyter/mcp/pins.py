@@ -144,7 +144,7 @@ class ToolPins:
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError) as error:
-            raise ConfigError(f"Cannot read {path}: {error}. Mend or remove it, then run again.") from error
+            raise ConfigError(f"Cannot read {path}: {error}. Fix or remove it, then run again.") from error
 
     def _pins_path(self, digest: str) -> Path:
         return self._folder / f"tools-{digest[:_FILE_NAME_LENGTH]}.json"
@@ -195,7 +195,7 @@ class PinWatch:
         self._pins = pins
         self._tools = tools
         self._call_context: CallContext | None = None
-        """Of the run that is open."""
+        """Of the current run."""
         self._told: set[tuple[str, str]] = set()
         """Server and sentence."""
         self._looking: set[asyncio.Task[None]] = set()

@@ -218,7 +218,7 @@ def resource_result(
 
 
 def prompt_parts(block: "ContentBlock", source: NamedSource, *, sees_images: bool) -> tuple[TextPart | ImagePart, ...]:
-    """One message of a prompt. Its text is the wish itself, as the user chose it; what it carries along is data."""
+    """One message of a prompt. Its text is the prompt itself, as the user chose it; what comes with it is data."""
     from mcp_types import CallToolResult, TextContent  # noqa: PLC0415 - it is loaded: a server of ours speaks
 
     if isinstance(block, TextContent):

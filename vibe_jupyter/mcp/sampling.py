@@ -102,7 +102,7 @@ class Sampling:
             )
             raise ToolError(f"This run answers at most {SAMPLES} such requests.")
         if (stop := self._seat.budget.stop_aside()) is not None:
-            await self._note_refusal(f"The server {server} asked for words of the model; refused. {stop.notice}")
+            await self._note_refusal(f"The server {server} asked to use the model and was refused. {stop.notice}")
             raise ToolError("The budget of this run is used up.")
 
     async def _note_refusal(self, text: str) -> None:
@@ -138,7 +138,7 @@ class Sampling:
                 )
             )
         if isinstance(command, Reject):
-            raise ToolError("The user said no to this request.")
+            raise ToolError("The user declined this request.")
 
     async def _run_request(
         self, request: ModelRequestTerms, call: ToolCall, headline: Headline, server: str

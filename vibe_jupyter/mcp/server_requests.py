@@ -62,7 +62,7 @@ READ_TIMEOUT: Final = 60.0
 
 
 class ServerRequests:
-    """The hooks of all servers of a kernel; knows the run that is open. Engine loop only."""
+    """The hooks of all servers of a kernel; knows the current run. Engine loop only."""
 
     offers: frozenset[OfferedFeature] = frozenset({"elicitation", "sampling", "roots"})
 
@@ -70,7 +70,7 @@ class ServerRequests:
         """Belong to a project.
 
         Args:
-            folder: what servers are told is the place to work in.
+            folder: given to servers as the place to work in.
             store: keeps what a sign-in gave; None for in memory.
         """
         self.calls = OpenCalls()
@@ -115,7 +115,7 @@ class ServerRequests:
             said = ElicitResult(action="cancel"), "the call was over before it was answered"
             with suppress(JournalError):  # the run meets the same journal, and says so
                 said = await self.calls.ask_for(server, ask) or said
-        self.note(server, f"question to the user: {said[1]}")
+        self.note(server, f"question to you: {said[1]}")
         return said[0]
 
     async def sample(self, server: str, params: "CreateMessageRequestParams") -> "CreateMessageResult | ErrorData":
@@ -172,7 +172,7 @@ class SignIns:
         self._store = store
         self._calls = calls
         self._call_context: CallContext | None = None
-        """Of the run that is open."""
+        """Of the current run."""
         self._declined: set[str] = set()
         """Servers that the user did not want to sign in to."""
         self._shown = SideTasks()
@@ -209,11 +209,11 @@ class SignIns:
         """Put the page on a card; what the user typed, or None when they said no. Cancelled when they are done."""
         call_context = self._call_context
         if call_context is None:
-            raise SignInError(f"it wants you to sign in at {host}, which a %%vibe cell asks for")
+            raise SignInError(f"it requires you to sign in at {host}, which a %%vibe cell asks for")
         if not await call_context.attended():
-            raise SignInError(f"it wants you to sign in at {host}, and nobody is here to do that")
+            raise SignInError(f"it requires you to sign in at {host}, and nobody is here to do that")
         if server in self._declined:
-            raise SignInError("it wants you to sign in, which you declined")
+            raise SignInError("it requires you to sign in, which you declined")
         if self._calls.has(server):
             return await self._calls.ask_for(
                 server, lambda _: self._show_sign_in_card(call_context, server, address, host=host)
@@ -248,7 +248,7 @@ class SignIns:
 
 def _sign_in_question(server: str, address: str, host: str) -> Question:
     return Question(
-        question=f"The server {server} wants you to sign in at {host}. Open the page only if you know that host; this "
+        question=f"The server {server} asks you to sign in at {host}. Open the page only if you know that host; this "
         "card goes when you are done there. If your browser cannot show the last page, paste its address here.",
         header="Sign in",
         link=address,
@@ -269,7 +269,7 @@ class ToolChanges:
         self._known: dict[str, tuple[ToolServer, frozenset[str]]] = {}
         """By the server's name: as it was declared, and its tools."""
         self._call_context: CallContext | None = None
-        """Of the run that is open."""
+        """Of the current run."""
         self._telling: set[asyncio.Task[None]] = set()
 
     def begin(self, call_context: CallContext) -> None:

@@ -153,7 +153,7 @@ class SessionCallbacks:
         self._log = log
 
     def callbacks(self) -> CallbackTable:
-        """What the server is told that it may ask."""
+        """What the server may ask, as announced to it."""
         found = CallbackTable()
         if "elicitation" in self._hooks.offers:
             found["elicitation_callback"] = self._answer_elicit
@@ -321,7 +321,7 @@ class ServerLink:
                     self.opened_at = time.monotonic()
                     self._open.set()
                     await self._stay_open(client)
-        except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is told to who waits
+        except Exception as problem:  # noqa: BLE001 whatever the SDK raises ends this link, and is reported to whoever waits
             self._cause = problem
 
     async def _stay_open(self, client: Client) -> None:
@@ -366,7 +366,7 @@ def _as_json(value: Any) -> str:
 
 
 async def listen_for_changes(client: Client, changed: asyncio.Event) -> None:
-    """Ask for them, where the server has any to tell; each is told to the client's message handler."""
+    """Ask for them, where the server has any to report; each goes to the client's message handler."""
     can = client.server_capabilities
     tools = bool(can.tools and can.tools.list_changed)
     prompts = bool(can.prompts and can.prompts.list_changed)

@@ -155,7 +155,7 @@ class _Progress:
 
 
 def server_tool_spec(published: PublishedTool, *, hint: str = "") -> ToolSpec:
-    """What the model is told of a tool: its server's words, without what nobody sees.
+    """A tool's description for the model: its server's text, without what nobody sees.
 
     Args:
         published: the tool under its name.

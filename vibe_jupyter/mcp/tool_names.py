@@ -57,7 +57,7 @@ class PublishedTool:
     """A tool under the names it goes by."""
 
     name: str
-    """What the model is told and the policy knows."""
+    """What the model is shown and the policy knows."""
     others: tuple[str, ...]
     """What a call and its permission may say instead, such as ``server_tool``; nothing that means another tool too."""
     unclear: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Definitions and results that are not as the protocol has them: mended, or taken out, so that the rest is usable.
+"""Definitions and results that break the protocol: repaired, or removed, so that the rest is usable.
 
 Imports the SDK: imported itself when the first server starts.
 
@@ -38,7 +38,7 @@ DEPTH_LIMIT: Final = 150
 _DISCOVER: Final = "server/discover"
 _VERSIONS: Final = 10
 _VERSION_LENGTH: Final = 20
-"""Versions of one server that are told, and characters of each."""
+"""Versions of one server that are shown, and characters of each."""
 _LIST: Final = "tools/list"
 _OLDER: Final = "2025-11-25"
 """The protocol of requests that name none; in those before it a tool has the same form."""

@@ -140,8 +140,8 @@ class McpToolset:
         if self._pins.state(one.server, one.tool) != "changed":
             return ""
         return (
-            f"Not called: the MCP server {one.server} says something else of {one.name} now than when the user "
-            f"accepted it. It can be called when the user has seen the change: %vibe mcp accept {one.server}."
+            f"Not called: the MCP server {one.server} has changed its definition of {one.name} since the user "
+            f"accepted it. It can be called once the user has accepted the change: %vibe mcp accept {one.server}."
         )
 
     def _hint_text(self, one: PublishedTool) -> str:
@@ -165,7 +165,7 @@ class McpToolset:
         return self._specs_made[key]
 
     def _renew_tools(self) -> None:
-        """What was made of tools that are others now is made again."""
+        """What was built from tools that have changed is built again."""
         if self._edition != self.directory.edition:
             self._edition = self.directory.edition
             self._made.clear()

@@ -1,4 +1,4 @@
-"""What is offered to agents outside, and who answers their calls."""
+"""The tools offered to external clients, and who answers their calls."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 SERVER: Final = "vibe-jupyter"
 """What the server calls itself; clients put it before the names of the tools."""
 INSTANCE_HEADER: Final = "vibe-instance"
-"""By which a relay, that connects anew for each call, is known again."""
+"""By which a relay, which connects again for each call, is recognised."""
 INSTRUCTIONS: Final = (
     "Tools of a notebook that a user has open, and of its running kernel. Read before you change: a cell can be "
     "changed only as you last read it. What changes or runs something waits until the user allows it on a card in "
-    "the notebook, which can take long; a denial is theirs, with their words. Calls are answered one after the other."
+    "the notebook, which can take long; a denial comes with their message. Calls are answered one after the other."
 )
 
 
@@ -33,7 +33,7 @@ class ExternalCalls(Protocol):
         Args:
             name: of the tool.
             arguments: JSON text.
-            caller: what the agent outside calls itself.
+            caller: the name that the client gives itself.
             tell: takes what happens meanwhile, from any thread.
             instance: tells it from others that call themselves so; empty where nothing does.
 

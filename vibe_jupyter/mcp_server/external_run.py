@@ -1,4 +1,4 @@
-"""A run without a model: its calls come from agents outside, one after the other, and their results go back there.
+"""A run without a model: its calls come from external clients, one after the other, and their results go back there.
 
 The rest is as in any run: the same rules, the same card, the same journal, one result for each call.
 """
@@ -58,7 +58,7 @@ ReportProgress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ExternalGate:
-    """What the calls of all agents outside pass through."""
+    """What the calls of all external clients pass through."""
 
     tools: Toolset
     permissions: Permissions
@@ -97,7 +97,7 @@ class ExternalRun:
         Args:
             name: of the tool.
             arguments: JSON text.
-            caller: what the agent outside calls itself.
+            caller: the name that the client gives itself.
             tell: takes what happens meanwhile.
             instance: tells it from others that call themselves so.
 
@@ -132,7 +132,9 @@ class ExternalRun:
         self._loop = asyncio.get_running_loop()
         error = ""
         try:
-            await self._emit_event(RunStarted(run_id=run.id, model="agents outside", provider=self._place, agent=AGENT))
+            await self._emit_event(
+                RunStarted(run_id=run.id, model="external clients", provider=self._place, agent=AGENT)
+            )
             await run.guard(_for_ever())
             for task in self._tasks:
                 task.cancel()

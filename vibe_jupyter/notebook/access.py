@@ -267,7 +267,7 @@ class ReadVersions:
             raise self.changed(cell, never_read=known is None)
 
     def changed(self, cell: Cell, *, never_read: bool = False) -> NothingDone:
-        """What the model is told where the cell is not as it thinks; it has read the cell by that."""
+        """The report to the model where the cell is not as it thinks; it has read the cell by that."""
         self.read(cell)
         why = "was not read yet" if never_read else "was changed since you read it"
         return NothingDone(

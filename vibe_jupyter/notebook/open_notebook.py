@@ -57,7 +57,7 @@ _MAX_FILE: Final = 100_000_000
 
 
 class OpenNotebook:
-    """The notebook of the run that is open. On the engine's loop, but for `begin` and `end`."""
+    """The notebook of the current run. On the engine's loop, but for `begin` and `end`."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Payloads(Protocol):
 
 
 class FileNotebook:
-    """Reads the file anew each time; what it may do to the notebook is to offer one new cell."""
+    """Reads the file again each time; what it may do to the notebook is to offer one new cell."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ LOADED: Final = ("config.toml", "tools")
 BESIDE: Final = (".mcp.json",)
 """Files beside that folder of which something is run."""
 LOADED_FILES: Final = (".py", ".md")
-"""Ends of names in such folders: tools, and what is told of them."""
+"""Ends of names in such folders: tools, and how they are described."""
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all files together; a folder with more cannot be looked through, and so not be trusted."""
@@ -103,7 +103,7 @@ class TrustedFolders:
         except FileNotFoundError:
             return _Kept()
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-            raise ConfigError(f"Cannot read {self._path}: {error}. Mend or remove it, then run again.") from error
+            raise ConfigError(f"Cannot read {self._path}: {error}. Fix or remove it, then run again.") from error
 
     @contextmanager
     def _change_file(self) -> "Generator[_Kept]":

@@ -106,7 +106,7 @@ class GrantStore:
             kept = _Kept.model_validate_json(raw)
         except ValidationError as error:
             raise ConfigError(
-                f"{self.path} does not hold what was allowed for a project. Mend or delete it; until then nothing "
+                f"{self.path} does not hold what was allowed for a project. Fix or delete it; until then nothing "
                 "kept there is allowed."
             ) from error
         if len(raw) > FILE_LIMIT or kept.project != str(self.project):
@@ -164,7 +164,7 @@ class Grants:
         """What is allowed, numbered for `revoke`."""
         numbered = self._numbered_grants()
         if not numbered:
-            return f"Nothing is allowed beforehand.{self._project_problem()}"
+            return f"Nothing is allowed in advance.{self._project_problem()}"
         titles = {"session": "Until this session ends:", "project": "For this project, in every session:"}
         lines: list[str] = []
         for number, (scope, pattern) in enumerate(numbered, 1):

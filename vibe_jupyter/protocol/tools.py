@@ -81,7 +81,7 @@ class Headline(Value):
     doing: str
     """The same while it goes on, such as ``Inspecting``."""
     asking: str
-    """The same as a wish on an approval card, such as ``Inspect``."""
+    """The same as a request on an approval card, such as ``Inspect``."""
     target: str
     """The object in code font, such as ``penguins``; empty when the verb says all."""
     note: str = ""

@@ -115,7 +115,7 @@ class ScriptedModel:
             return _refused_status(500, said)
         try:
             return self._script(request)
-        except Exception as problem:  # noqa: BLE001 - whatever the test's own function raises is told to the client
+        except Exception as problem:  # noqa: BLE001 - whatever the test's own function raises is reported to the client
             return _refused_status(500, f"The script of the model raised {type(problem).__name__}: {problem}")
 
     def _number_calls(self, answer: ScriptedAnswer) -> ScriptedAnswer:

@@ -50,7 +50,7 @@ class AskUserQuestionTool:
 
     name = "ask_user_question"
     description = (
-        "Ask the user to choose, when the wish is ambiguous or a decision is theirs. Not for what you can find out, "
+        "Ask the user to choose, when the task is ambiguous or the decision is theirs. Not for what you can find out, "
         "nor for permission: calls that need it ask by themselves."
     )
     level: Level = "always"

@@ -130,7 +130,7 @@ class Tool(Protocol[A]):
 
 @runtime_checkable
 class PrecheckedTool(Protocol):
-    """A tool that can tell beforehand that a call cannot be done, so that nobody is asked in vain."""
+    """A tool that can tell in advance that a call cannot be done, so that nobody is asked in vain."""
 
     async def precheck(self, args: Any) -> None:
         """Look at things as they stand now; called before the user is asked, and only then.

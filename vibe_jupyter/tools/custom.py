@@ -156,7 +156,7 @@ def definition_of_function(
         ConfigError: it cannot be one; says why.
     """
     if inspect.isclass(function) or not callable(function):
-        raise ConfigError("@vibe_jupyter.tool wants a function. A class goes on vibe_jupyter.tools.BaseTool.")
+        raise ConfigError("@vibe_jupyter.tool requires a function. A class goes on vibe_jupyter.tools.BaseTool.")
     known_as = checked_name(name or getattr(function, "__name__", ""))
     said = parse_docstring(function.__doc__)
     words = description or said.summary
@@ -188,7 +188,7 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key = ".".join(map(str, problem["loc"]))
-        raise ConfigError(f"[tools.{name}] {key}: {problem['msg']}. Mend it in config.toml.") from None
+        raise ConfigError(f"[tools.{name}] {key}: {problem['msg']}. Fix it in config.toml.") from None
     instance = cls.from_config(config)
     run = cast("Callable[..., Any]", instance.run)
     signature = Signature(name, run, parse_docstring(cls.run.__doc__).arguments)

@@ -1,6 +1,6 @@
 """Custom tools of files: found in their folders, loaded, and put in the form that the agent calls.
 
-A file is run from the bytes that were looked at. One that fails is told and left out; it never stops anything.
+A file is run from the bytes that were looked at. One that fails is reported and left out; it never stops anything.
 """
 
 import asyncio
@@ -235,7 +235,7 @@ class ToolFiles:
         for cls in module.classes:
             try:
                 yield self._built_of(cls, options.get(cls.get_name(), {}))
-            except Exception as error:  # noqa: BLE001 - foreign code: what it raises is told
+            except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
                 problems.append(f"{file.path}: {_error_text(error)} The tool is left out.")
 
     def _built_of(self, cls: type[BaseTool], options: Mapping[str, JsonValue]) -> ToolDefinition:
@@ -277,7 +277,7 @@ def _run_tool_file(file: ToolFile, name: str) -> _Module:
         beside = nullcontext() if file.of_project else without_working_folder()
         with collect_tools() as functions, _as_mistral_vibe(), beside:
             exec(compile(file.content, str(file.path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is told
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: what it raises is reported
         return _Module(problem=f"{_failing_line(file, error)}: {_error_text(error)} Its tools are left out.")
     classes = tuple(value for value in vars(module).values() if _is_tool_class(value, name))
     if not functions and not classes:

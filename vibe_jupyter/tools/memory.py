@@ -53,9 +53,9 @@ class MemoryArgs(BaseModel):
     @model_validator(mode="after")
     def _check_whole(self) -> "MemoryArgs":
         if self.operation == "add" and not self.content.strip():
-            raise ValueError("add wants content")
+            raise ValueError("add requires content")
         if self.operation in ("get", "forget") and not self.memory_id:
-            raise ValueError(f"{self.operation} wants memory_id; search shows the ids")
+            raise ValueError(f"{self.operation} requires memory_id; search shows the ids")
         return self
 
 

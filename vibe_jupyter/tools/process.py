@@ -25,7 +25,7 @@ from vibe_jupyter.errors import ToolError
 PROGRESS_LIMIT: Final = 200_000
 """Characters shown while a command runs; the end is in the result."""
 _WHEN_TOLD: Final = 'read -r _ && exec "$@" </dev/null'
-"""Begins the command when it is told to, which is when its guard is there; never, if the kernel was killed before."""
+"""Begins the command on a signal, sent once its guard is there; never, if the kernel was killed before."""
 DRAIN: Final = 0.3
 """Seconds given to output that is still in the pipes when the shell has ended."""
 
@@ -326,7 +326,7 @@ def _process_name(process: psutil.Process) -> str:
 
 
 def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
-    """What of `environ` a command may see, and what every command is told.
+    """What of `environ` a command may see, and the variables set for every command.
 
     Args:
         environ: the kernel's environment.

@@ -55,7 +55,7 @@ class TodoTool:
 
     def __init__(self, options: TodoOptions | None = None) -> None:
         self.options = options or TodoOptions()
-        """May be set anew: the list stays."""
+        """May be replaced: the list stays."""
         self._items: tuple[TodoItem, ...] = ()
 
     def forget(self) -> None:
@@ -95,7 +95,7 @@ class TodoTool:
 
     def _check_items(self, items: Sequence[TodoItem] | None) -> tuple[TodoItem, ...]:
         if items is None:
-            raise ToolError("write wants todos, the whole list; an empty list clears it.")
+            raise ToolError("write requires todos, the whole list; an empty list clears it.")
         if len(items) > self.options.max_todos:
             raise ToolError(f"{len(items)} items are more than {self.options.max_todos}. Join or drop some.")
         twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]

@@ -36,10 +36,10 @@ LONG_LINE = 100
 """Characters of a line from which it does so too."""
 
 CODE_GRANT = (
-    "Code in this kernel can do everything you can: “for this session” lets the agent run any code "
+    "Code that runs here can do anything your account can: “for this session” lets the agent run any code "
     "without asking again."
 )
-KEPT_GRANT = "“In this project” is kept until you take it back: %vibe permissions."
+KEPT_GRANT = "“In this project” is saved until you revoke it: %vibe permissions."
 HIDDEN_WARNING = "There are hidden characters in it; they are written out, such as ⟨U+202E⟩."
 LOOKALIKE_WARNING = "Letters in it look like others that they are not; they are written out, such as ⟨U+0430⟩."
 
@@ -127,8 +127,8 @@ def size_note(preview: Preview) -> str:
 def _grant_scope(pattern: str) -> str:
     """What a session grant would let through: every call of some tools, or what a pattern describes."""
     if _TOOLS.fullmatch(pattern):
-        return f"“For this session” covers every call of {' and '.join(pattern.split('+'))}."
-    return f"“For this session” covers {one_line(pattern)}"
+        return f"“For this session” allows all {' and '.join(pattern.split('+'))} calls until the kernel restarts."
+    return f"“For this session” allows {one_line(pattern)}"
 
 
 def _card_header(request: ApprovalRequested) -> Markup:
@@ -298,7 +298,7 @@ def _option_html(option: Choice, kind: str, group: str) -> Markup:
 
 
 def _own_words(question: Question) -> Markup:
-    words = "Something else, in your words" if question.options else "Your answer"
+    words = "Other…" if question.options else "Your answer"
     return Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
 
 
@@ -341,7 +341,7 @@ def ask_questions(asked: QuestionAsked, read_line: Callable[[str], str], write: 
 
 def question_heading(asked: QuestionAsked) -> str:
     """Who wants to know."""
-    return f"A question of {readable_text(one_line(asked.asker))}" if asked.asker else "The agent asks"
+    return f"Question from {readable_text(one_line(asked.asker))}" if asked.asker else "Question"
 
 
 def understood_answer(question: Question, line: str) -> Answered:

@@ -13,7 +13,7 @@ State = Literal["working", "waiting", "done", "stopped", "failed"]
 
 _ENDS: dict[FinishReason, tuple[State, str]] = {
     "stop": ("done", "Done"),
-    "length": ("stopped", "Cut off"),
+    "length": ("stopped", "Truncated (token limit)"),
     "turn_limit": ("stopped", "Stopped at the turn limit"),
     "price_limit": ("stopped", "Stopped at the price limit"),
     "interrupted": ("stopped", "Stopped"),

@@ -11,7 +11,7 @@ from vibe_jupyter.ui.page import PartList
 from vibe_jupyter.ui.text import readable_text, split_unfinished
 
 REDO_FLOOR = 20_000
-"""Characters of HTML that the end of a message may always render anew."""
+"""Characters of HTML that the end of a message may always render again."""
 REDO_SHARE = 0.5
 """The same as a share of the text. A longer list of many blocks stays in the pieces it came in: the form that is kept
 takes its place anyway."""

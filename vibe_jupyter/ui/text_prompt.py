@@ -313,7 +313,7 @@ class PromptTasks:
         if self._prompt is None:
             send(rejection(request), by="nobody")
             return
-        with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: the run is told by whoever did it
+        with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: whoever did it informs the run
             if self._before is not None:
                 await self._before()
             command, by = await self._prompt.ask(request)

@@ -241,7 +241,7 @@ class Transcript:
         self._calls = TranscriptCalls(self._sheet, self._entries)
         self._foot = StatusLine()
         self._refresh_wait: Callable[[], None] = lambda: None
-        """Puts the latest wait anew, with what is left of it."""
+        """Shows the latest wait again, with the time that is left."""
 
     def apply(self, event: Event) -> list[ViewPatch]:
         """Take the next event; the patches bring the page to where `parts` is."""
@@ -260,7 +260,7 @@ class Transcript:
         if shown and not self._foot.is_over:
             self._refresh_wait()
             self._put_foot(replace(self._foot, seconds=self._clock() - self._began))
-            self._sheet.take_patches()  # who is told the whole needs no patch
+            self._sheet.take_patches()  # a complete snapshot needs no patch
             shown = self._sheet.parts()
         return shown
 

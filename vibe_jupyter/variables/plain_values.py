@@ -33,7 +33,7 @@ DEPTH: Final = 2
 ITEMS: Final = 6
 """Items of a container shown on each level."""
 _BIG_INT: Final = 256
-"""Bits from which a whole number is told by its size: its digits take quadratic time."""
+"""Bits from which a whole number is shown by its size: its digits take quadratic time."""
 
 _SAFE_ZONES: Final = (types.NoneType, datetime.timezone, zoneinfo.ZoneInfo)
 BRACKETS: Final[TypeMap[tuple[str, str]]] = TypeMap(

@@ -1,5 +1,5 @@
 /**
- * What the kernel may ask of a notebook, and what it is told. The Python half is `vibe_jupyter/notebook/bridge.py`;
+ * What the kernel may ask of a notebook, and the answers it gets. The Python half is `vibe_jupyter/notebook/bridge.py`;
  * `vibe_jupyter/headless/` answers the same.
  */
 import type { CellType, IMimeBundle, IOutput } from "@jupyterlab/nbformat";

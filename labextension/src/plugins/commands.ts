@@ -41,7 +41,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
   },
 };
 
-/** A new cell below, the caret where the wish goes. */
+/** A new cell below, the caret where the prompt goes. */
 function insertPrompt(notebook: Notebook): void {
   NotebookActions.insertBelow(notebook);
   const cell = notebook.activeCell;

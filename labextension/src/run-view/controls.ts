@@ -40,7 +40,7 @@ export class Controls {
     });
   }
 
-  /** Show again what was decided, after the kernel put parts anew. */
+  /** Show again what was decided, after the kernel sent parts again. */
   refresh(): void {
     for (const element of this.#root.querySelectorAll<HTMLElement>("[data-vibe-approval]:not([data-sent])")) {
       const card = new Card(element);

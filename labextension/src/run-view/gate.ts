@@ -15,7 +15,7 @@ const WAITING = ":is([data-vibe-approval], [data-vibe-question]):not([data-sent]
 const APPROVING = 'button:is([data-vibe-action^="approve"], [data-vibe-action="answer"])';
 const GOING_ON = `:is(${APPROVING}, button[data-vibe-action="next"]):not([hidden])`;
 const ROUNDING = 2; // px, of scrolling on a magnified page
-const TICK = 250; // ms between two looks at a card that waits: not every change of a page is told
+const TICK = 250; // ms between two looks at a card that waits: not every change of a page fires an event
 
 interface Guarded {
   arming: Arming;

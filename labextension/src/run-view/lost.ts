@@ -9,7 +9,7 @@ export function showLost(root: HTMLElement): void {
   foot.dataset.state = "failed";
   foot.querySelector('button[data-vibe-action="stop"]')?.remove();
   const state = foot.querySelector(".vibe-state");
-  state?.replaceChildren(...state.querySelectorAll(".vibe-dot"), "Ended: the kernel is gone");
+  state?.replaceChildren(...state.querySelectorAll(".vibe-dot"), "Stopped: the kernel is no longer running");
   root.querySelectorAll<HTMLButtonElement | HTMLInputElement>("button, input, textarea").forEach((control) => {
     control.disabled = true;
   });

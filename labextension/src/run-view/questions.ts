@@ -27,7 +27,7 @@ export class Questions {
     });
   }
 
-  /** Show again what was sent, after the kernel put parts anew. */
+  /** Show again what was sent, after the kernel sent parts again. */
   refresh(): void {
     for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-question]:not([data-sent])")) {
       if (this.#sent.has(idOf(card))) {

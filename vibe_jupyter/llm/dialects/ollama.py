@@ -86,7 +86,7 @@ class OllamaDecoder:
 
     def _read_line(self, line: Object) -> None:
         if isinstance(error := line.get("error"), str | dict | list):
-            raise BrokenAnswer("provider", provider_message(error) or "an error without words")
+            raise BrokenAnswer("provider", provider_message(error) or "an error without a message")
         if isinstance(model := line.get("model"), str) and model:
             self._answer.model = model
         if isinstance(message := line.get("message"), dict):

@@ -246,7 +246,7 @@ def parse_event(data: str) -> JsonValue:
 def _raise_error(chunk: Object) -> None:
     error = chunk.get("error")
     if isinstance(error, str | dict | list):
-        raise BrokenAnswer("provider", provider_message(error) or "an error without words")
+        raise BrokenAnswer("provider", provider_message(error) or "an error without a message")
     if chunk.get("object") == "error":
         raise BrokenAnswer("provider", provider_message(chunk))
 

@@ -111,7 +111,7 @@ def runs_result(
     first: str = "",
     sees_images: bool = False,
 ) -> ToolResult:
-    """What the model, the user and the log are told; `first` is what was done before the run."""
+    """The report for the model, the user and the log; `first` is what was done before the run."""
     room = (RESULT_LIMIT - _ROOM_FOR_STATUS) // max(1, len(done))
     blocks = [_run_block(ran, seconds, room, alone=wanted == 1) for ran in done]
     status = "; ".join(filter(None, (first, _runs_overview(done, wanted, seconds))))
@@ -340,7 +340,7 @@ def with_newlines(text: str) -> str:
 
 
 def cell_diff(old: str, new: str) -> Preview:
-    """One change with its surroundings, without file names."""
+    """One change with the lines around it, without file names."""
     before, after = old.split("\n"), new.split("\n")
     context = len(before) if len(before) <= WHOLE_LINES else CONTEXT_LINES
     lines = list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]

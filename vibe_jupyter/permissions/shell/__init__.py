@@ -11,7 +11,7 @@ from vibe_jupyter.errors import VibeError
 
 Verdict = Literal["allow", "ask", "deny"]
 Rule = Literal[
-    "read-only",  # allowed: every part is known to only read inside the project
+    "read-only",  # allowed: every part is known to be read-only inside the project
     "allowlist",  # allowed: the rest is on the user's own list
     "denylist",
     "cannot-run",  # no shell takes it
@@ -20,7 +20,7 @@ Rule = Literal[
     "syntax",  # not of the form whose effects can be told
     "expansion",  # the shell would put something else in its place
     "redirection",
-    "name",  # not a command known to only read
+    "name",  # not a command known to be read-only
     "option",
     "operand",
     "input",  # it would wait for input

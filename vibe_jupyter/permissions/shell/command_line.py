@@ -314,7 +314,7 @@ class _Reading:
         while (token := self._peek()) is not None and token.kind == "quiet":
             self._at += 1
         if (token := self._peek()) is not None and token.kind != "operator" and token.word.raw not in _RESERVED:
-            raise UnknownCommand("syntax", f"it cannot be told what {token.word.raw[:20]!r} stands for")
+            raise UnknownCommand("syntax", f"it is unclear what {token.word.raw[:20]!r} stands for")
         return part
 
     def _loop(self) -> Loop:
@@ -516,7 +516,7 @@ def _choices(inner: tuple[Atom, ...]) -> list[tuple[Atom, ...]]:
         step = 1 if last >= first else -1
         return [(Atom("quoted", str(number)),) for number in range(first, last + step, step)]
     if ".." in only:
-        raise UnknownCommand("expansion", "it cannot be told what its braces stand for")
+        raise UnknownCommand("expansion", "it is unclear what its braces stand for")
     choices: list[list[Atom]] = [[]]
     for atom in inner:
         pieces = atom.text.split(",") if atom.kind == "plain" else [atom.text]

@@ -85,7 +85,7 @@ class _Evaluation:
                 state.folders = entered
         state.folders = after
         if len(after) > FOLDERS_LIMIT:
-            raise UnknownCommand("name", "it cannot be told in which folder it runs")
+            raise UnknownCommand("name", "it is unclear in which folder it runs")
 
     def _target(self, pipeline: Pipeline, state: _State) -> ShellWord | None:
         """Where ``cd`` leads; None for everything else."""
@@ -101,7 +101,7 @@ class _Evaluation:
     def _entered(self, folder: Path, target: ShellWord) -> Path:
         """The folder that ``cd`` comes to, where the way there is the same with links and without."""
         if target.text.startswith("-") or not target.text:
-            raise UnknownCommand("place", f"changes to a folder that cannot be told: {target.text}")
+            raise UnknownCommand("place", f"changes to an unknown folder: {target.text}")
         located = self.operands.at(folder).path(target.text)
         logical = Path(_normal(folder / target.text))
         if located.kind != "directory" or located.path != logical:
@@ -143,7 +143,7 @@ class _Evaluation:
             raise UnknownCommand("expansion", "the shell would choose what is run")
         files = tuple(word for written in command.files for word in written.words(self._values(state)))
         if len(files) > len(command.files) or any(word.wild for word in files):
-            raise UnknownCommand("redirection", "it cannot be told where its input comes from")
+            raise UnknownCommand("redirection", "it is unclear where its input comes from")
         root = self.operands.workspace.root
         simple = Simple(
             words=tuple(words),

@@ -46,11 +46,11 @@ def check_git(call: CommandCall) -> None:
         name = f"{name} {arguments.pop(1).text}"
     if name == "reflog" and len(arguments) > 1:
         if arguments[1].text in _REFLOG_COMMANDS:
-            raise UnknownCommand("name", f"git reflog {arguments[1].text} is not known to only read")
+            raise UnknownCommand("name", f"git reflog {arguments[1].text} is not known to be read-only")
         if arguments[1].text == "show":
             del arguments[1]
     if (sub := SUBCOMMANDS.get(name)) is None or arguments[0].from_glob:
-        raise UnknownCommand("name", f"git {name} is not known to only read".replace("  ", " "))
+        raise UnknownCommand("name", f"git {name} is not known to be read-only".replace("  ", " "))
     texts = [argument.text for argument in arguments]
     divide = texts.index("--") if "--" in texts else len(texts)
     given = sub.options.parse(arguments[1:divide], f"git {name}")
@@ -100,9 +100,9 @@ class _GitCall:
         given, sub = self.given, self.sub
         self.repository.check(self._repository_traits())
         if sub.needs and (given.operands or self.behind) and not given.has(*sub.needs):
-            raise UnknownCommand("operand", f"git {self.name} with a name is not known to only read")
+            raise UnknownCommand("operand", f"git {self.name} with a name is not known to be read-only")
         if sub.most is not None and len(given.operands) + len(self.behind) > sub.most:
-            raise UnknownCommand("operand", f"git {self.name} with so many names is not known to only read")
+            raise UnknownCommand("operand", f"git {self.name} with so many names is not known to be read-only")
         if self.name in ("remote", "remote get-url"):
             self._check_addresses()
         if self.name == "grep":
@@ -146,7 +146,7 @@ class _GitCall:
         revision, colon, path = text.partition(":")
         if colon:
             if not _REVISION.fullmatch(revision):
-                raise UnknownCommand("operand", f"it cannot be told what git takes {text!r} for")
+                raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
             self._check_stored(text, revision, path)
         elif _REVISION.fullmatch(text):
             if self.operands.exists(text):
@@ -160,15 +160,15 @@ class _GitCall:
         start = self.operands.here if path.startswith(("./", "../")) or path in (".", "..") else top
         inside = os.path.relpath(os.path.join(start, path), top)
         if inside == ".." or inside.startswith("../") or path.startswith("/"):
-            raise UnknownCommand("operand", f"it cannot be told what git takes {text!r} for")
+            raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
         look = self._look_at(())
         if why := look.why_hidden(inside) if inside != "." else None:
             raise UnknownCommand("place", f"reads {inside}, which {why}")
         if look.tree_of(revision) is None:
-            raise UnknownCommand("operand", f"it cannot be told what git takes {text!r} for")
+            raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
 
     def _check_pathspec(self, text: str) -> None:
-        """Only files that may be read are named; what a glob stands for is told from the names of the repository."""
+        """Only files that may be read are named; what a glob stands for is read from the names of the repository."""
         specs = pathspecs([text], self.operands.here, self.repository.root)
         named = specs.plain_name
         if named is not None and self.sub.names_files:
@@ -199,7 +199,7 @@ class _GitCall:
             elif self.operands.exists(text) or any(mark in text for mark in "*?[:") or _MISSING_PATH.fullmatch(text):
                 paths.append(text)
             else:
-                raise UnknownCommand("operand", f"it cannot be told what git takes {text!r} for")
+                raise UnknownCommand("operand", f"it is unclear how git reads {text!r}")
         return revisions, paths + [argument.text for argument in self.behind]
 
     def _is_revision(self, look: Look, text: str) -> bool:
@@ -225,13 +225,13 @@ class _GitCall:
         staged = self.given.has("--staged", "--cached")
         if any(":" in operand.text for operand in self.given.operands):
             if revisions or staged:
-                raise UnknownCommand("operand", "it cannot be told what git compares here")
+                raise UnknownCommand("operand", "it is unclear what git compares here")
             return []
         ends = [end or "HEAD" for text in revisions for end in text.split("..", 1)]
         if len(revisions) == 1 and "..." in revisions[0]:
             return self._since_parting(look, revisions[0])
         if len(ends) > 2 or (len(ends) == 2 and staged) or self.given.has("--merge-base") or any(map(_is_odd, ends)):
-            raise UnknownCommand("operand", "it cannot be told what git compares here")
+            raise UnknownCommand("operand", "it is unclear what git compares here")
         if len(ends) == 2:
             return list(look.between(look.tree_of(ends[0]), look.tree_of(ends[1])))
         changed = [] if staged else list(look.changed_in_work_tree())
@@ -290,7 +290,7 @@ class _GitCall:
             commits.append(oid)
             operands.pop(0)
         if any(":" in operand and not operand.startswith(":") for operand in operands):
-            raise UnknownCommand("operand", "it cannot be told what git looks through here")
+            raise UnknownCommand("operand", "it is unclear what git looks through here")
         paths = [*operands, *(argument.text for argument in self.behind)]
         for path in paths:
             self._check_pathspec(path)

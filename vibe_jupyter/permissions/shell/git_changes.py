@@ -271,11 +271,11 @@ def _spec(text: str, here: Path, top: Path) -> _Spec:
             text = text.removeprefix(magic)
             break
     if text.startswith(":"):
-        raise UnknownCommand("operand", f"it cannot be told what git takes {given!r} for")
+        raise UnknownCommand("operand", f"it is unclear how git reads {given!r}")
     inside = os.path.relpath(os.path.join(start, text or "."), top)
     if inside == ".." or inside.startswith("../"):
         raise UnknownCommand("place", f"reads outside the repository: {given}")
     glob = plain_glob("" if inside == "." else inside) if any(char in text for char in _WILD) else Glob((inside,))
     if glob is None:
-        raise UnknownCommand("operand", f"it cannot be told what git takes {given!r} for")
+        raise UnknownCommand("operand", f"it is unclear how git reads {given!r}")
     return _Spec(Glob(("",)) if inside == "." else glob, excludes)

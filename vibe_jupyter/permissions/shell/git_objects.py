@@ -126,7 +126,7 @@ class ObjectStore:
         if suffix.startswith("^{"):
             return oid
         if suffix.startswith("@"):
-            raise UnknownCommand("operand", f"it cannot be told what git takes {revision!r} for")
+            raise UnknownCommand("operand", f"it is unclear how git reads {revision!r}")
         count = int(suffix[1:] or 1)
         steps, parent = (count, 1) if suffix[0] == "~" else (min(count, 1), count)
         for _ in range(steps):

@@ -91,7 +91,7 @@ def _function(name: str, options: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class ShellState:
-    """What of the shell's surroundings a decision depends on."""
+    """The parts of the shell's environment that a decision depends on."""
 
     path: str = ""
     """Where programs are looked for."""
@@ -156,7 +156,7 @@ def _denied_inside(command: str, lists: ShellLists) -> ShellVerdict | None:
 
 
 def _denied_verdict(pattern: str) -> ShellVerdict:
-    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for a user")
+    return ShellVerdict("deny", "denylist", f"{pattern} is on the denylist: it would wait for input")
 
 
 def _slept(commands: Sequence[Simple]) -> float:
@@ -226,7 +226,7 @@ class _Judgement:
         name = simple.words[0].raw
         rule = _READERS.get(name)
         if rule is None:
-            raise UnknownCommand("name", f"{simple.name[:60]} is not known to only read")
+            raise UnknownCommand("name", f"{simple.name[:60]} is not known to be read-only")
         operands = self.operands.at(simple.here or self.workspace.root)
         for file in simple.files:
             if operands.path(file.text).kind == "directory":
@@ -243,7 +243,7 @@ class _Judgement:
         """A command that another one starts."""
         rule = _READERS.get(call.name)
         if rule is None or call.name in _NOT_STARTED:
-            raise UnknownCommand("name", f"{call.name[:60]} is not known to only read")
+            raise UnknownCommand("name", f"{call.name[:60]} is not known to be read-only")
         self._check_program(call.name, call.operands.here)
         rule(call)
 

@@ -52,7 +52,7 @@ def _check_sed(script: str) -> None:
     while script[position:].strip(" ;\n"):
         match = _SED_COMMAND.match(script, position)
         if match is None or match.end() == position:
-            raise UnknownCommand("operand", f"sed {script[position : position + 20]!r} is not known to only read")
+            raise UnknownCommand("operand", f"sed {script[position : position + 20]!r} is not known to be read-only")
         position = match.end()
         patterns = [match[name] or "" for name in ("first", "last", "pattern")]
         if not all(map(is_safe_pattern, patterns)):
@@ -138,10 +138,10 @@ def _awk(call: CommandCall) -> None:
         option = waiting.pop()
         value = option.text[2:]
         if option.from_glob or option.text[:2] not in ("-F", "-v") or not (value or waiting):
-            raise UnknownCommand("option", f"awk {option.text} is not known to only read")
+            raise UnknownCommand("option", f"awk {option.text} is not known to be read-only")
         value = value or waiting.pop().text
         if option.text.startswith("-v") and not _AWK_SET.fullmatch(value):
-            raise UnknownCommand("option", f"awk -v {value} is not known to only read")
+            raise UnknownCommand("option", f"awk -v {value} is not known to be read-only")
         if option.text.startswith("-F") and not is_safe_pattern(value):
             raise UnknownCommand("operand", "its pattern may take very long")
     if not waiting or waiting[-1].from_glob:
@@ -161,14 +161,14 @@ def _check_awk(program: str) -> None:
     if wrong := [
         name for name in names if name in _AWK_FUNCTIONS or (name not in _AWK_NAMES and not name[0].islower())
     ]:
-        raise UnknownCommand("operand", f"awk {wrong[0]} is not known to only read")
+        raise UnknownCommand("operand", f"awk {wrong[0]} is not known to be read-only")
     if sum(text == "for" for _, text in tokens) != len(_AWK_LOOP.findall(program)):
         raise UnknownCommand("operand", "its loops may go on for ever")
     for at, (kind, text) in enumerate(tokens):
         if text == ">" and _is_after_print(tokens[:at]):
             raise UnknownCommand("redirection", "awk may write into a file")
         if kind == "name" and text not in _AWK_NAMES and tokens[at + 1 : at + 2] == [("sign", "(")]:
-            raise UnknownCommand("operand", f"awk {text}() is not known to only read")
+            raise UnknownCommand("operand", f"awk {text}() is not known to be read-only")
         if kind == "string" and not is_narrow(text):
             raise UnknownCommand("operand", "it pads what it prints very much")
     _check_awk_growth(tokens)
@@ -183,7 +183,7 @@ def _check_awk_growth(tokens: Sequence[tuple[str, str]]) -> None:
         if text in _AWK_SETTING and not _sets_little(texts, at):
             raise UnknownCommand("operand", "it may make very many fields")
         if text == "printf" and not _prints_a_text(tokens[at + 1 : at + 4]):
-            raise UnknownCommand("operand", "what printf is to print cannot be told")
+            raise UnknownCommand("operand", "it is unclear what printf would print")
     if "for" in texts and any(_grows(tokens[at:]) for at, (_, text) in enumerate(tokens) if text == "["):
         raise UnknownCommand("operand", "its loops may make an array very large")
 
@@ -229,7 +229,7 @@ def _awk_tokens(program: str) -> list[tuple[str, str]]:
     while position < len(program):
         match = _AWK_TOKEN.match(program, position)
         if match is None:
-            raise UnknownCommand("operand", f"awk {program[position : position + 20]!r} is not known to only read")
+            raise UnknownCommand("operand", f"awk {program[position : position + 20]!r} is not known to be read-only")
         kind = str(match.lastgroup)
         if kind == "slash" and not _divides(tokens):
             match = _AWK_REGEX.match(program, position)
@@ -253,7 +253,7 @@ def _divides(before: Sequence[tuple[str, str]]) -> bool:
         return True
     if kind == "sign" and text in _BEFORE_REGEX:
         return False
-    raise UnknownCommand("operand", "it cannot be told what a slash means in its program")
+    raise UnknownCommand("operand", "it is unclear what a slash means in its program")
 
 
 def _is_after_print(before: Sequence[tuple[str, str]]) -> bool:
@@ -327,7 +327,7 @@ def _jq(call: CommandCall) -> None:
             or len(program) > SCRIPT_LIMIT
             or (match.lastgroup == "name" and not _is_known(match, program))
         ):
-            raise UnknownCommand("operand", f"jq {program[position : position + 20]!r} is not known to only read")
+            raise UnknownCommand("operand", f"jq {program[position : position + 20]!r} is not known to be read-only")
         position = match.end()
     _check_files(call, operands)
 

@@ -235,7 +235,7 @@ class Operands:
         if wild:
             glob = shell_glob(part, wild)
             if glob is None:
-                raise UnknownCommand("expansion", f"it cannot be told what {part[:60]!r} stands for")
+                raise UnknownCommand("expansion", f"it is unclear what {part[:60]!r} stands for")
             found = [
                 f"{name}{entry}" for name in names for entry in self._list_entries(name, part) if glob.matches(entry)
             ]

@@ -1,4 +1,4 @@
-"""Options of a command: which are known to only read, and whether they take a value.
+"""Options of a command: which are known to be read-only, and whether they take a value.
 
 A table is one text: ``-al`` two flags · ``-n:number`` a flag with a value · ``-#`` a number as flag, ``-5`` ·
 ``--all`` · ``--lines:number`` as ``--lines=5`` or ``--lines 5`` · ``--color?word`` with or without ``=value`` ·
@@ -205,7 +205,7 @@ class _Parsing:
 
     def _next_word(self, name: str) -> str:
         if not self.waiting:
-            raise UnknownCommand("option", f"{self.command} {name} wants a value")
+            raise UnknownCommand("option", f"{self.command} {name} requires a value")
         argument = self.waiting.pop()
         if argument.from_glob:
             raise UnknownCommand("expansion", f"the shell would choose the value of {name}")
@@ -215,8 +215,8 @@ class _Parsing:
 
     def _add_option(self, name: str, value: str, kind: str) -> None:
         if not KINDS[kind](value):
-            raise UnknownCommand("option", f"{self.command} {name} with {value!r} is not known to only read")
+            raise UnknownCommand("option", f"{self.command} {name} with {value!r} is not known to be read-only")
         self.options.append((name, value))
 
     def _unknown_option(self, name: str) -> UnknownCommand:
-        return UnknownCommand("option", f"{self.command} {name} is not known to only read")
+        return UnknownCommand("option", f"{self.command} {name} is not known to be read-only")

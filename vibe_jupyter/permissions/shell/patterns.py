@@ -54,7 +54,7 @@ _RUNNERS: Final = frozenset(
         *("time", "timeout", "watch", "stdbuf", "setsid", "parallel", "ssh", "find", "git", "docker", "podman", "tee"),
     }
 )
-"""Programs that run what they are given, or write where they are told: a grant for them ends with the session."""
+"""Programs that run or write whatever their arguments name: a grant for them ends with the session."""
 
 
 @dataclass(frozen=True)

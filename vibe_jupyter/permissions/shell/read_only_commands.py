@@ -68,7 +68,7 @@ class ReadOnlyCommand:
         given = self.options.parse(call.arguments, call.name)
         if self.most is not None and len(given.operands) > self.most:
             raise UnknownCommand(
-                "operand", f"{call.name} with more than {self.most} operands is not known to only read"
+                "operand", f"{call.name} with more than {self.most} operands is not known to be read-only"
             )
         for operand in given.operands:
             self._check_operand(operand, call)
@@ -86,7 +86,7 @@ class ReadOnlyCommand:
             case "names" if not _NAME.fullmatch(text):
                 raise UnknownCommand("operand", f"{text!r} is not the plain name of a program")
             case "format" if not text.startswith("+") or operand.from_glob or not is_safe_date(f"format:{text}"):
-                raise UnknownCommand("operand", f"{call.name} {text} is not known to only read")
+                raise UnknownCommand("operand", f"{call.name} {text} is not known to be read-only")
             case _:
                 pass
 
@@ -116,7 +116,7 @@ def _printf(call: CommandCall) -> None:
     if not texts or texts[0].startswith("-") or call.arguments[0].from_glob:
         raise UnknownCommand("option", f"printf {' '.join(texts[:1])} is not known to only print")
     if _PRINTED.fullmatch(texts[0]) is None:
-        raise UnknownCommand("operand", "what printf is to print cannot be told")
+        raise UnknownCommand("operand", "it is unclear what printf would print")
 
 
 def _test(call: CommandCall) -> None:
@@ -140,7 +140,7 @@ def _command(call: CommandCall) -> None:
     names = [text for text in texts if not text.startswith("-")]
     known = {"command": {"-v", "-V"}, "type": {"-a", "-t", "-p", "-P"}}[call.name]
     if set(options) - known or (call.name == "command" and not options) or any(a.from_glob for a in call.arguments):
-        raise UnknownCommand("name", f"{call.name} {' '.join(texts[:2])} is not known to only read")
+        raise UnknownCommand("name", f"{call.name} {' '.join(texts[:2])} is not known to be read-only")
     for name in names:
         if not _NAME.fullmatch(name):
             raise UnknownCommand("operand", f"{name!r} is not the plain name of a program")
@@ -154,7 +154,7 @@ def _exactly(*allowed: str) -> Rule:
         if any(argument.from_glob for argument in call.arguments):
             raise UnknownCommand("expansion", "the shell would choose what it is given")
         if " ".join(argument.text for argument in call.arguments) not in known:
-            raise UnknownCommand("option", f"{call.name} with these arguments is not known to only read")
+            raise UnknownCommand("option", f"{call.name} with these arguments is not known to be read-only")
 
     return rule
 
@@ -177,13 +177,13 @@ def _pip(call: CommandCall) -> None:
             replace(call, arguments=call.arguments[1:])
         )
     else:
-        raise UnknownCommand("name", f"pip {name[:40]} is not known to only read")
+        raise UnknownCommand("name", f"pip {name[:40]} is not known to be read-only")
 
 
 def _nvidia(call: CommandCall) -> None:
     for argument in call.arguments:
         if argument.from_glob or not _NVIDIA.fullmatch(argument.text):
-            raise UnknownCommand("option", f"nvidia-smi {argument.text} is not known to only read")
+            raise UnknownCommand("option", f"nvidia-smi {argument.text} is not known to be read-only")
 
 
 def _strings(call: CommandCall) -> None:

@@ -176,7 +176,7 @@ def _check_links(top: Path, operands: Operands) -> None:
 def searches_for_code(given: GivenOptions, patterns: Sequence[str]) -> bool:
     """Whether patterns look for definitions and imports alone, as no file with secrets holds them, in any shell.
 
-    It is told from the patterns alone. When the shell tool runs such a search, it leaves those files out besides.
+    It is decided by the patterns alone. When the shell tool runs such a search, it leaves those files out besides.
     """
     return not given.has(*_NOT_ONLY_MATCHES) and all(
         _CODE.fullmatch(pattern) for whole in patterns for pattern in _ALTERNATIVE.split(whole)
@@ -220,11 +220,11 @@ def _begins_expression(text: str) -> bool:
 def _check_test(argument: CommandArgument, waiting: list[CommandArgument], operands: Operands) -> tuple[str, str]:
     name = argument.text
     if argument.from_glob or not (name in _FIND_PLAIN or name in _FIND_VALUED or name in _FIND_PATHS):
-        raise UnknownCommand("option", f"find {name} is not known to only read")
+        raise UnknownCommand("option", f"find {name} is not known to be read-only")
     if name in _FIND_PLAIN:
         return name, ""
     if not waiting:
-        raise UnknownCommand("option", f"find {name} wants a value")
+        raise UnknownCommand("option", f"find {name} requires a value")
     value = waiting.pop()
     if name in _FIND_PATHS:
         operands.path(value.text)
@@ -248,7 +248,7 @@ def _check_started(call: CommandCall, waiting: list[CommandArgument]) -> None:
 def _start(call: CommandCall, words: Sequence[CommandArgument], mark: str, *, several: bool) -> None:
     """Judge a command that gets names in place of a mark; each of the names was or will be judged."""
     if call.inner is None or any(word.from_glob or (mark in word.text and word.text != mark) for word in words):
-        raise UnknownCommand("operand", f"it cannot be told what {call.name} starts")
+        raise UnknownCommand("operand", f"it is unclear what {call.name} starts")
     names = [CommandArgument(".")] * (2 if several else 1)  # some programs write into the second file they are given
     rest = [argument for word in words[1:] for argument in (names if word.text == mark else [word])]
     call.inner(CommandCall(words[0].text, rest, False, call.operands))
@@ -299,11 +299,11 @@ def xargs(call: CommandCall) -> None:
             value = waiting.pop().text
             mark = value if option == "-I" else mark
             if option != "-I" and not re.fullmatch(r"\d{1,4}", value):
-                raise UnknownCommand("option", f"xargs {option} with {value!r} is not known to only read")
+                raise UnknownCommand("option", f"xargs {option} with {value!r} is not known to be read-only")
         elif option.startswith("-I") and len(option) > 2:
             mark = option[2:]
         elif not re.fullmatch(r"-[nPL]\d{1,4}|-r|--no-run-if-empty|-t|-0r|-r0", option):
-            raise UnknownCommand("option", f"xargs {option} is not known to only read")
+            raise UnknownCommand("option", f"xargs {option} is not known to be read-only")
         separated = separated or option in ("-0r", "-r0")
     words = list(reversed(waiting)) or [CommandArgument("echo")]
     _check_listed(call, separated=separated)
@@ -314,11 +314,11 @@ def xargs(call: CommandCall) -> None:
 def _check_listed(call: CommandCall, *, separated: bool) -> None:
     source = call.source
     if source is None:
-        raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+        raise UnknownCommand("operand", "it is unclear which names xargs gets")
     texts = [argument.text for argument in source.arguments]
     if source.name == "find":
         if separated != ("-print0" in texts) or {"-printf", "-ls", "-exec"}.intersection(texts):
-            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+            raise UnknownCommand("operand", "it is unclear which names xargs gets")
         tops = list(itertools.takewhile(lambda text: not _begins_expression(text), texts))
         tests = _paired(texts[len(tops) :])
         places = [call.operands.path(top).path for top in tops] or [call.operands.here]
@@ -326,7 +326,7 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
     elif source.name == "grep":
         given = _GREP.parse(source.arguments, "grep")
         if not given.has("-l", "--files-with-matches") or separated:
-            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+            raise UnknownCommand("operand", "it is unclear which names xargs gets")
         tops = [operand.text for operand in given.operands[0 if given.has("-e", "--regexp") else 1 :]]
         tests = (
             [("-iname", glob) for glob in given.values("--include")[:1]] if len(given.values("--include")) == 1 else []
@@ -336,7 +336,7 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
         _check_names(_names_of(call.operands, [text for text in texts if text != "-1"] or ["."]), call.operands)
     elif source.name == "git" and texts[:1] == ["ls-files"] and not separated:
         if any(text.startswith("-") and text != "--" for text in texts):
-            raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+            raise UnknownCommand("operand", "it is unclear which names xargs gets")
         repository = call.operands.repository(os.path.expanduser("~"))
         wanted = [text for text in texts[1:] if text != "--"] or ["."]
         if repository is not None:
@@ -344,7 +344,7 @@ def _check_listed(call: CommandCall, *, separated: bool) -> None:
             places = [str(repository.root / name) for name in repository.index.places if specs.covers(name)]
             _check_names(places, call.operands)
     else:
-        raise UnknownCommand("operand", "it cannot be told which names xargs gets")
+        raise UnknownCommand("operand", "it is unclear which names xargs gets")
 
 
 def _names_of(operands: Operands, texts: Sequence[str]) -> list[str]:

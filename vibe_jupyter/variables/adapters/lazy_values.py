@@ -1,7 +1,7 @@
-"""Values of which only outer facts are told: lazy frames, tensors, figures.
+"""Values of which only outer facts are shown: lazy frames, tensors, figures.
 
 Asking a plan for its schema may open files, reach over the network or run the user's functions, so only a schema
-that is already stored on the object is told.
+that is already stored on the object is shown.
 """
 
 from typing import Any, cast
@@ -97,7 +97,7 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 
 def figure_adapter() -> VariableAdapter:
-    """For `matplotlib.figure.Figure`; of subclasses only the name is told."""
+    """For `matplotlib.figure.Figure`; of subclasses only the name is shown."""
     return line_adapter(_figure_line)
 
 

@@ -14,7 +14,7 @@ const runs = new WeakMap<object, Promise<unknown>>();
 
 /**
  * Run a cell as Shift-Enter does, but without touching mode, selection and scroll. Answers when the kernel has been
- * sent the cell; the end is told as an event, since the kernel cannot finish the cell before it has the answer.
+ * sent the cell; the end is reported as an event, since the kernel cannot finish the cell before it has the answer.
  */
 export const run: Handler<"run"> = async (place, { cell, code_hash: expected }, { id }) => {
   await heardOfEnd(cellWidget(place.panel, cell));
