@@ -25,7 +25,7 @@ help:
 	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, the bridge, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
-	@echo "make screenshots   the pictures of README, taken anew"
+	@echo "make screenshots   retake the pictures of README"
 	@echo "make wheel         sdist and wheel into dist/"
 	@echo "make setup         what the others do first, alone"
 	@echo "make clean         remove all that was built; docs-clean removes made pages only"

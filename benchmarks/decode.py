@@ -42,7 +42,7 @@ REDACTED = {"prose": 1.5, "tools": 1.6}
 OF_OPENAI = 0.2
 """Of the cost of OpenAI's SDK (S1, S2)."""
 MAX_GROWTH = 1.15
-"""Cost of a delta in an answer five times as long (S3)."""
+"""Cost of a delta in an answer five times as long."""
 
 
 def main() -> int:

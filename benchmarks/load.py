@@ -91,7 +91,7 @@ def main() -> int:
     options.add_argument("--no-peer", action="store_true", help=f"do not install and measure {PEER}")
     given = options.parse_args()
     ours = Path(sys.executable)
-    # As pip does when it installs; without it a source tree would be compiled anew in each process.
+    # As pip does when it installs; without it a source tree would be compiled again in each process.
     compileall.compile_dir(ROOT / "vibe_jupyter", quiet=1)
     with tempfile.TemporaryDirectory() as home:
         load_rows: dict[str, Callable[[], Loaded]] = {

@@ -1,8 +1,8 @@
 """`make demo`: the main job without a key and without a network.
 
 Runs ``notebooks/quickstart.ipynb`` with ``vibe-jupyter run`` and the scripted tour model: the agent reads the
-notebook, mends the cell that fails, computes, and puts in a cell with a plot. Nobody is there to click, so what it does
-is allowed beforehand. Leaves the executed notebook and its HTML in ``artifacts/``.
+notebook, fixes the cell that fails, computes, and puts in a cell with a plot. Nobody is there to click, so what it does
+is allowed in advance. Leaves the executed notebook and its HTML in ``artifacts/``.
 """
 
 import os

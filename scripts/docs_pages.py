@@ -25,7 +25,7 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 """Files of the checkout, and where they stand in the site."""
 EXECUTED = """\
 This page was made by running [`notebooks/quickstart.ipynb`]({path}) while the documentation was built, with the
-scripted tour model, without a user: what would ask was allowed beforehand.
+scripted tour model, without a user: what would ask was allowed in advance.
 """
 
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")

@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of README, taken anew from a real JupyterLab in a real browser.
+"""`make screenshots`: the pictures of README, retaken from a real JupyterLab in a real browser.
 
 Runs the quickstart with the tour model and clicks on each card. Leaves ``docs/images/*.png``.
 """

@@ -1,4 +1,4 @@
-"""What we import comes from where packages are installed, never from the folder the kernel works in (security C35)."""
+"""What we import comes from where packages are installed, never from the folder the kernel works in."""
 
 import gc
 import os

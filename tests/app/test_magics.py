@@ -35,7 +35,7 @@ def test_status_names_model_agent_server_and_run(session: Session) -> None:
     text = session.run("%vibe status").text
     assert "scripted at 127.0.0.1:" in text
     assert "Agent: default" in text
-    assert "Run: none open" in text
+    assert "Run: none active" in text
 
 
 @pytest.mark.requirement("magics.command.help")

@@ -7,7 +7,7 @@ from vibe_jupyter.testing import say
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS = 4_000
-"""System prompt and tool schemas together (seed 001 counts the prompt's text alone)."""
+"""System prompt and tool schemas together."""
 
 
 def test_system_prompt_and_tool_schemas_stay_under_four_thousand_tokens(session: Session) -> None:

@@ -43,7 +43,7 @@ def test_an_exception_of_the_users_own_alarm_ends_the_run_with_its_cell(session:
     assert "the alarm" in cell.error
     assert "Stopped" in transcript(cell)
     session.run(after)
-    assert "Run: none open" in session.run("%vibe status").text
+    assert "Run: none active" in session.run("%vibe status").text
     assert len(session.model.requests) == 1
     session.model._replies.clear()
     session.model.will_reply(say("Here again."))

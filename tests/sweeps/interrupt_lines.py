@@ -91,6 +91,6 @@ def _wrong_next(session: Session) -> Iterator[str]:
     asked = [request for request in session.model.requests if request.last_user_text.endswith(AGAIN)]
     if len(asked) != 1:
         yield f"{len(asked)} requests came"
-    if "Run: none open" not in session.wire.run("%vibe status").text:
+    if "Run: none active" not in session.wire.run("%vibe status").text:
         yield "a run is open"
     session.wire.run("%vibe reset")

@@ -1,4 +1,4 @@
-"""No text of a model, a tool or a file becomes anything but text (security controls C15, C20, C21)."""
+"""No text of a model, a tool or a file becomes anything but text (docs/security.md, Cards)."""
 
 import re
 import unicodedata

@@ -248,7 +248,7 @@ def prepare_call(
 
 
 def _parsed(call: ToolCall, tools: Toolset) -> tuple[Tool[Any], BaseModel] | RefusedCall:
-    """The tool, and its arguments validated by strict JSON (security C37)."""
+    """The tool, and its arguments validated as strict JSON, which has no NaN."""
     tool = tools.find(call.name)
     if tool is None:
         names = ", ".join(spec.name for spec in tools.specs())
@@ -345,6 +345,6 @@ class SideStep:
 
 
 def approval_digest(call: ToolCall, preview: Preview, places: Iterable[Located] = ()) -> str:
-    """SHA-256 over the tool, its arguments, exactly what is shown, and the places that were judged (security C14)."""
+    """SHA-256 over the tool, its arguments, exactly what is shown, and the places that were judged."""
     bound = (call.name, call.arguments, preview.model_dump_json(), *(part for one in places for part in one.identity))
     return hashlib.sha256("\0".join(bound).encode("utf-8", "surrogatepass")).hexdigest()

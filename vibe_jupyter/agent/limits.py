@@ -50,7 +50,7 @@ class RunLimit(Protocol):
 
 
 class TurnLimit:
-    """Ends the run before request number `turns` + 1; the limit is clamped to 1-200 (seed 004)."""
+    """Ends the run before request number `turns` + 1; the limit is clamped to 1-200."""
 
     def __init__(self, turns: int = DEFAULT_TURNS) -> None:
         self.turns = max(MIN_TURNS, min(turns, MAX_TURNS))

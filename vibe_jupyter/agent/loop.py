@@ -1,7 +1,7 @@
 """The loop: ask the model, run what it calls, give it the results, until it calls nothing more.
 
-Every way out passes `_finish`, so that a run always ends with each call answered once and one `RunFinished`
-(security C42, seed 001 Agent Loop).
+Every way out passes `_finish`, so that a run always ends with each call answered once, in call order, and one
+`RunFinished` (docs/architecture.md, Invariants).
 """
 
 import time

@@ -32,7 +32,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import Conversation
 
 RE_ASKS: Final = 1
-"""How often a turn whose answer was damaged on its way is asked again (security C39)."""
+"""How often a turn whose answer was damaged on its way is asked again."""
 ASKED_AGAIN: Final[Mapping[ModelErrorKind, str]] = {
     "truncated": "The answer was cut off; asking once more.",
     "bad_json": "The answer was no valid JSON; asking once more.",
@@ -117,7 +117,7 @@ class ModelCall:
                 message = await self._stream_answer()
             except ModelError as failure:
                 await self.keep_partial(in_history=False)
-                # Nothing is asked again after an effect (security C39).
+                # Nothing is asked again after an effect: it would happen twice.
                 notice = ASKED_AGAIN.get(failure.kind)
                 if notice is None or attempt == RE_ASKS or self._server.acted:
                     raise

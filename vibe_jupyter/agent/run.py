@@ -22,7 +22,7 @@ Work = Callable[["Run"], Awaitable[None]]
 """What a run does: emits events through the run, the last one a `RunFinished`."""
 
 ID_BITS = 128
-"""Random bits of an id that a decision names (security C14, C32)."""
+"""Random bits of an id that a decision names, so that nobody can guess one."""
 
 C = TypeVar("C")
 

@@ -1,7 +1,7 @@
 """One tool call, from the model's request to its one result, and how far each call of a run came.
 
 prepare (find, parse, validate) -> decide -> approve -> run. Each step either hands on or ends in a result, so that a
-call is always answered exactly once (security C42).
+call is always answered exactly once (docs/architecture.md, Invariants).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Settings: what the user, the project and the environment say, as plain values.
 
-Start reading at `vibe_jupyter.config.loading`. The files are Mistral Vibe's own (seed 001, Configuration), so that its
-users move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app` turns it into models, levels and
+Start reading at `vibe_jupyter.config.loading`. The files are Mistral Vibe's own (docs/settings.md), so that its users
+move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app` turns it into models, levels and
 limits.
 """
 

@@ -13,9 +13,9 @@ MOST_PATIENCE: Final = 86_400.0
 """Seconds that a time-out may be at the most."""
 
 STARTUP_TIMEOUT: Final = 10.0
-"""Seconds a server may take until its tools are listed (seed 001, MCP Configuration Structure)."""
+"""Seconds a server may take until its tools are listed; Mistral Vibe's default."""
 TOOL_TIMEOUT: Final = 60.0
-"""Seconds one call may take (seed 001, MCP Configuration Structure)."""
+"""Seconds one call may take; Mistral Vibe's default."""
 
 
 class McpServer(Entry):

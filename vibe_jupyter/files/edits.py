@@ -6,8 +6,8 @@
     text to put there
     >>>>>>> REPLACE
 
-Markers have five signs or more. A block that is cut or could be read in several ways is an error, never a guess: the
-seed's expression would drop it in silence, or write marker lines into the file (security M10).
+Markers have five signs or more. A block that is cut or could be read in several ways is an error, never a guess: a
+regular expression that looks for whole blocks would drop it in silence, or write marker lines into the file.
 """
 
 import difflib

@@ -134,7 +134,7 @@ def _spill_path(folder: Path, name: str) -> Path:
 
 
 def label_as_data(text: str, source: str) -> str:
-    """The text between two lines of which the second cannot be guessed (security C24).
+    """The text between two lines of which the second cannot be guessed, so that no content closes the block.
 
     Args:
         text: anything at all.

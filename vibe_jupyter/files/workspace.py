@@ -3,7 +3,7 @@
 Judging and opening are apart: `resolve` follows links and opens nothing, so that the policy can ask first;
 `open_read` then opens exactly the place that was judged, folder by folder and without following a link, and only if
 the same folder and file are still there. So a path is resolved once for each call (`path_arguments`): what the policy
-judged and the card showed is what the tool opens, whatever is put at the path meanwhile (security C10, C14).
+judged and the card showed is what the tool opens, whatever is put at the path meanwhile (docs/security.md).
 """
 
 import difflib

@@ -7,7 +7,7 @@ character that is cut between two network reads is decoded when its line is whol
 from typing import NamedTuple
 
 MAX_EVENT = 16 * 1024 * 1024
-"""Bytes of one event, unfinished lines included (security C38)."""
+"""Bytes of one event, unfinished lines included; a longer one ends the answer."""
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -1,4 +1,4 @@
-"""What a model server does by itself while it answers: calls it runs, calls it wants to run, files it made (seed 003).
+"""What a model server does by itself while it answers: calls it runs, calls it wants to run, files it made.
 
 `read_event` turns the body of a named event into one of these values; what cannot be read is None, and passed over.
 """

@@ -18,7 +18,7 @@ from vibe_jupyter.llm.hosted_events import Piece
 from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec, Usage
 
 DEFAULT_TEMPERATURE = 0.2
-"""Seed 000, Optional Fields."""
+"""As Mistral Vibe sends it."""
 
 NAMED_WAIT = 5.0
 """Seconds; the end of a longer wait is shown as a time of day, and counted down."""

@@ -1,4 +1,4 @@
-"""An MCP server asks for words of the model: each request on a card, within the run's budget (security C30)."""
+"""An MCP server asks to use the model: each request on a card, within the run's budget (docs/mcp.md)."""
 
 import asyncio
 import json

@@ -43,11 +43,11 @@ class RemoteTool:
     title: str = ""
     output_schema: Mapping[str, JsonValue] | None = None
     annotations: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Hints such as ``readOnlyHint``: shown, never trusted (security C30)."""
+    """Hints such as ``readOnlyHint``: shown, never trusted (docs/mcp.md)."""
 
     @cached_property
     def digest(self) -> str:
-        """What a change of definition changes: hash of name, description and schema (security C29)."""
+        """What a change of definition changes: hash of name, description and schema."""
         said = [self.name, self.description, dict(self.input_schema)]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -87,7 +87,7 @@ def name_prefix(server: str) -> str:
 
 
 def other_names(server: str, tool: str) -> tuple[str, ...]:
-    """The forms of seeds 000 and 001: ``server_tool``, as it is and with the characters of a published name."""
+    """The forms that other clients use: ``server_tool``, as it is and with the characters of a published name."""
     plain = f"{server}_{tool}"
     return tuple(dict.fromkeys((_FOREIGN.sub("_", plain), plain)))
 

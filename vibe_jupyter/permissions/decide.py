@@ -310,7 +310,7 @@ def _led_elsewhere(place: Located) -> str:
 
 
 def _shown_from_outside(resources: Sequence[Resource]) -> str:
-    """Why a cell asks, whatever its level, that makes the page load something as soon as it is shown (security C22)."""
+    """Why a cell asks, whatever its level, that makes the page load something as soon as it is shown."""
     others = [resource for resource in resources if (resource.kind, resource.access) != _SHOWN]
     addresses = [resource.value for resource in resources if resource not in others]
     if not addresses or not any(resource.kind == "cell" and resource.access == "write" for resource in others):

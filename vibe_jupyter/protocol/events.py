@@ -142,7 +142,7 @@ class ApprovalRequested(Value):
     keepable: bool = False
     """Whether it may be granted for the project, and not for this session alone."""
     digest: str
-    """SHA-256 of tool, arguments and what was shown (security C14)."""
+    """SHA-256 of tool, arguments and what was shown; a decision names it."""
     allow: str = "Allow once"
     """What the button for yes says."""
     kept: "ApprovalRequested | None" = Field(default=None, exclude=True)
@@ -189,7 +189,7 @@ class QuestionAnswered(Value):
 
 
 class ToolStarted(Value):
-    """A call began to run; written before its effect (security C40)."""
+    """A call began to run; written before its effect, so that a crash leaves a trace of it."""
 
     type: Literal["tool_started"] = "tool_started"
     call_id: str

@@ -75,7 +75,7 @@ class ReasoningPart(Value):
 
 
 class ToolCall(Value):
-    """One call the model asks for (seed 004, New Type Definitions)."""
+    """One call the model asks for."""
 
     type: Literal["tool_call"] = "tool_call"
     id: str

@@ -27,7 +27,7 @@ WHOLE = "*"
 """As `Preview.edits`: the user may edit all arguments, shown as `arguments_text`."""
 
 Level = Literal["always", "ask", "never"]
-"""How a tool is allowed in the configuration (seed 001, ToolPermission System)."""
+"""How a tool is allowed in the configuration, in Mistral Vibe's terms."""
 
 
 class Table(Value):
@@ -65,7 +65,7 @@ def arguments_text(arguments: Mapping[str, JsonValue]) -> str:
 
 
 class ToolSpec(Value):
-    """What the model sees of a tool (seed 000, Tool Definition Format)."""
+    """What the model sees of a tool."""
 
     name: str
     description: str

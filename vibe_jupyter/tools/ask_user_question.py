@@ -1,4 +1,4 @@
-"""The tool `ask_user_question`: what only the user can know or decide (seed 001, ask_user_question)."""
+"""The tool `ask_user_question`: what only the user can know or decide."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -93,7 +93,7 @@ def _question_of_args(args: QuestionArgs) -> Question:
 
 
 def _size_warnings(questions: Sequence[QuestionArgs]) -> list[str]:
-    """Larger than the seed allows: asked all the same, and said."""
+    """Larger than the tool asks for: shown all the same, and reported."""
     out: list[str] = []
     if len(questions) > MAX_QUESTIONS:
         out.append(f"{len(questions)} questions at once; ask at most {MAX_QUESTIONS}")

@@ -1,4 +1,4 @@
-"""The tool `bash`: one shell command in the project folder, with all it starts ended when it ends (seed 001, bash)."""
+"""The tool `bash`: one shell command in the project folder, with all it starts ended when it ends."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from vibe_jupyter.tools.contract import ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
 
 SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash")
-"""Where the one shell is looked for: what was judged as bash is run by bash, whatever ``$SHELL`` says (security C3)."""
+"""Where the one shell is looked for: what was judged as bash is run by bash, whatever ``$SHELL`` says."""
 LONGEST_TIMEOUT: Final = 3_600
 """Seconds."""
 _SAID: Final = 2_000
@@ -54,7 +54,7 @@ class ShellEnvironment:
     environ: Mapping[str, str]
     """The kernel's environment, read again at each call."""
     fixed: Mapping[str, str]
-    """Variables set for every command, such as what keeps git from running a repository's programs (security C5)."""
+    """Variables set for every command, such as what keeps git from running a repository's programs."""
     guard: Callable[[str], Mapping[str, str]] = lambda command: {}
     """Variables set for one command, such as what keeps its searches away from protected files."""
 

@@ -202,7 +202,7 @@ class StaticToolset:
 
 
 def tool_spec(tool: Tool[Any]) -> ToolSpec:
-    """The schema of a tool's pydantic arguments: nested definitions stay (seed 001, Tool Schemas).
+    """The schema of a tool's pydantic arguments: nested definitions stay.
 
     Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
     value is answered with what is wrong), and defaults that say no more than "not given".

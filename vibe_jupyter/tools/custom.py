@@ -1,6 +1,6 @@
 """Custom tools: a function with ``@vibe_jupyter.tool``, or a class on `BaseTool`.
 
-Both shapes of a class are taken that Mistral Vibe's manual and its releases show (seed 001, Creating Custom Tools):
+Both shapes of a class are taken that Mistral Vibe's manual and its releases show (docs/custom-tools.md):
 `run` with plain parameters that returns text, and `run(args, ctx)` with a model that yields its result.
 """
 

@@ -82,7 +82,7 @@ NOT_INTERACTIVE: Final[Mapping[str, str]] = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # else `pip list` may ask the network, and start rustc to say who asks
     "PIP_NO_INPUT": "1",
 }
-"""What tells programs that nobody can answer them (seed 001, bash, Process Isolation)."""
+"""What tells programs that nobody can answer them."""
 
 _CONTINUATION: Final = range(0x80, 0xC0)
 """Bytes that stand inside a UTF-8 character."""

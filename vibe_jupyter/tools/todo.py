@@ -1,4 +1,4 @@
-"""The tool `todo`: the agent's own list of steps, shown to the user (seed 001, todo)."""
+"""The tool `todo`: the agent's own list of steps, shown to the user."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Plain text made honest: what cannot be seen is written out, what is too long is cut with a word.
 
-Rules of security control C21: no control character but line feed and tab is ever shown raw, and neither are
+The rules: no control character but line feed and tab is ever shown raw, and neither are
 direction marks, zero-width characters, tag characters, other invisible ones and those of private use, which each font
 draws as it likes.
 """

@@ -1,4 +1,4 @@
-"""Mistral's API: Chat Completions with rules of its own (seeds 000 and 004; servers.md)."""
+"""Mistral's API: Chat Completions with rules of its own (docs/models.md)."""
 
 import hashlib
 import re

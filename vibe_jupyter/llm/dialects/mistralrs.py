@@ -1,4 +1,4 @@
-"""mistral.rs: Chat Completions, and beside them what the server does by itself (seed 003)."""
+"""mistral.rs: Chat Completions, and beside them what the server does by itself (docs/models.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

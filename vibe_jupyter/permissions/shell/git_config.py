@@ -1,5 +1,5 @@
 """The settings of a repository, key by key: which of them make git run a program, hang or leave the repository, and
-which commands they concern (security C5).
+which commands they concern (docs/permissions.md).
 
 Read by a parser of our own, stricter than git's: a line it does not know, asks.
 """
