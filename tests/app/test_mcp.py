@@ -119,7 +119,7 @@ def test_a_program_starts_only_after_its_exact_command_was_accepted(servers: Ser
     session.run("%vibe and again")
     assert servers.offered() == {"mcp__loud__shout", "mcp__loud__secret"}
     session.run("%vibe --yes=mcp__loud__secret use it")
-    # The key is struck out of what the model and the journal get.
+    # The key is redacted from what the model and the journal get.
     assert "[redacted: SHOUT_TOKEN" in session.model.requests[-1].messages[-1]["content"]
     assert len(servers.starts("loud")) == 1
     kept = [path for path in (session.folder / "vibe").rglob("*") if path.is_file() and path.name != "config.toml"]
@@ -362,7 +362,7 @@ def test_a_changed_definition_disables_its_tool_until_the_change_was_seen_and_ac
     servers.accept("pull")
     servers.prompt()
     assert "mcp__pull__shout" in servers.offered()
-    assert "Nothing is allowed beforehand" in session.run("%vibe permissions").text
+    assert "Nothing is allowed in advance" in session.run("%vibe permissions").text
     assert "Nothing of pull waits for you" in session.run("%vibe mcp accept pull").text
 
 

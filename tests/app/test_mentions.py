@@ -1,4 +1,4 @@
-"""``@name`` and ``@path`` in a prompt: what the model is told of them, and what is no mention."""
+"""``@name`` and ``@path`` in a prompt: what the model gets of them, and what is no mention."""
 
 import os
 import re

@@ -24,7 +24,7 @@ class Classic(Lab):
 
     @property
     def own_complaints(self) -> list[str]:
-        """What may be for us to mend."""
+        """What may be for us to fix."""
         return [words for words in self.complaints if words not in NOTEBOOKS_OWN]
 
     def close(self) -> None:

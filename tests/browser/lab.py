@@ -57,7 +57,7 @@ class Lab:
         return path
 
     def show(self, path: Path) -> None:
-        """Load the page anew with this notebook."""
+        """Reload the page with this notebook."""
         self._load(path)
         wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
 

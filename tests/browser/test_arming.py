@@ -221,7 +221,7 @@ SPOKEN = """() => {
     const note = () => { if (region.textContent) window.spoken.push(region.textContent); };
     new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
 }"""
-"""What a screen reader is told from here on."""
+"""What a screen reader announces from here on."""
 COVER = """([left, top, width, height]) => {
     const cover = document.createElement("div");
     cover.id = "cover";

@@ -1,4 +1,4 @@
-"""An agent outside works in a real JupyterLab: its card stands in a cell that is over, and a click there counts."""
+"""An external client works in a real JupyterLab: its card stands in a cell that is over, and a click there counts."""
 
 import json
 import os
@@ -20,7 +20,7 @@ LOAD, SERVE, FIRST = 0, 1, 2
 
 @pytest.fixture
 def notebook(lab: Lab, tmp_path: Path) -> Path:
-    """Served, on the page; the agent outside and the kernel look into the same runtime folder."""
+    """Served, on the page; the external client and the kernel look into the same runtime folder."""
     load = f"import os\nos.environ['JUPYTER_RUNTIME_DIR'] = {str(tmp_path)!r}\n%load_ext vibe_jupyter"
     path = lab.open(load, "%vibe mcp serve", "first = 40")
     lab.run(LOAD, SERVE)

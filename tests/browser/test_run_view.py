@@ -39,7 +39,7 @@ HEARD = """() => {
     const note = () => { if (region.textContent) window.spoken.push(region.textContent); };
     new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
 }"""
-"""What a screen reader is told from here on."""
+"""What a screen reader announces from here on."""
 FOCUSED = """() => {
     const one = document.activeElement.shadowRoot?.activeElement ?? document.activeElement;
     return one.textContent || one.className;

@@ -1,4 +1,4 @@
-"""The main path as a user walks it: a wish in a cell, a card in its output, a click while the cell runs."""
+"""The main path as a user walks it: a prompt in a cell, a card in its output, a click while the cell runs."""
 
 import threading
 import time

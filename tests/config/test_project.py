@@ -1,4 +1,4 @@
-"""A project's settings before they are trusted: tighter is taken, wider is told and left."""
+"""A project's settings before they are trusted: tighter is taken, wider is reported and left."""
 
 from pathlib import Path
 

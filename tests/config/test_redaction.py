@@ -1,4 +1,4 @@
-"""What counts as a secret, and that it is struck out wherever it stands."""
+"""What counts as a secret, and that it is redacted wherever it occurs."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -39,7 +39,7 @@ CONTEXT = 2048
 CONVERSATIONS = 2
 """At the same time."""
 PORT = 8080
-"""Where llama-server listens unless it is told otherwise."""
+"""Where llama-server listens unless configured otherwise."""
 START = 60.0
 """Seconds the server may take to load the model on a busy machine."""
 _INSTALL = 600  # seconds

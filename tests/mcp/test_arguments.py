@@ -25,7 +25,7 @@ WEATHER = {
 
 
 def wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """What the model is told; empty if the call goes on."""
+    """The report to the model; empty if the call goes on."""
     try:
         arguments_model(RemoteTool("weather", "", schema)).model_validate(arguments)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A kernel whose notebook is served, a user who clicks by messages, and an agent outside with the SDK's client."""
+"""A kernel whose notebook is served, a user who clicks by messages, and an external client with the SDK's client."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture
 def served(session: Session) -> Iterator[Served]:
-    """Served anew for each test; nothing is allowed beforehand."""
+    """Served again for each test; nothing is allowed in advance."""
     session.wire.run("%vibe reset")
     yield serve(session)
     session.wire.run("%vibe reset")

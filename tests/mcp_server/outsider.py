@@ -1,4 +1,4 @@
-"""An agent outside: the SDK's own client, on a thread, so that the test can be the user meanwhile."""
+"""An external client: the SDK's own, on a thread, so that the test can be the user meanwhile."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""`vibe-jupyter mcp`, as an agent outside starts it: finds the notebook that is served, and passes everything on."""
+"""`vibe-jupyter mcp`, as an external client starts it: finds the notebook that is served, and passes everything on."""
 
 import json
 import os

@@ -217,7 +217,7 @@ def test_the_stop_button_ends_a_wait_for_a_page_that_is_silent(open_page: OpenPa
     page.sends_requests = False
     outer = page.add("print(serve(run_in_place('#1')))")
     page.press(outer)
-    page.until(lambda: bool(requests(page, "run")), "the wish to run the cell")
+    page.until(lambda: bool(requests(page, "run")), "the request to run the cell")
     began = time.monotonic()
     page.wire.interrupt()
     page.until(lambda: bool(outer.status), "the prompt")
