@@ -165,7 +165,7 @@ async def test_a_tool_that_changed_is_not_offered_and_a_call_of_it_says_why_befo
     args = tool.arguments.model_validate({"text": "x"})
     for attempt in (tool.precheck(args), tool.run(args, context())):  # type: ignore[attr-defined]
         with pytest.raises(
-            ToolError, match=r"says something else of mcp__weather_now__words now.*%vibe mcp accept weather_now"
+            ToolError, match=r"changed its definition of mcp__weather_now__words since.*%vibe mcp accept weather_now"
         ):
             await attempt
 
