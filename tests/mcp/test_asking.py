@@ -244,7 +244,7 @@ async def test_a_no_to_a_servers_wish_for_the_model_reaches_it_and_costs_nothing
             run.send(Reject(approval_id=event.approval_id, message="no"))
 
     events = await bench.ask("go", reject)
-    assert "The user said no" in bench.model.requests[1].tool_results[0]
+    assert "The user declined" in bench.model.requests[1].tool_results[0]
     assert not one(events, ApprovalResolved).allowed
     assert len(bench.model.requests) == 2
 
