@@ -3,9 +3,10 @@
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,9 @@ USED_AS = {
     "pytest": r"^\s*(from|import) pytest\b",
 }
 
+THE_USERS_OWN = {"PIL"}
+"""What is used where the user's code brings it, and not missed elsewhere."""
+
 
 def tracked(folder: str = ".") -> list[Path]:
     """What git keeps or would keep, relative to the root."""
@@ -58,6 +62,13 @@ def requirement_names(requirements: list[str]) -> set[str]:
 @pytest.fixture(scope="module")
 def package() -> house.House:
     return house.read_house(ROOT)
+
+
+@pytest.fixture(scope="module")
+def syntax() -> dict[str, ast.Module]:
+    """Each module of the package, by its path in it."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def test_no_two_public_classes_have_one_name(package: house.House) -> None:
@@ -96,6 +107,32 @@ def test_the_named_packages_are_declared_and_used() -> None:
     assert unused == set()
 
 
+def test_everything_imported_is_declared(syntax: dict[str, ast.Module]) -> None:
+    declared = requirement_names([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["keyring"]])
+    packages = packages_distributions()
+    undeclared = {
+        f"{path} imports {name}"
+        for path, tree in syntax.items()
+        for name in _imported(tree) - {*sys.stdlib_module_names, PACKAGE.name, *THE_USERS_OWN}
+        if not {package.lower().replace("_", "-") for package in packages.get(name, ())} & declared
+    }
+    assert undeclared == set()
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Top-level modules, also those imported late by their name."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                names.update(alias.name for alias in aliases)
+            case ast.ImportFrom(module=str(module), level=0):
+                names.add(module)
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
+                names.add(module)
+    return {name.partition(".")[0] for name in names}
+
+
 def test_every_dependency_has_its_reason_written_down() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
     declared = requirement_names(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"])
@@ -123,13 +160,6 @@ def test_one_documented_command_runs_the_tests_and_ci_runs_the_same() -> None:
 def test_no_file_names_a_package_registry() -> None:
     lock = (ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8")
     assert '"resolved"' not in lock
-
-
-@pytest.fixture(scope="module")
-def syntax() -> dict[str, ast.Module]:
-    """Each module of the package, by its path in it."""
-    paths = sorted(PACKAGE.rglob("*.py"))
-    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def test_modules_stay_small_enough_to_read() -> None:
