@@ -140,6 +140,7 @@ def test_axe_finds_nothing_where_the_system_sets_the_colours(stage: Stage, tall:
         assert looked(stage.kept, "kept") == {}, scheme
 
 
+@pytest.mark.matrix
 @pytest.mark.timeout(180)
 def test_axe_finds_nothing_in_notebook_7(classic_stage: Stage) -> None:
     show_everything(classic_stage)

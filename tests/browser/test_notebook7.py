@@ -1,4 +1,8 @@
-"""The agent works in Notebook 7: real pages, real kernels, a user who clicks, types and takes back."""
+"""The agent works in Notebook 7: real pages, real kernels, a user who clicks, types and takes back.
+
+The page's part is the same code as in JupyterLab, where `make test` proves the same. Here it shows once that the
+shell, notebook and kernel of this front end are found, clicked in and interrupted; the rest is for `make test-matrix`.
+"""
 
 import threading
 import time
@@ -44,7 +48,7 @@ def classic(loaded_classic: Classic) -> Iterator[Classic]:
     assert loaded_classic.own_complaints == []
 
 
-@pytest.fixture(params=["JupyterLab", "Notebook 7"])
+@pytest.fixture(params=["JupyterLab", pytest.param("Notebook 7", marks=pytest.mark.matrix)])
 def front_end(request: pytest.FixtureRequest) -> Lab:
     return request.getfixturevalue("lab" if request.param == "JupyterLab" else "classic")
 
@@ -147,6 +151,7 @@ def test_an_edit_is_taken_back_inside_its_cell(front_end: Lab, model: ScriptedMo
         assert book.sources()[2] == expected
 
 
+@pytest.mark.matrix
 def test_a_card_that_waits_survives_a_reload_of_the_page(classic: Classic, model: ScriptedModel) -> None:
     book = open_prompt(classic, model, "print('next:', answer)")
     model.will_reply(call("run_code", code="answer = 6 * 7\nanswer", keep=True), "It is **42**.")
@@ -167,8 +172,11 @@ def test_a_card_that_waits_survives_a_reload_of_the_page(classic: Classic, model
     assert len(model.requests) == 2
 
 
-@pytest.mark.parametrize("how", ["Stop", "■"])
-@pytest.mark.parametrize("moment", ["the model speaks", "a card waits", "code runs"])
+@pytest.mark.parametrize("how", [pytest.param("Stop", marks=pytest.mark.matrix), "■"])
+@pytest.mark.parametrize(
+    "moment",
+    [*(pytest.param(at, marks=pytest.mark.matrix) for at in ("the model speaks", "a card waits")), "code runs"],
+)
 def test_a_run_is_ended(classic: Classic, model: ScriptedModel, moment: str, how: str) -> None:
     book = open_prompt(classic, model, "6 * 7")
     slow = call("run_code", code="import time\nprint('under way', flush=True)\ntime.sleep(60)")
@@ -196,6 +204,7 @@ def test_a_run_is_ended(classic: Classic, model: ScriptedModel, moment: str, how
     expect(book.view).to_have_count(0)
 
 
+@pytest.mark.matrix
 def test_a_text_prompt_opens_in_the_cell_the_agent_runs(classic: Classic, model: ScriptedModel) -> None:
     book = open_prompt(classic, model, "name = input('Who? ')\nprint('hello', name)", options=ALL)
     model.will_reply(call("read_notebook"), call("run_cell", ids=[book.ids[2]]), say("That is all."))

@@ -1,4 +1,4 @@
-"""Kernels to test on: the installed ipykernel and two older ones always, more with the marker matrix."""
+"""Kernels to test on: the installed ipykernel and the oldest one always, more with the marker matrix."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -12,16 +12,7 @@ from tests.notebook.page import Page
 DRIVER = "from tests.notebook.driver import *"
 
 
-ALWAYS = 2
-"""So many of the kernels, the installed one and the oldest, are always tested on; the rest with the marker matrix."""
-
-
-def params() -> list[object]:
-    rest = [pytest.param(one.values[0], marks=pytest.mark.matrix, id=one.id) for one in kernels()[ALWAYS:]]
-    return [*kernels()[:ALWAYS], *rest]
-
-
-@pytest.fixture(scope="module", params=params())
+@pytest.fixture(scope="module", params=kernels())
 def target(request: pytest.FixtureRequest) -> Target:
     return target_of(request.param)
 
