@@ -3,7 +3,6 @@
 This module is imported by `%load_ext`, so it imports nothing heavy: the app comes with the first prompt.
 """
 
-import difflib
 import re
 import sys
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from vibe_jupyter.commands.completion import COMMANDS, MORE, Completion, unregister_completion
+from vibe_jupyter.commands.completion import Completion, unregister_completion
+from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
 from vibe_jupyter.kernel.interrupts import Presses
-from vibe_jupyter.options import HELP, OPTION_NAMES, Options
+from vibe_jupyter.options import OPTION_NAMES, Options
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ _KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
 """The one option without a value."""
 STOPPED = "the run was stopped; the cells queued behind this one do not run"
 """What is left under the transcript of a run that the user stopped."""
-
-_MISSPELT = 0.82
-"""Likeness, of 1, from which a single word is taken for a misspelt command."""
-_WISH = "write it below %%vibe."
 
 
 @magics_class
@@ -107,7 +103,7 @@ class VibeMagics(Magics):
 
                 prompt = fix_prompt(self._ipython, (cell or "").strip())
             if not prompt.strip():
-                print(HELP)
+                print(help_page())
                 return
             reply = self._prompt(prompt.strip("\n"), options)
         except VibeError as error:
@@ -153,58 +149,11 @@ class VibeMagics(Magics):
             return True
 
     def _run_command(self, line: str) -> bool:
-        line = _YES.sub("", line)  # `vibe-jupyter run --yes` puts it before every line
-        match words := line.split():
-            case [] | ["help" | "--help" | "-h"]:
-                print(HELP)
-            case ["status"]:
-                print(self.app.status())
-            case ["reset"]:
-                print(self.app.reset())
-            case ["stop"]:
-                print(self._app.stop() if self._app is not None else "No run is active.")
-            case ["mcp", "serve", *rest]:
-                print(self.app.outside.command(rest))
-            case ["permissions"]:
-                print(self.app.grants.listing())
-            case ["permissions", "revoke", *named]:
-                print(self.app.grants.revoke(" ".join(named)))
-            case ["config" | "mcp" | "trust" | "model" | "setup", *_] if self._run_settings_command(line):
-                pass
-            case _:
-                _refuse_misspelt(words)
-                return False
-        return True
-
-    def _run_settings_command(self, line: str) -> bool:
-        app = self.app
-        from vibe_jupyter.commands.registry import settings_command
-
-        said = settings_command(line, app, say=print)
+        # `vibe-jupyter run --yes` puts it before every line
+        said = run_command(_YES.sub("", line), lambda: self.app, self._app)
         if said:
             print(said)
         return said is not None
-
-
-def _refuse_misspelt(words: list[str]) -> None:
-    """A misspelt command is not sent as a prompt that costs tokens.
-
-    Raises:
-        ConfigError: a single word that only resembles a command, or a command with a word it does not take.
-    """
-    command = words[0]
-    if (len(words) == 2 and command in COMMANDS and command != "fix") or words[:2] == ["model", "check"]:
-        known = ", ".join([f"%vibe {command}", *(f"%vibe {command} {word}" for word in _words_after(command))])
-        raise ConfigError(f"There is no %vibe {' '.join(words)}. There is: {known}. To send it as a prompt, {_WISH}")
-    nearest = difflib.get_close_matches(words[0].lower(), COMMANDS, 1, _MISSPELT) if len(words) == 1 else []
-    if nearest and nearest[0] != words[0]:
-        advice = f"Did you mean %vibe {nearest[0]}? To send it as a prompt, {_WISH}"
-        raise ConfigError(f"There is no command {words[0]!r}. {advice}")
-
-
-def _words_after(command: str) -> tuple[str, ...]:
-    """What may follow a command."""
-    return ("NAME", "check [NAME]") if command == "model" else MORE.get(command, ())
 
 
 def parse_line(line: str) -> tuple[Options, str]:

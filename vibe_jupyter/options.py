@@ -12,7 +12,10 @@ AGENTS = ("default",)
 TOUR = "tour"
 """Name of the scripted demonstration among the models."""
 
-HELP = """\
+SERVER_ACTIONS = ("accept", "add", "log", "off", "on", "remove", "restart", "serve", "tools")
+"""What may follow `%vibe mcp`."""
+
+PROMPT_HELP = """\
 %%vibe                  the cell below is the prompt; the agent works on it
 %vibe PROMPT            the same in one line
   --model NAME          this cell only: an alias, or NAME@URL for another server
@@ -22,22 +25,10 @@ HELP = """\
   --keep-going          run the cells queued behind this one even if it fails
 @name, @path            mention a variable, file or folder; Tab completes
 @server:address         mention what an MCP server offers to read
-%vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow
-%vibe fix               fix the last error: its frames go with the prompt
-%vibe model [NAME]      show the models, or choose one; `tour` needs no key
-%vibe model check       does it answer, stream, call a tool, see images?
-%vibe setup             choose a server, store its key, and try it
-%vibe config [path]     every setting, and where it was set
-%vibe mcp [tools]       MCP servers and their tools; `add`, `remove`, `restart`
-%vibe mcp serve         let an external client use this notebook's tools
-%vibe trust [forget]    this folder's settings and tools, and whether they count
-%vibe permissions       what you allowed in advance; `revoke N` takes it back
-%vibe status            model, server, agent, conversation, permissions
-%vibe reset             begin a new conversation; your variables stay
-%vibe stop              end the current run (also: Stop in its output, ■)
-%vibe help              this page
-Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("prompt")."""
-"""The page of `%vibe help`."""
+%vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow"""
+"""How a prompt is written: the beginning of the page of `%vibe help`."""
+SETTINGS_HELP = 'Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("prompt").'
+"""The end of that page."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vibe_jupyter.commands.completion import COMMANDS
-from vibe_jupyter.options import HELP, OPTION_NAMES
+from vibe_jupyter.commands.registry import COMMANDS, help_page
+from vibe_jupyter.options import OPTION_NAMES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -82,18 +82,23 @@ def test_reading_it_asks_nobody_else_for_anything(site: Path, address: str, brow
     assert len(asked) > 20
 
 
-def test_the_commands_of_the_readme_are_those_of_the_help() -> None:
-    lines = HELP.rsplit("\n", 1)[0]
-    assert f"```\n{lines}\n```" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_commands_is_that_of_the_help_and_readme_says_nothing_else() -> None:
+    lines = help_page().rsplit("\n", 1)[0]
+    assert f"```\n{lines}\n```" in (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("\n")
+    said = [line for line in readme if re.match(r"%vibe [a-z].*  \S", line)]
+    assert len(said) > 5
+    assert [line for line in said if line not in lines.split("\n")] == []
 
 
 def test_the_help_fits_a_small_terminal() -> None:
-    lines = HELP.split("\n")
+    lines = help_page().split("\n")
     assert len(lines) <= 24
     assert [line for line in lines if len(line) > 80] == []
 
 
-def test_help_and_completion_name_the_same_commands_and_options() -> None:
-    lines = HELP.split("\n")
-    assert {line.split()[1] for line in lines if re.match(r"%vibe [a-z]", line)} == set(COMMANDS)
+def test_each_command_and_each_option_has_a_line_in_the_help() -> None:
+    lines = help_page().split("\n")
+    for command in COMMANDS:
+        assert [usage.split()[1] for usage, _ in command.help] == [command.name] * len(command.help) != []
     assert {re.split(r"[ =]", line.strip())[0] for line in lines if line.strip().startswith("--")} == set(OPTION_NAMES)

@@ -12,6 +12,7 @@ from IPython.core import completer
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from IPython.core.interactiveshell import InteractiveShell
 
+from vibe_jupyter.commands.registry import COMMANDS
 from vibe_jupyter.context.mention_syntax import Mention, ResourceMention, unfinished_mention, unfinished_resource
 from vibe_jupyter.errors import VibeError
 from vibe_jupyter.kernel.ipython_types import user_names
@@ -22,16 +23,6 @@ Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
-COMMANDS: Final = ("config", "fix", "help", "mcp", "model", "permissions", "reset", "setup", "status", "stop", "trust")
-_OF_SERVERS: Final = ("accept", "log", "off", "on", "remove", "restart", "tools")
-"""What `%vibe mcp` does with a server that is named."""
-MORE: Final = {
-    "config": ("path",),
-    "mcp": (*_OF_SERVERS, "add", "serve"),
-    "permissions": ("revoke",),
-    "trust": ("forget",),
-}
-"""What may follow a sub-command."""
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
 _CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
@@ -101,6 +92,14 @@ class Completion:
             mark = cast(Any, completer).completion_matcher(identifier=IDENTIFIER, priority=_PRIORITY, api_version=2)
             matchers.append(mark(_as_function(self._match_context)))
 
+    def models(self) -> list[str]:
+        """See `KnownNames`."""
+        return _model_names()
+
+    def servers(self) -> list[str]:
+        """See `KnownNames`."""
+        return _known_names(self._servers)
+
     def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         line = lines[context.cursor_line][: context.cursor_position]
@@ -149,13 +148,8 @@ class Completion:
             return found
         option = _open_option(before)
         if option is None:
-            if before == ["model"] and not is_cell:
-                return CompletionMatch(last, [*_model_names(), "check"], "magic")
-            if before == ["model", "check"] and not is_cell:
-                return CompletionMatch(last, _model_names(), "magic")
-            if len(before) == 2 and before[0] == "mcp" and before[1] in _OF_SERVERS and not is_cell:
-                return CompletionMatch(last, _known_names(self._servers), "magic")
-            more = MORE.get(before[0], ()) if len(before) == 1 and not is_cell else ()
+            command = next((one for one in COMMANDS if not is_cell and before[:1] == [one.name]), None)
+            more = command.completions(before[1:], self) if command is not None else ()
             return CompletionMatch(last, more, "magic") if more else None
         if option:
             return self._complete_value(option, last)
@@ -164,7 +158,7 @@ class Completion:
             return self._complete_value(name, value)
         if last.startswith("-"):
             return CompletionMatch(last, OPTION_NAMES, "magic")
-        return CompletionMatch(last, ("fix",) if is_cell else COMMANDS, "magic")
+        return CompletionMatch(last, sorted(one.name for one in COMMANDS if one.is_prompt or not is_cell), "magic")
 
     def _complete_value(self, option: str, value: str) -> CompletionMatch | None:
         match option:

@@ -18,9 +18,9 @@ from vibe_jupyter.mcp.declared import add_server, remove_server, switch_server
 from vibe_jupyter.mcp.pins import ToolPins
 from vibe_jupyter.mcp.tool_names import RemoteTool, published_name
 from vibe_jupyter.mcp.toolset import McpToolset
+from vibe_jupyter.options import SERVER_ACTIONS
 from vibe_jupyter.ui.text import one_line, plural_text, readable_text
 
-COMMANDS: Final = ("accept", "add", "log", "off", "on", "remove", "restart", "serve", "tools")
 LOG_LINES: Final = 200
 """Lines of a log that are shown."""
 
@@ -91,10 +91,10 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
         case ["accept", name]:
             return commands.accept(name)
         case _:
-            wants = " It requires the name of a server." if words[0] in COMMANDS else ""
+            wants = " It requires the name of a server." if words[0] in SERVER_ACTIONS else ""
             raise ConfigError(
                 f"There is no command %vibe mcp {' '.join(words)}.{wants} There is %vibe mcp, and with it: "
-                f"{', '.join(COMMANDS)}. To send it as a prompt, write it below %%vibe."
+                f"{', '.join(SERVER_ACTIONS)}. To send it as a prompt, write it below %%vibe."
             )
 
 

@@ -1,66 +1,255 @@
-"""Which `%vibe` sub-command runs what."""
+"""Every `%vibe` command: what its help says, what may follow it, and what it does.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+The dispatch of the magic, `%vibe help`, Tab and the table in docs/commands.md come from `COMMANDS`. The table is read
+when the extension is loaded, so it is light: what an action needs is imported when it is run.
+"""
 
-from vibe_jupyter import config
-from vibe_jupyter.app.models import ModelChoice
-from vibe_jupyter.app.project import KernelSettings
-from vibe_jupyter.commands.model_check import check_model
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.options import PROMPT_HELP, SERVER_ACTIONS, SETTINGS_HELP
 from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
-    from vibe_jupyter.app.app import App
+    from vibe_jupyter.app import App
+
+_MISSPELT: Final = 0.82
+"""Likeness, of 1, from which a single word is taken for a misspelt command."""
+_AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
+_USAGE_WIDTH: Final = 24
+"""Characters of the first column of the help page."""
+_ON_A_SERVER: Final = frozenset(SERVER_ACTIONS) - {"add", "serve"}
+"""What `%vibe mcp` does with a server that is named."""
 
 
-def settings_command(line: str, app: "App", *, say: Callable[[str], None]) -> str | None:
-    """Do one of these commands and say what to print, which may be nothing; None when the words are none.
+@dataclass(frozen=True)
+class TypedCommand:
+    """One command as it was typed."""
 
-    Args:
-        line: the magic's line.
-        app: what the commands are about.
-        say: told what takes a while, line by line.
+    words: Sequence[str]
+    """Behind the name of the command."""
+    text: str
+    """The same with its blanks and quotes."""
+    build_app: Callable[[], "App"]
+    """The kernel's app, built at first use."""
+    present_app: "App | None"
+    """None before its first use."""
+
+
+class KnownNames(Protocol):
+    """Names that may follow a command; looked up when Tab asks for them."""
+
+    def models(self) -> Iterable[str]:
+        """What models are known by."""
+        ...
+
+    def servers(self) -> Iterable[str]:
+        """The MCP servers that are declared."""
+        ...
+
+
+@dataclass(frozen=True)
+class VibeCommand:
+    """One word after ``%vibe``."""
+
+    name: str
+    help: tuple[tuple[str, str], ...]
+    """Lines of the help page: how it is written, and what it does."""
+    run: Callable[[TypedCommand], str | None]
+    """Gives what to print, which may be nothing; None where the words are no command."""
+    following: tuple[str, ...] = ()
+    """What may follow the name."""
+    complete: Callable[[Sequence[str], KnownNames], Iterable[str]] | None = None
+    """What may come after these words behind the name; None where it is `following` alone."""
+    is_prompt: bool = False
+    """Whether it makes a prompt; then any words may follow."""
+
+    def completions(self, words: Sequence[str], names: KnownNames) -> Iterable[str]:
+        """What may come after these words behind the name."""
+        if self.complete is not None:
+            return self.complete(words, names)
+        return () if words else self.following
+
+
+def run_command(line: str, build_app: Callable[[], "App"], present_app: "App | None") -> str | None:
+    """Do what a line says and give what to print; None where it is a prompt.
 
     Raises:
-        ConfigError: a setting is wrong.
-        NotebookError: the user interrupted the question.
+        ConfigError: a setting is wrong, or the line resembles a command and is none: that is no prompt that costs
+            tokens.
+        NotebookError: the user interrupted a question.
     """
-    words, setup = line.split(), app.setup
-    match words:
-        case ["config"]:
-            reading = setup.read()
-            return f"{config.list_settings(reading, setup.environ)}\n\n{setup.redaction(reading.settings)}"
-        case ["config", "path"]:
-            return config.list_places(setup.environ, str(setup.project.folder))
-        case ["trust"]:
-            return app.trusting.command()
-        case ["trust", "forget"]:
-            known = setup.project.forget()
-            return "Forgotten: it is asked again." if known else f"Nothing was decided on {setup.project.folder}."
-        case ["mcp", *_]:
-            servers = app.mcp.present
-            from vibe_jupyter.commands.mcp import mcp_command
-
-            return mcp_command(line.strip().removeprefix("mcp"), servers, setup, say=say)
-        case _:
-            return _model_command(words, setup, app.models, say)
+    name, *words = line.split() or ["help"]
+    command = next((one for one in COMMANDS if one.name == name), None)
+    if command is not None or name in ("--help", "-h"):
+        text = line.strip().removeprefix(name)
+        said = (command or _HELP).run(TypedCommand(words, text, build_app, present_app))
+        if said is not None:
+            return said
+    _refuse_misspelt(command, name, words)
+    return None
 
 
-def _model_command(
-    words: list[str], setup: KernelSettings, models: ModelChoice, say: Callable[[str], None]
-) -> str | None:
-    match words:
-        case ["model"]:
-            return models.listing()
-        case ["model", "check", *names] if len(names) < 2:
-            check_model(models.current(*names), say)
-            return ""
-        case ["model", name]:
-            return models.choose(name)
-        case ["setup"]:
-            with without_working_folder():
-                from vibe_jupyter.commands.setup import GuidedSetup
+def help_page() -> str:
+    """What `%vibe help` prints."""
+    lines = [line for command in COMMANDS for line in command.help]
+    return "\n".join([PROMPT_HELP, *(f"{usage:<{_USAGE_WIDTH}}{words}" for usage, words in lines), SETTINGS_HELP])
 
-            return GuidedSetup(setup, models, say).work()
+
+def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
+    if command is None:
+        nearest = [] if words else difflib.get_close_matches(name.lower(), _NAMES, 1, _MISSPELT)
+        if nearest:
+            raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {nearest[0]}? {_AS_PROMPT}")
+    elif not command.is_prompt and (len(words) == 1 or (name, *words[:1]) == ("model", "check")):
+        known = ", ".join([f"%vibe {name}", *(f"%vibe {name} {word}" for word in command.following)])
+        raise ConfigError(f"There is no %vibe {' '.join([name, *words])}. There is: {known}. {_AS_PROMPT}")
+
+
+def _alone(run: Callable[[TypedCommand], str]) -> Callable[[TypedCommand], str | None]:
+    """A command that no word may follow."""
+    return lambda call: None if call.words else run(call)
+
+
+def _stop_run(call: TypedCommand) -> str:
+    return "No run is active." if call.present_app is None else call.present_app.stop()
+
+
+def _show_config(call: TypedCommand) -> str | None:
+    if call.words not in ([], ["path"]):
+        return None
+    setup = call.build_app().setup
+    with without_working_folder():
+        from vibe_jupyter import config
+    if call.words:
+        return config.list_places(setup.environ, str(setup.project.folder))
+    reading = setup.read()
+    return f"{config.list_settings(reading, setup.environ)}\n\n{setup.redaction(reading.settings)}"
+
+
+def _trust_folder(call: TypedCommand) -> str | None:
+    if not call.words:
+        return call.build_app().trusting.command()
+    if call.words != ["forget"]:
+        return None
+    project = call.build_app().setup.project
+    return "Forgotten: it is asked again." if project.forget() else f"Nothing was decided on {project.folder}."
+
+
+def _show_permissions(call: TypedCommand) -> str | None:
+    match call.words:
+        case []:
+            return call.build_app().grants.listing()
+        case ["revoke", *named]:
+            return call.build_app().grants.revoke(" ".join(named))
         case _:
             return None
+
+
+def _manage_servers(call: TypedCommand) -> str:
+    app = call.build_app()
+    if call.words[:1] == ["serve"]:
+        return app.outside.command(list(call.words[1:]))
+    servers = app.mcp.present
+    with without_working_folder():
+        from vibe_jupyter.commands.mcp import mcp_command
+    return mcp_command(call.text, servers, app.setup, say=print)
+
+
+def _choose_model(call: TypedCommand) -> str | None:
+    match call.words:
+        case []:
+            return call.build_app().models.listing()
+        case ["check", *names] if len(names) < 2:
+            models = call.build_app().models
+            with without_working_folder():
+                from vibe_jupyter.commands.model_check import check_model
+            check_model(models.current(*names), print)
+            return ""
+        case [name]:
+            return call.build_app().models.choose(name)
+        case _:
+            return None
+
+
+def _set_up(call: TypedCommand) -> str:
+    app = call.build_app()
+    with without_working_folder():
+        from vibe_jupyter.commands.setup import GuidedSetup
+    return GuidedSetup(app.setup, app.models, print).work()
+
+
+def _model_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
+    match words:
+        case []:
+            return [*names.models(), "check"]
+        case ["check"]:
+            return names.models()
+        case _:
+            return ()
+
+
+def _server_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
+    if len(words) == 1 and words[0] in _ON_A_SERVER:
+        return names.servers()
+    return () if words else SERVER_ACTIONS
+
+
+_HELP: Final = VibeCommand("help", (("%vibe help", "this page"),), _alone(lambda _: help_page()))
+
+COMMANDS: Final = (
+    VibeCommand(
+        "fix", (("%vibe fix", "fix the last error: its frames go with the prompt"),), lambda _: None, is_prompt=True
+    ),
+    VibeCommand(
+        "model",
+        (
+            ("%vibe model [NAME]", "show the models, or choose one; `tour` needs no key"),
+            ("%vibe model check", "does it answer, stream, call a tool, see images?"),
+        ),
+        _choose_model,
+        following=("NAME", "check [NAME]"),
+        complete=_model_words,
+    ),
+    VibeCommand("setup", (("%vibe setup", "choose a server, store its key, and try it"),), _alone(_set_up)),
+    VibeCommand("config", (("%vibe config [path]", "every setting, and where it was set"),), _show_config, ("path",)),
+    VibeCommand(
+        "mcp",
+        (
+            ("%vibe mcp [tools]", "MCP servers and their tools; `add`, `remove`, `restart`"),
+            ("%vibe mcp serve", "let an external client use this notebook's tools"),
+        ),
+        _manage_servers,
+        following=SERVER_ACTIONS,
+        complete=_server_words,
+    ),
+    VibeCommand(
+        "trust",
+        (("%vibe trust [forget]", "this folder's settings and tools, and whether they count"),),
+        _trust_folder,
+        following=("forget",),
+    ),
+    VibeCommand(
+        "permissions",
+        (("%vibe permissions", "what you allowed in advance; `revoke N` takes it back"),),
+        _show_permissions,
+        following=("revoke",),
+    ),
+    VibeCommand(
+        "status",
+        (("%vibe status", "model, server, agent, conversation, permissions"),),
+        _alone(lambda call: call.build_app().status()),
+    ),
+    VibeCommand(
+        "reset",
+        (("%vibe reset", "begin a new conversation; your variables stay"),),
+        _alone(lambda call: call.build_app().reset()),
+    ),
+    VibeCommand("stop", (("%vibe stop", "end the current run (also: Stop in its output, ■)"),), _alone(_stop_run)),
+    _HELP,
+)
+"""In the order of the help page."""
+_NAMES: Final = tuple(command.name for command in COMMANDS)
