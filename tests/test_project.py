@@ -162,6 +162,25 @@ def test_no_file_names_a_package_registry() -> None:
     assert '"resolved"' not in lock
 
 
+ONE_MAKER = {
+    "ApprovalRequested": "agent/approval.py",
+    "ApprovalResolved": "agent/approval.py",
+    "ToolStarted": "agent/step.py",
+    "ToolFinished": "agent/step.py",
+}
+
+
+@pytest.mark.parametrize("event", ONE_MAKER)
+def test_every_card_and_every_step_comes_from_one_module(syntax: dict[str, ast.Module], event: str) -> None:
+    made_in = {
+        path
+        for path, tree in syntax.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and event in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+    }
+    assert made_in == {ONE_MAKER[event]}
+
+
 def test_modules_stay_small_enough_to_read() -> None:
     lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in tracked("vibe_jupyter/*.py")}
     assert lines

@@ -1,12 +1,14 @@
 """What a user decides is what happens."""
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
+from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
@@ -14,6 +16,8 @@ from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
     Approve,
+    Headline,
+    Preview,
     Reject,
     Resource,
     RunFinished,
@@ -191,8 +195,38 @@ async def test_what_runs_code_is_never_offered_for_the_project_nor_kept_for_it(
     request = one(events, ApprovalRequested)
     assert not request.keepable
     assert request.remember_as is not None
+    assert one(events, ApprovalResolved).remember == "session"  # what the journal says is what was granted
     assert kept.patterns() == {}
     assert set(bench.permissions.granted()) == set(request.remember_as.split("+"))
+
+
+async def test_a_standalone_card_asks_about_names_that_are_not_utf8() -> None:
+    name = os.fsdecode(b"caf\xe9")
+
+    async def ask(preview: str, bound_to: str) -> tuple[StandaloneApprovalRun, ApprovalRequested]:
+        asked = StandaloneApprovalRun(
+            StandaloneApproval(
+                name="trust_folder",
+                headline=Headline(verb="Asked to trust", doing="Asking to trust", asking="Trust", target=name),
+                preview=Preview(kind="text", text=preview),
+                reason="it brings settings",
+                allow="Trust this folder",
+                bound_to=bound_to,
+                yes="trusted",
+                no="not trusted",
+            )
+        )
+        shown = None
+        async for event in asked.run:
+            if isinstance(event, ApprovalRequested):
+                shown = event
+                asked.run.send(approve(event), by="person")
+        assert shown is not None
+        return asked, shown
+
+    runs = [await ask(name, "1"), await ask(name, "2"), await ask("other", "1")]
+    assert [asked.allowed for asked, _ in runs] == [True, True, True]
+    assert len({shown.digest for _, shown in runs}) == 3
 
 
 class Late(Echo):

@@ -1,6 +1,8 @@
 """Calls, approvals and files of a model server that runs tools by itself, from the wire to the journal."""
 
 import base64
+import errno
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -206,6 +208,30 @@ async def test_an_interrupt_while_a_card_waits_tells_the_server_no(tmp_path: Pat
     assert (resolved.allowed, resolved.by) == (False, "interrupt")
     assert one(events, ToolFinished).outcome == "interrupted"
     assert one(events, RunFinished).reason == "interrupted"
+
+
+async def test_a_yes_that_cannot_be_recorded_is_a_no_to_the_server(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file layer fails from the moment the card is shown; nothing of ours is replaced."""
+    real_write = os.write
+    full = threading.Event()
+
+    def write(descriptor: int, data: bytes) -> int:
+        if full.is_set() and threading.current_thread().name == "vibe-journal":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+
+    def fill(event: Event) -> None:
+        if isinstance(event, ApprovalRequested):
+            full.set()
+
+    with serving([approval(), Await("appr_1"), Chunk("Not run."), *END]) as server:
+        _, events = await drive(tmp_path, model, server, decide=yes(), on_event=fill)
+        assert server.decisions == [("appr_1", {"decision": "deny"})]
+    assert one(events, RunFinished).reason == "error"
 
 
 async def test_a_card_is_closed_when_the_answer_goes_on_to_its_end_without_it(tmp_path: Path, model: Any) -> None:

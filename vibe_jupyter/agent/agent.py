@@ -42,7 +42,7 @@ def system_prompt(name: str = "default") -> str:
 
 @dataclass(frozen=True)
 class HookContext:
-    """What a run_hooks may use of the run, from `begin` to `end`."""
+    """What the hooks of a run may use of it, from `begin` to `end`."""
 
     call_context: CallContext
     model: Model
@@ -52,7 +52,7 @@ class HookContext:
 
 @dataclass(frozen=True)
 class PreparedPrompt:
-    """What a run_hooks makes of a prompt."""
+    """What the hooks of a run make of its prompt."""
 
     before: PromptParts = ()
     """Goes before the user's words."""
@@ -63,7 +63,7 @@ class PreparedPrompt:
 class RunHooks(Protocol):
     """One for each run. Engine loop only."""
 
-    async def begin(self, seat: HookContext) -> PreparedPrompt:
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
         """Prepare, before anything is sent to the model; an interrupt cancels it. What takes long is said by a Notice.
 
         Raises:
@@ -77,9 +77,9 @@ class RunHooks(Protocol):
 
 
 class NoHooks:
-    """No run_hooks."""
+    """Nothing to prepare, nothing to end."""
 
-    async def begin(self, seat: HookContext) -> PreparedPrompt:
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
         return PreparedPrompt()
 
     async def end(self) -> None:

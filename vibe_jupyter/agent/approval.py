@@ -1,10 +1,10 @@
 """Approvals: what the policy says to a call, the card where it asks, and questions to the user."""
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,11 +12,13 @@ from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
     RefusedCall,
+    approval_digest,
     error_message,
     prepare_call,
     refuse_call,
 )
-from vibe_jupyter.agent.run import PendingRequest, Run
+from vibe_jupyter.agent.run import ClosedBy, PendingRequests, Run
+from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.protocol import (
@@ -37,9 +39,9 @@ from vibe_jupyter.protocol import (
     QuestionAnswered,
     QuestionAsked,
     Reject,
+    Resource,
     RunFinished,
     ToolCall,
-    ToolFinished,
     Usage,
     arguments_text,
 )
@@ -51,6 +53,111 @@ NOBODY_IS_HERE = (
     "Nobody can approve calls here: no front end shows this run, and no text can be typed. "
     "What needs approval is denied for the rest of this run."
 )
+
+
+@dataclass(frozen=True)
+class ApprovalCard:
+    """What a card shows, and what a yes to it would cover. The fields are those of `ApprovalRequested`."""
+
+    call: ToolCall
+    headline: Headline
+    preview: Preview
+    reason: str
+    digest: str
+    """See `approval_digest`."""
+    resources: tuple[Resource, ...] = ()
+    remember_as: str | None = None
+    keepable: bool = False
+    allow: str = "Allow once"
+
+
+class PendingApproval:
+    """One card, from when it is shown until it is decided: by the user, or by the end of the waiting. Ask once.
+
+    Nothing else makes `ApprovalRequested` and `ApprovalResolved`.
+    """
+
+    def __init__(
+        self, card: ApprovalCard, approvals: PendingRequests[Approve | Reject], emit: Callable[[Event], Awaitable[None]]
+    ) -> None:
+        self.decided_by: DecidedBy | ClosedBy | Literal["rules"] = "server"
+        """Means nothing before `ask` has returned."""
+        self._card = card
+        self._approvals = approvals
+        self._emit = emit
+        self._request = approvals.open()
+
+    def close(self, by: ClosedBy) -> None:
+        """Nobody waits any more, which is a no; a decision that came before it stands."""
+        self._approvals.deliver(self._request.id, Reject(approval_id=self._request.id), by=by)
+
+    async def ask(
+        self,
+        apply_edits: Callable[[Approve], PreparedCall | RefusedCall] | None = None,
+        *,
+        within: float | None = None,
+        cancelled_by: Callable[[], ClosedBy] = lambda: "interrupt",
+    ) -> Approve | Reject:
+        """Show the card and wait; whatever ends the waiting is recorded.
+
+        Args:
+            apply_edits: makes the call that a yes allows; the yes becomes a no where the edited call is refused.
+            within: seconds after which the server that asked waits no longer; None for as long as it takes.
+            cancelled_by: who it was that cancelled this.
+
+        Raises:
+            JournalError: it could not be recorded; nothing is allowed.
+            asyncio.CancelledError: nothing is allowed.
+        """
+        request, arguments = self._request, None
+        command: Approve | Reject = Reject(approval_id=request.id)
+        try:
+            await self._emit(self._requested())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    command = await request.answer
+                self.decided_by = request.by
+        except asyncio.CancelledError:
+            self.decided_by = cancelled_by()
+            await self._emit(self._resolved(command))
+            raise
+        finally:
+            self._approvals.close(request)
+        if isinstance(command, Approve) and apply_edits is not None:
+            permitted = apply_edits(command)
+            if isinstance(permitted, RefusedCall):
+                command, self.decided_by = Reject(approval_id=request.id), "rules"
+            elif permitted.edited:
+                arguments = permitted.call.arguments
+        await self._emit(self._resolved(command, arguments))
+        return command
+
+    def _requested(self) -> ApprovalRequested:
+        card = self._card
+        return ApprovalRequested(
+            approval_id=self._request.id,
+            call=card.call,
+            headline=card.headline,
+            preview=card.preview,
+            reason=card.reason,
+            resources=card.resources,
+            remember_as=card.remember_as,
+            keepable=card.keepable,
+            digest=card.digest,
+            allow=card.allow,
+        )
+
+    def _resolved(self, command: Approve | Reject, arguments: str | None = None) -> ApprovalResolved:
+        remember = command.remember if isinstance(command, Approve) and self._card.remember_as is not None else "once"
+        return ApprovalResolved(
+            approval_id=self._request.id,
+            call_id=self._card.call.id,
+            allowed=isinstance(command, Approve),
+            remember="session" if remember == "project" and not self._card.keepable else remember,
+            by=self.decided_by,
+            message=command.message if isinstance(command, Reject) else "",
+            arguments=arguments,
+        )
 
 
 async def permit_call(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
@@ -75,7 +182,8 @@ def _decide(prepared: PreparedCall, call_context: CallContext) -> Decision:
 
 
 def _refuse_forbidden(prepared: PreparedCall, deny: Deny) -> RefusedCall:
-    return RefusedCall(error_message(prepared.call, deny.reason), denied=True, summary=deny.reason)
+    message = error_message(prepared.call, deny.reason)
+    return RefusedCall(message, prepared.headline, denied=True, summary=deny.reason)
 
 
 async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
@@ -83,7 +191,7 @@ async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallC
         try:
             await prepared.tool.precheck(prepared.args)
         except ToolError as error:
-            return refuse_call(prepared.call, str(error))
+            return refuse_call(prepared.call, str(error), prepared.headline)
     return await _reuse_or_ask(prepared, ask, call_context)
 
 
@@ -91,7 +199,7 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
     """Go by what the user said to an equal call of this turn, else show exactly what would run and wait."""
     said = call_context.equal.said(prepared.call, prepared.digest)
     if isinstance(said, Reject):
-        return _refuse_denied(prepared.call, said.message)
+        return _refuse_denied(prepared, said.message)
     if said is not None:
         return _apply_edits(prepared, said, call_context)
     return await _show_card(prepared, ask, call_context)
@@ -100,36 +208,29 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
 async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
     """Show the call and wait for the user, as long as it takes."""
     call = prepared.call
-    waiting = call_context.approvals.open()
-    try:
-        await call_context.emit(
-            ApprovalRequested(
-                approval_id=waiting.id,
-                call=call,
-                headline=prepared.headline,
-                preview=prepared.preview,
-                reason=ask.reason + _times_text(call_context.equal.count(call)),
-                resources=tuple(prepared.touched),
-                remember_as=ask.remember_as,
-                keepable=ask.keepable,
-                digest=prepared.digest,
-            )
-        )
-        command = await waiting.answer
-    except asyncio.CancelledError:
-        await _resolve_approval(waiting.id, call, Reject(approval_id=waiting.id), call_context, by="interrupt")
-        raise
-    finally:
-        call_context.approvals.close(waiting)
-    if isinstance(command, Reject):
-        await _resolve_approval(waiting.id, call, command, call_context, by=waiting.by)
-        call_context.equal.keep(call, prepared.digest, command)
-        return _refuse_denied(call, command.message)
-    approved = _apply_edits(prepared, command, call_context)
-    if isinstance(approved, RefusedCall):
-        await _resolve_approval(waiting.id, call, Reject(approval_id=waiting.id), call_context, by="rules")
+    card = ApprovalCard(
+        call=call,
+        headline=prepared.headline,
+        preview=prepared.preview,
+        reason=ask.reason + _times_text(call_context.equal.count(call)),
+        digest=prepared.digest,
+        resources=tuple(prepared.touched),
+        remember_as=ask.remember_as,
+        keepable=ask.keepable,
+    )
+    approved: PreparedCall | RefusedCall = prepared
+
+    def apply_edits(command: Approve) -> PreparedCall | RefusedCall:
+        nonlocal approved
+        approved = _apply_edits(prepared, command, call_context)
         return approved
-    await _resolve_approval(waiting.id, approved.call, command, call_context, edited=approved.edited, by=waiting.by)
+
+    command = await PendingApproval(card, call_context.approvals, call_context.emit).ask(apply_edits)
+    if isinstance(approved, RefusedCall):
+        return approved
+    if isinstance(command, Reject):
+        call_context.equal.keep(call, prepared.digest, command)
+        return _refuse_denied(prepared, command.message)
     if not _is_as_shown(prepared, call_context):
         # Ask again, with a card that shows what would run now.
         now = prepare_call(
@@ -184,34 +285,13 @@ def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallCon
     return _refuse_forbidden(edited, decision) if isinstance(decision, Deny) else edited
 
 
-async def _resolve_approval(
-    approval_id: str,
-    call: ToolCall,
-    command: Approve | Reject,
-    call_context: CallContext,
-    *,
-    edited: bool = False,
-    by: DecidedBy | Literal["interrupt", "rules"],
-) -> None:
-    await call_context.emit(
-        ApprovalResolved(
-            approval_id=approval_id,
-            call_id=call.id,
-            allowed=isinstance(command, Approve),
-            remember=command.remember if isinstance(command, Approve) else "once",
-            by=by,
-            message=command.message if isinstance(command, Reject) else "",
-            arguments=call.arguments if edited else None,
-        )
-    )
-
-
-def _refuse_denied(call: ToolCall, words: str) -> RefusedCall:
+def _refuse_denied(prepared: PreparedCall, words: str) -> RefusedCall:
     words = words.strip()
     text = "The user denied this call; it was not run."
     if words:
         text += f" Their words: {words}"
-    return RefusedCall(error_message(call, text), denied=True, summary=f"“{words}”" if words else "")
+    summary = f"“{words}”" if words else ""
+    return RefusedCall(error_message(prepared.call, text), prepared.headline, denied=True, summary=summary)
 
 
 async def ask_user(
@@ -228,7 +308,7 @@ async def ask_user(
         raise ToolError(NOBODY)
     waiting = call_context.questions.open()
     answers: tuple[Answered, ...] | None = None
-    by: DecidedBy | Literal["interrupt", "server"] = "interrupt"
+    by: DecidedBy | ClosedBy = "interrupt"
     try:
         await call_context.emit(
             QuestionAsked(question_id=waiting.id, call_id=call_id, asker=asker, questions=tuple(questions))
@@ -275,45 +355,36 @@ class StandaloneApprovalRun:
     async def _ask_and_wait(self, run: Run) -> None:
         began = time.monotonic()
         approval = self._approval
-        waiting = run.approvals.open()
-        run.emit(_approval_request(approval, waiting))
-        decided: asyncio.Future[Approve | Reject] = waiting.answer
-        ended = not await run.guard(_wait_until_decided(decided))
-        run.approvals.close(waiting)
-        if not ended:
-            self.allowed = isinstance(decided.result(), Approve)
-        by = "interrupt" if ended else waiting.by
-        run.emit(ApprovalResolved(approval_id=waiting.id, call_id=approval.name, allowed=bool(self.allowed), by=by))
-        words = {True: approval.yes, False: approval.no, None: "not decided"}
-        outcome = "ok" if self.allowed else "interrupted" if ended else "denied"
-        run.emit(
-            ToolFinished(
-                call_id=approval.name,
-                name=approval.name,
-                headline=approval.headline,
-                outcome=outcome,
-                summary=words[self.allowed],
-            )
-        )
+
+        async def emit(event: Event) -> None:
+            run.emit(event)
+
+        async def ask() -> None:
+            command = await PendingApproval(_standalone_card(approval), run.approvals, emit).ask()
+            self.allowed = isinstance(command, Approve)
+
+        await run.guard(ask())
+        step = ToolStep(approval.name, approval.headline, id=approval.name)
+        match self.allowed:
+            case True:
+                run.emit(step.finished("ok", approval.yes))
+            case False:
+                run.emit(step.finished("denied", approval.no))
+            case None:
+                run.emit(step.finished("interrupted", "not decided"))
+        reason = "interrupted" if self.allowed is None else "stop"
         seconds = round(time.monotonic() - began, 3)
-        run.emit(RunFinished(reason="interrupted" if ended else "stop", turns=0, seconds=seconds, usage=Usage()))
+        run.emit(RunFinished(reason=reason, turns=0, seconds=seconds, usage=Usage()))
 
 
-async def _wait_until_decided(decided: "asyncio.Future[Approve | Reject]") -> None:
-    await decided
-
-
-def _approval_request(approval: StandaloneApproval, waiting: "PendingRequest[Approve | Reject]") -> ApprovalRequested:
-    shown = f"{approval.headline.target}\0{approval.bound_to}\0{approval.preview.text}"
-    return ApprovalRequested(
-        approval_id=waiting.id,
-        call=ToolCall(id=approval.name, name=approval.name, arguments="{}"),
+def _standalone_card(approval: StandaloneApproval) -> ApprovalCard:
+    call = ToolCall(id=approval.name, name=approval.name, arguments="{}")
+    return ApprovalCard(
+        call=call,
         headline=approval.headline,
         preview=approval.preview,
         reason=approval.reason,
-        resources=(),
-        remember_as=None,
-        digest=hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest(),
+        digest=approval_digest(call, approval.preview, (approval.headline.target, approval.bound_to)),
         allow=approval.allow,
     )
 

@@ -11,7 +11,7 @@ A call is prepared once. What the policy decides on, what the card shows and wha
 import asyncio
 import difflib
 import hashlib
-import secrets
+import json
 import threading
 import time
 from collections import Counter
@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -37,16 +37,13 @@ from vibe_jupyter.protocol import (
     Approve,
     Event,
     Headline,
-    MimeBundle,
     Preview,
     Reject,
     Resource,
     TextPart,
     ToolCall,
-    ToolFinished,
     ToolMessage,
     ToolProgress,
-    ToolStarted,
 )
 from vibe_jupyter.tools.contract import Tool, Toolset
 
@@ -202,7 +199,8 @@ class PreparedCall:
     @cached_property
     def digest(self) -> str:
         """What an approval is bound to."""
-        return approval_digest(self.call, self.preview, self.places.values())
+        identities = (part for place in self.places.values() for part in place.identity)
+        return approval_digest(self.call, self.preview, identities)
 
 
 @dataclass(frozen=True)
@@ -210,6 +208,8 @@ class RefusedCall:
     """A call that does not run, and what is reported to the model."""
 
     message: ToolMessage
+    headline: Headline
+    """The call in one line, as far as it could be read."""
     denied: bool = False
     """Whether a user, or the lack of one, said no; a broken call is no denial."""
     summary: str = ""
@@ -239,11 +239,11 @@ def prepare_call(
     tool, args = found
     touched = tuple(tool.touches(args))
     if (stands := PLACEHOLDER.search(call.arguments)) and any(one.access != "read" for one in touched):
-        return refuse_call(call, _PLACEHOLDER_SENT.format(name=call.name, stands=stands[0]))
+        return refuse_call(call, _PLACEHOLDER_SENT.format(name=call.name, stands=stands[0]), tool.headline(args))
     try:
         places = places_of(args, workspace, (one.value for one in touched if one.kind == "path"), judged)
     except ToolError as error:
-        return RefusedCall(error_message(call, str(error)), denied=True, summary=str(error))
+        return RefusedCall(error_message(call, str(error)), tool.headline(args), denied=True, summary=str(error))
     return PreparedCall(call, tool, args, touched, places, edited)
 
 
@@ -267,15 +267,16 @@ def _parsed(call: ToolCall, tools: Toolset) -> tuple[Tool[Any], BaseModel] | Ref
 def headline_of(call: ToolCall, tools: Toolset) -> Headline:
     """The headline of any call, also of one that cannot be prepared."""
     found = _parsed(call, tools)
-    if not isinstance(found, RefusedCall):
-        tool, args = found
-        return tool.headline(args)
-    return Headline(verb="Called", doing="Calling", asking="Call", target=call.name)
+    if isinstance(found, RefusedCall):
+        return found.headline
+    tool, args = found
+    return tool.headline(args)
 
 
-def refuse_call(call: ToolCall, text: str) -> RefusedCall:
-    """A call that does not run, with what is reported to the model."""
-    return RefusedCall(error_message(call, text), summary=text.split("\n", 1)[0])
+def refuse_call(call: ToolCall, text: str, headline: Headline | None = None) -> RefusedCall:
+    """A call that does not run, with what is reported to the model; without a headline it is shown by its name."""
+    headline = headline or Headline(verb="Called", doing="Calling", asking="Call", target=call.name)
+    return RefusedCall(error_message(call, text), headline, summary=text.split("\n", 1)[0])
 
 
 def error_message(call: ToolCall, text: str) -> ToolMessage:
@@ -301,50 +302,8 @@ def _call_key(call: ToolCall) -> _Key:
     return call.name, call.arguments
 
 
-class SideStep:
-    """One step. Its id answers no call, so it has no place in the history."""
-
-    def __init__(self, call_context: CallContext, name: str, headline: Headline, *, host: str) -> None:
-        self.id = f"{name}-{secrets.token_hex(8)}"
-        self._call_context = call_context
-        self._name = name
-        self._headline = headline
-        self._host = host
-        self._began = time.monotonic()
-
-    async def begin(self) -> None:
-        """Show that it goes on.
-
-        Raises:
-            JournalError: it could not be recorded.
-        """
-        await self._call_context.emit(
-            ToolStarted(call_id=self.id, name=self._name, headline=self._headline, host=self._host)
-        )
-
-    async def end(
-        self, outcome: Literal["ok", "error", "interrupted"], summary: str, display: MimeBundle | None = None
-    ) -> None:
-        """Show what came of it.
-
-        Raises:
-            JournalError: it could not be recorded.
-        """
-        await self._call_context.emit(
-            ToolFinished(
-                call_id=self.id,
-                name=self._name,
-                headline=self._headline,
-                outcome=outcome,
-                summary=summary,
-                seconds=round(time.monotonic() - self._began, 3),
-                display=display or {},
-                host=self._host,
-            )
-        )
-
-
-def approval_digest(call: ToolCall, preview: Preview, places: Iterable[Located] = ()) -> str:
-    """SHA-256 over the tool, its arguments, exactly what is shown, and the places that were judged."""
-    bound = (call.name, call.arguments, preview.model_dump_json(), *(part for one in places for part in one.identity))
+def approval_digest(call: ToolCall, preview: Preview, also: Iterable[str] = ()) -> str:
+    """SHA-256 over the tool, its arguments, exactly what is shown, and what else the answer holds for, such as the
+    places that were judged."""
+    bound = (call.name, call.arguments, json.dumps(preview.model_dump()), *also)  # names may hold what no UTF-8 can
     return hashlib.sha256("\0".join(bound).encode("utf-8", "surrogatepass")).hexdigest()

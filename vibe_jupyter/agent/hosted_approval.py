@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from vibe_jupyter.agent.approval import NOBODY
+from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
 from vibe_jupyter.agent.call_context import CallContext, approval_digest
+from vibe_jupyter.agent.run import ClosedBy
+from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import JournalError, ModelError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.llm.client import LLMClient
@@ -17,15 +19,11 @@ from vibe_jupyter.llm.hosted_events import HostedCall, HostedCallRequest
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import (
     PICTURES_MIME,
-    ApprovalRequested,
-    ApprovalResolved,
     Approve,
-    DecidedBy,
     Headline,
     MimeBundle,
     Picture,
     Preview,
-    Reject,
     Resource,
     ToolCall,
 )
@@ -38,8 +36,8 @@ ATTEMPTS: Final = 2
 """How often an answer is sent over a connection that breaks; sent twice it does no harm."""
 EXPIRED: Final = "expired: the server waits no longer"
 UNATTENDED: Final = "nobody can answer here"
-
-HostedDecision = Literal["allowed", "denied", "interrupted"]
+UNNAMED: Final = "server_tool"
+"""Stands where the name of a tool stands, where the server gives none."""
 
 OUTPUT_LIMIT: Final = 20_000
 """Characters kept of what a server tells of one call."""
@@ -77,69 +75,66 @@ class HostedApproval:
     """Asks the user, and tells the server."""
 
     def __init__(self, call_context: CallContext, client: LLMClient, model: Model) -> None:
-        self.closed_by: Literal["server", "interrupt"] = "server"
-        """Why a card that waits is closed, when its task is cancelled."""
-        self.undecided: set[str] = set()
-        """Approvals that wait for the user, by the server's id."""
         self._call_context = call_context
         self._client = client
         self._model = model
-        self._approved: dict[str, Approve] = {}
+        self._pending: dict[str, PendingApproval] = {}
+        """Cards that are shown, by the id of the step."""
 
-    async def ask(self, approval: HostedCallRequest, call_id: str, about: HostedCallText) -> tuple[HostedDecision, str]:
+    def close(self, step_id: str, by: ClosedBy) -> None:
+        """Take back the card of a step, if one waits."""
+        if step_id in self._pending:
+            self._pending[step_id].close(by)
+
+    async def ask(
+        self, request: HostedCallRequest, step_id: str, text: HostedCallText
+    ) -> tuple[Approve | Literal["denied", "interrupted"], str]:
         """The outcome of asking, and the text for the step. A denial is sent to the server; a yes waits for `deliver`.
 
         Raises:
-            JournalError: the question could not be recorded; the server was told no.
+            JournalError: it could not be recorded; a denial was sent to the server.
         """
         if not await self._call_context.attended():
-            await self._deny_call(approval, NOBODY)
+            await self._deny_call(request, NOBODY)
             return "denied", UNATTENDED
-        waiting = self._call_context.approvals.open()
-        self.undecided.add(approval.id)
+        card = self._approval_card(request, step_id, text)
+        pending = PendingApproval(card, self._call_context.approvals, self._call_context.emit)
+        self._pending[step_id] = pending
         try:
-            await self._call_context.emit(self._approval_request(approval, call_id, about, waiting.id))
-            async with asyncio.timeout(SERVER_WAIT):
-                command = await waiting.answer
-        except JournalError:
-            await self._deny_call(approval, "", within=LAST_WORD)
+            command = await pending.ask(within=SERVER_WAIT)
+        except (JournalError, asyncio.CancelledError):
+            await self._deny_call(request, "", within=LAST_WORD)
             raise
-        except (TimeoutError, asyncio.CancelledError) as closed:
-            by = self.closed_by if isinstance(closed, asyncio.CancelledError) else "server"
-            await self._resolve_approval(waiting.id, call_id, None, by=by)
-            await self._deny_call(approval, "", within=LAST_WORD)
-            return ("denied", EXPIRED) if by == "server" else ("interrupted", "")
         finally:
-            self._call_context.approvals.close(waiting)
-            self.undecided.discard(approval.id)
-        await self._resolve_approval(waiting.id, call_id, command, by=waiting.by)
-        if isinstance(command, Reject):
-            problem = await self._deny_call(approval, command.message)
-            return "denied", problem or (f"“{command.message.strip()}”" if command.message.strip() else "")
-        self._approved[approval.id] = command
-        return "allowed", ""
+            del self._pending[step_id]
+        if isinstance(command, Approve):
+            return command, ""
+        if pending.decided_by in ("server", "interrupt"):
+            await self._deny_call(request, "", within=LAST_WORD)
+            return ("denied", EXPIRED) if pending.decided_by == "server" else ("interrupted", "")
+        words = command.message.strip()
+        return "denied", await self._deny_call(request, words) or (f"“{words}”" if words else "")
 
-    async def deliver(self, approval: HostedCallRequest) -> str:
+    async def deliver(self, request: HostedCallRequest, command: Approve) -> str:
         """Tell the server yes; why it did not arrive, or nothing."""
-        command = self._approved.pop(approval.id)
         body: dict[str, JsonValue] = {"decision": "approve"}
         if command.remember != "once":
             body["remember_for_session"] = True
-        return await self._tell_server(approval, body)
+        return await self._tell_server(request, body)
 
-    async def _deny_call(self, approval: HostedCallRequest, message: str, *, within: float | None = None) -> str:
+    async def _deny_call(self, request: HostedCallRequest, message: str, *, within: float | None = None) -> str:
         body: dict[str, JsonValue] = {"decision": "deny"}
         if message.strip():
             body["message"] = message.strip()
         try:
             async with asyncio.timeout(within):
-                return await self._tell_server(approval, body)
+                return await self._tell_server(request, body)
         except TimeoutError:
             return EXPIRED
 
-    async def _tell_server(self, approval: HostedCallRequest, body: dict[str, JsonValue]) -> str:
+    async def _tell_server(self, request: HostedCallRequest, body: dict[str, JsonValue]) -> str:
         try:
-            wanted = FetchRequest("POST", f"/agent/approvals/{id_in_path(approval.id)}", body)
+            wanted = FetchRequest("POST", f"/agent/approvals/{id_in_path(request.id)}", body)
         except ValueError:
             return "the server named no id to answer to"
         problem = ""
@@ -150,42 +145,19 @@ class HostedApproval:
                 problem = f"the answer did not reach the server: {failure}"
         return problem
 
-    def _approval_request(
-        self, approval: HostedCallRequest, call_id: str, about: HostedCallText, waiting_id: str
-    ) -> ApprovalRequested:
+    def _approval_card(self, request: HostedCallRequest, step_id: str, text: HostedCallText) -> ApprovalCard:
         host = self._model.server.host
-        arguments = json.dumps(approval.arguments, ensure_ascii=False)
-        call = ToolCall(id=call_id, name=approval.kind or "server_tool", arguments=arguments)
-        preview = about.preview or Preview(kind="code", text=arguments)
-        return ApprovalRequested(
-            approval_id=waiting_id,
+        arguments = json.dumps(request.arguments, ensure_ascii=False)
+        call = ToolCall(id=step_id, name=request.kind or UNNAMED, arguments=arguments)
+        preview = text.preview or Preview(kind="code", text=arguments)
+        return ApprovalCard(
             call=call,
-            headline=about.headline,
+            headline=text.headline,
             preview=preview,
             reason=f"{host} wants to run this by itself, there and not in this kernel",
-            resources=(Resource(kind="tool", value=approval.label or approval.kind, access="execute"),),
-            remember_as=f"everything that {host} wants to run by itself in this conversation; it then asks no more.",
             digest=approval_digest(call, preview),
-        )
-
-    async def _resolve_approval(
-        self,
-        waiting_id: str,
-        call_id: str,
-        command: Approve | Reject | None,
-        *,
-        by: DecidedBy | Literal["interrupt", "server"],
-    ) -> None:
-        allowed = isinstance(command, Approve)
-        await self._call_context.emit(
-            ApprovalResolved(
-                approval_id=waiting_id,
-                call_id=call_id,
-                allowed=allowed,
-                remember="session" if isinstance(command, Approve) and command.remember != "once" else "once",
-                by=by,
-                message=command.message if isinstance(command, Reject) else "",
-            )
+            resources=(Resource(kind="tool", value=request.label or request.kind, access="execute"),),
+            remember_as=f"everything that {host} wants to run by itself in this conversation; it then asks no more.",
         )
 
 
@@ -196,21 +168,21 @@ def _delivery_problem(got: FetchResult) -> str:
     return "" if got.status < 300 else f"the server did not take the answer (status {got.status})"
 
 
-def pending_call_text(approval: HostedCallRequest, host: str) -> HostedCallText:
+def pending_call_text(request: HostedCallRequest, host: str) -> HostedCallText:
     """A call that waits for a yes, with everything it will be given."""
-    label = approval.label or approval.kind or "a tool"
-    ran, running = _VERBS.get(approval.kind, (f"Used {label}", f"Using {label}"))
-    verb = "Run" if approval.kind in _VERBS else "Use"
+    label = request.label or request.kind or "a tool"
+    ran, running = _VERBS.get(request.kind, (f"Used {label}", f"Using {label}"))
+    verb = "Run" if request.kind in _VERBS else "Use"
     headline = Headline(verb=ran, doing=running, asking=f"{verb} {label}", target="", note=f"on {host}")
-    return HostedCallText(headline, _arguments_preview(approval.arguments, approval.kind))
+    return HostedCallText(headline, _arguments_preview(request.arguments, request.kind))
 
 
-def allowed_call_text(about: HostedCallText, host: str) -> HostedCallText:
+def allowed_headline(headline: Headline, host: str) -> Headline:
     """A call that was allowed."""
-    return replace(about, headline=about.headline.model_copy(update={"note": _ran_on_note(host)}))
+    return headline.model_copy(update={"note": _ran_on_note(host)})
 
 
-def call_text(call: HostedCall, host: str, before: HostedCallText | None = None) -> HostedCallText:
+def call_text(call: HostedCall, host: str, before: HostedCallText | ToolStep | None = None) -> HostedCallText:
     """A call that goes on or is over; what was known before stays where nothing new is said."""
     data = call.data
     preview = _result_preview(data) or (before.preview if before else None)

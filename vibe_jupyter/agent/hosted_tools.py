@@ -10,29 +10,30 @@ import binascii
 import itertools
 import os
 import re
-import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from vibe_jupyter.agent.call_context import CallContext
 from vibe_jupyter.agent.hosted_approval import (
     LAST_WORD,
+    UNNAMED,
     HostedApproval,
     HostedCallText,
-    allowed_call_text,
+    allowed_headline,
     call_text,
     pending_call_text,
 )
+from vibe_jupyter.agent.run import ClosedBy
+from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import JournalError, ModelError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.connections import FetchRequest, id_in_path
 from vibe_jupyter.llm.hosted_events import HostedCall, HostedCallRequest, HostedFile
 from vibe_jupyter.llm.request import Model
-from vibe_jupyter.protocol import FileProduced, ToolFinished, ToolStarted
+from vibe_jupyter.protocol import Approve, FileProduced
 
 NO_END: Final = "the server did not say how it ended"
 CUT_OFF: Final = "cut off; it may have run there"
@@ -55,19 +56,16 @@ _PROBLEMS: Final = {
 }
 
 
-@dataclass
-class HostedStep:
+@dataclass(eq=False, kw_only=True)
+class HostedStep(ToolStep):
     """One call of the server, as far as it went."""
 
     round: int
     kind: str
-    told: HostedCallText
-    name: str = ""
-    """The server's name for the tool; empty where only an approval told of the call so far."""
-    id: str = field(default_factory=lambda: f"server-{secrets.token_hex(8)}")
+    tool: str = ""
+    """The server's name for the tool; empty where only a request for approval named the call so far."""
     state: Literal["waiting", "running", "denied"] = "running"
     was_asked: bool = False
-    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,8 @@ class HostedTools:
         self._host = hosted_files.model.server.host
         self._approval = HostedApproval(call_context, hosted_files.client, hosted_files.model)
         self._open: list[HostedStep] = []
-        self._waits: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        """Approvals that are asked for: the server's id and who asks, by the id of the step."""
+        self._waits: dict[str, asyncio.Task[None]] = {}
+        """What asks for approvals, by the id of the step."""
         self._fetches: set[asyncio.Task[None]] = set()
         self._in_order = asyncio.Lock()
         self._files: set[str] = set()
@@ -158,10 +156,10 @@ class HostedTools:
             case HostedCall():
                 await self._finish_step(event)
             case HostedCallRequest():
-                step = self._step_of(event.round, event.kind, lambda one: not one.was_asked)
-                step = step or self._add_step(HostedStep(event.round, event.kind, pending_call_text(event, self._host)))
+                text = pending_call_text(event, self._host)
+                step = self._step_of(event, lambda one: not one.was_asked) or self._add_step(event, text)
                 step.state, step.was_asked = "waiting", True
-                self._waits[step.id] = (event.id, asyncio.create_task(self._ask_approval(event, step)))
+                self._waits[step.id] = asyncio.create_task(self._ask_approval(event, step, text))
                 await asyncio.sleep(0)  # it begins now, so that it can be ended in its own way at any time
             case HostedFile():
                 if event.id not in self._files:
@@ -179,8 +177,7 @@ class HostedTools:
         self._fetches.clear()
         for step in self._open:
             if step.state == "running":
-                known = bool(step.name)
-                await self._emit_finished(step, "interrupted" if known else "ok", NO_END)
+                await self._call_context.emit(step.finished("interrupted" if step.tool else "ok", NO_END))
         self._open.clear()
 
     async def stop(self) -> None:
@@ -193,60 +190,52 @@ class HostedTools:
             await self._settle_steps("interrupt")
             for step in steps:
                 if step.state == "running":
-                    await self._emit_finished(step, "interrupted", CUT_OFF)
+                    await self._call_context.emit(step.finished("interrupted", CUT_OFF))
         await asyncio.gather(*fetches, return_exceptions=True)
 
     async def _begin_step(self, event: HostedCall) -> None:
-        step = self._step_of(event.round, event.kind, lambda one: not one.name)
+        text = call_text(event, self._host)
+        step = self._step_of(event, lambda one: not one.tool)
         if step is None:
-            step = self._add_step(HostedStep(event.round, event.kind, call_text(event, self._host), event.name))
-            await self._emit_started(step)
-        elif step.state == "running":
-            step.name, step.told = event.name, call_text(event, self._host)
-            await self._emit_started(step)
-        else:
-            step.name = event.name
+            await self._start_step(event, text)
+            return
+        step.tool = event.name
+        step.name = event.name or step.name
+        if step.state == "running":
+            step.headline, step.preview = text.headline, text.preview
+            await self._call_context.emit(step.started())
 
     async def _finish_step(self, event: HostedCall) -> None:
-        step = self._step_of(event.round, event.kind, lambda one: one.name == event.name)
-        step = step or self._step_of(event.round, event.kind, lambda one: not one.name)
-        if step is None:
-            step = self._add_step(HostedStep(event.round, event.kind, call_text(event, self._host), event.name))
-            if event.kind == "record":
-                step.began = time.monotonic()
-            await self._emit_started(step)
+        step = self._step_of(event, lambda one: one.tool == event.name)
+        step = step or self._step_of(event, lambda one: not one.tool)
+        text = call_text(event, self._host, step)
+        step = step or await self._start_step(event, text)
         if step.state == "waiting":  # it went on without an answer: time was up there
             await self._settle_steps("server", step)
         self._open.remove(step)
-        step.told = call_text(event, self._host, step.told)
-        if step.state == "denied":
-            await self._emit_finished(step, "denied", "")
-        else:
-            await self._emit_finished(step, step.told.outcome, step.told.summary)
+        outcome, summary = ("denied", "") if step.state == "denied" else (text.outcome, text.summary)
+        await self._call_context.emit(step.finished(outcome, summary, display=text.display))
 
-    async def _ask_approval(self, approval: HostedCallRequest, step: HostedStep) -> None:
+    async def _ask_approval(self, request: HostedCallRequest, step: HostedStep, text: HostedCallText) -> None:
         """Ask, and then say what came of it. A task of its own, which ends well however it ends."""
-        said, why = await self._approval.ask(approval, step.id, pending_call_text(approval, self._host))
-        if said == "allowed":
+        decision, why = await self._approval.ask(request, step.id, text)
+        if isinstance(decision, Approve):
             step.state = "running"
-            step.began = time.monotonic()
-            step.told = allowed_call_text(step.told, self._host)
-            await self._emit_started(step)
-            why = await self._approval.deliver(approval)
+            step.headline = allowed_headline(step.headline, self._host)
+            await self._call_context.emit(step.started())
+            why = await self._approval.deliver(request, decision)
             if not why:
                 return
+            decision = "denied"
         step.state = "denied"
-        await self._emit_finished(step, "interrupted" if said == "interrupted" else "denied", why)
+        await self._call_context.emit(step.finished(decision, why))
 
-    async def _settle_steps(self, by: Literal["server", "interrupt"], only: HostedStep | None = None) -> None:
+    async def _settle_steps(self, by: ClosedBy, only: HostedStep | None = None) -> None:
         """Close the cards that wait."""
         ids = list(self._waits) if only is None else [only.id]
-        waits = [self._waits.pop(one) for one in ids if one in self._waits]
-        tasks = [task for _, task in waits]
-        for approval_id, task in waits:
-            if approval_id in self._approval.undecided:
-                self._approval.closed_by = by
-                task.cancel()
+        tasks = [self._waits.pop(one) for one in ids if one in self._waits]
+        for step_id in ids:
+            self._approval.close(step_id, by)
         if by == "interrupt" and tasks:
             _, late = await asyncio.wait(tasks, timeout=2 * LAST_WORD)
             for task in late:
@@ -260,41 +249,24 @@ class HostedTools:
             made = await self._hosted_files.take(file)
         await self._call_context.emit(made)
 
-    def _add_step(self, step: HostedStep) -> HostedStep:
+    async def _start_step(self, event: HostedCall, text: HostedCallText) -> HostedStep:
+        step = self._add_step(event, text)
+        step.tool = event.name
+        step.name = event.name or step.name
+        await self._call_context.emit(step.started())
+        return step
+
+    def _add_step(self, event: HostedCall | HostedCallRequest, text: HostedCallText) -> HostedStep:
+        step = HostedStep(
+            event.kind or UNNAMED, text.headline, text.preview, self._host, round=event.round, kind=event.kind
+        )
         self._open.append(step)
         return step
 
-    def _step_of(self, in_round: int, kind: str, fits: Callable[[HostedStep], bool]) -> HostedStep | None:
-        """The oldest open step that an event may be about."""
-        return next((one for one in self._open if (one.round, one.kind) == (in_round, kind) and fits(one)), None)
-
-    async def _emit_started(self, step: HostedStep) -> None:
-        about = step.told
-        await self._call_context.emit(
-            ToolStarted(
-                call_id=step.id, name=_step_name(step), headline=about.headline, preview=about.preview, host=self._host
-            )
-        )
-
-    async def _emit_finished(
-        self, step: HostedStep, outcome: Literal["ok", "error", "denied", "interrupted"], summary: str
-    ) -> None:
-        await self._call_context.emit(
-            ToolFinished(
-                call_id=step.id,
-                name=_step_name(step),
-                headline=step.told.headline,
-                outcome=outcome,
-                summary=summary,
-                seconds=round(time.monotonic() - step.began, 3),
-                display=step.told.display,
-                host=self._host,
-            )
-        )
-
-
-def _step_name(step: HostedStep) -> str:
-    return step.name or step.kind or "server_tool"
+    def _step_of(self, event: HostedCall | HostedCallRequest, fits: Callable[[HostedStep], bool]) -> HostedStep | None:
+        """The oldest open step that an event may belong to."""
+        place = (event.round, event.kind)
+        return next((one for one in self._open if (one.round, one.kind) == place and fits(one)), None)
 
 
 class _Missing(Exception):

@@ -84,10 +84,10 @@ class AgentLoop:
         )
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware)
-        self._asking = ModelCall(
+        self._model_call = ModelCall(
             agent, conversation, run=run, call_context=self._call_context, incoming=StreamingAnswer(self._budget)
         )
-        self._stages = CallStatus()
+        self._call_status = CallStatus()
         self._denials = DenialLimit(lambda: presence.is_alone)
 
     async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> None:
@@ -120,12 +120,12 @@ class AgentLoop:
 
     async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> bool:
         """Add the user's words to the history, with what goes with them; False when an interrupt came meanwhile."""
-        seat = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
+        hook_context = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
         prepared = PreparedPrompt()
 
         async def begin() -> None:
             nonlocal prepared
-            prepared = await run_hooks.begin(seat)
+            prepared = await run_hooks.begin(hook_context)
 
         goes_on = await self._run.guard(begin())
         words = words if prepared.instead is None else prepared.instead
@@ -143,12 +143,12 @@ class AgentLoop:
         self._budget.turns += 1
         await self._emit_event(TurnStarted(turn=self._budget.turns))
         try:
-            if not await self._run.guard(self._asking.ask()):
+            if not await self._run.guard(self._model_call.ask()):
                 return "interrupted"
         except LimitExceeded as enough:
             await self._emit_event(Notice(level="warning", text=enough.stop.notice))
             return enough.stop.reason
-        message = self._asking.latest
+        message = self._model_call.latest
         if not message.calls:
             return "length" if message.stop_reason == "length" else "stop"
         self._call_context.equal.begin(message.calls)
@@ -165,11 +165,11 @@ class AgentLoop:
     async def _finish_run(self, reason: FinishReason, error: str) -> None:
         """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
         try:
-            await self._asking.keep_partial(in_history=True)
+            await self._model_call.keep_partial(in_history=True)
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._stages.closing(call, self._call_context.tools):
+            for event in self._call_status.closing(call, self._call_context.tools):
                 try:
                     await self._emit_event(event)
                 except JournalError as failure:
@@ -192,7 +192,7 @@ class AgentLoop:
 
     async def _emit_event(self, event: Event) -> None:
         """Write a durable event to disk before anyone acts on it, then show it."""
-        self._stages.note(event)
+        self._call_status.note(event)
         kept = self._agent.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(kept)

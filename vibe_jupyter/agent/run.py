@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from vibe_jupyter.protocol import (
     Answer,
@@ -23,6 +23,9 @@ Work = Callable[["Run"], Awaitable[None]]
 
 ID_BITS = 128
 """Random bits of an id that a decision names, so that nobody can guess one."""
+
+ClosedBy = Literal["interrupt", "server"]
+"""Who ended the waiting for an answer, where none came: an interrupt, or the server that had asked."""
 
 C = TypeVar("C")
 
@@ -127,7 +130,7 @@ class PendingRequest(Generic[C]):
 
     id: str
     answer: "asyncio.Future[C]"
-    by: DecidedBy = "code"
+    by: DecidedBy | ClosedBy = "code"
     """Where the answer came from; means nothing before it came."""
 
 
@@ -145,7 +148,7 @@ class PendingRequests(Generic[C]):
         self._waiting[waiting.id] = waiting
         return waiting
 
-    def deliver(self, waiting_id: str, answer: C, *, by: DecidedBy) -> None:
+    def deliver(self, waiting_id: str, answer: C, *, by: DecidedBy | ClosedBy) -> None:
         """Take an answer from the front end; one to something unknown or answered does nothing."""
         waiting = self._waiting.pop(waiting_id, None)
         if waiting is not None and not waiting.answer.done():

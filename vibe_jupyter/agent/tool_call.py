@@ -6,18 +6,17 @@ call is always answered exactly once (docs/architecture.md, Invariants).
 
 import asyncio
 import logging
-import time
 from typing import Literal
 
 from vibe_jupyter.agent.approval import ask_user, permit_call
 from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
-    RefusedCall,
     error_message,
     headline_of,
     prepare_call,
 )
+from vibe_jupyter.agent.step import StepOutcome, ToolStep
 from vibe_jupyter.errors import JournalError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (
@@ -48,20 +47,12 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         asyncio.CancelledError: the run was interrupted; the caller answers the call.
     """
     prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
-    if isinstance(prepared, PreparedCall):
-        prepared = await permit_call(prepared, call_context)
-    if isinstance(prepared, RefusedCall):
-        await call_context.emit(
-            ToolFinished(
-                call_id=call.id,
-                name=call.name,
-                headline=headline_of(call, call_context.tools),
-                outcome="denied" if prepared.denied else "error",
-                summary=prepared.summary,
-            )
-        )
-        return prepared.message, prepared.denied
-    return await _run_prepared(prepared, call_context), False
+    permitted = await permit_call(prepared, call_context) if isinstance(prepared, PreparedCall) else prepared
+    if isinstance(permitted, PreparedCall):
+        return await _run_prepared(permitted, call_context), False
+    step = ToolStep(call.name, prepared.headline, id=call.id)
+    await call_context.emit(step.finished("denied" if permitted.denied else "error", permitted.summary))
+    return permitted.message, permitted.denied
 
 
 def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
@@ -70,10 +61,10 @@ def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
 
 
 async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> ToolMessage:
-    call, tool, headline = prepared.call, prepared.tool, prepared.headline
-    await call_context.emit(ToolStarted(call_id=call.id, name=call.name, headline=headline, preview=prepared.preview))
-    began = time.monotonic()
-    outcome = "interrupted"
+    call, tool = prepared.call, prepared.tool
+    step = ToolStep(call.name, prepared.headline, prepared.preview, id=call.id)
+    await call_context.emit(step.started())
+    outcome: StepOutcome = "interrupted"
     result = ToolResult.error(INTERRUPTED, summary="interrupted")
     has_run = True
     try:
@@ -89,16 +80,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
         result, outcome = ToolResult.error(f"{call.name} failed: {type(error).__name__}: {error}"), "error"
     finally:
         await call_context.emit(
-            ToolFinished(
-                call_id=call.id,
-                name=call.name,
-                headline=headline,
-                outcome=outcome,
-                summary=result.summary,
-                seconds=round(time.monotonic() - began, 3) if has_run else 0.0,
-                display=result.display,
-                details=result.details,
-            )
+            step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
         )
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
     # What is spilled is kept too, and a cut must not part a secret.
@@ -134,25 +116,19 @@ class CallStatus:
     """Follows the events of one run."""
 
     def __init__(self) -> None:
-        self._run_view: dict[str, Literal["started", "finished"]] = {}
+        self._stages: dict[str, Literal["started", "finished"]] = {}
         """By the call's id."""
 
     def note(self, event: Event) -> None:
         """Take the next event."""
         if isinstance(event, ToolStarted | ToolFinished):
-            self._run_view[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
+            self._stages[event.call_id] = "started" if isinstance(event, ToolStarted) else "finished"
 
     def closing(self, call: ToolCall, tools: Toolset) -> list[ToolFinished | MessageAdded]:
         """What ends a call that has no result."""
-        stage = self._run_view.get(call.id)
+        stage = self._stages.get(call.id)
         message = MessageAdded(message=unanswered_call(call, started=stage is not None))
         if stage == "finished":
             return [message]
-        ended = ToolFinished(
-            call_id=call.id,
-            name=call.name,
-            headline=headline_of(call, tools),
-            outcome="interrupted",
-            summary="interrupted",
-        )
-        return [ended, message]
+        step = ToolStep(call.name, headline_of(call, tools), id=call.id)
+        return [step.finished("interrupted", "interrupted"), message]

@@ -173,10 +173,10 @@ class _Watched:
         self._mcp = mcp
         self._inner = inner
 
-    async def begin(self, seat: HookContext) -> PreparedPrompt:
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
         self._mcp.declare()
-        prepared = await self._inner.begin(seat)
-        await self._mcp.watch.begin(seat.call_context)
+        prepared = await self._inner.begin(hook_context)
+        await self._mcp.watch.begin(hook_context.call_context)
         return prepared
 
     async def end(self) -> None:

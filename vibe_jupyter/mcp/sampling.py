@@ -2,22 +2,18 @@
 
 import asyncio
 import json
-import secrets
-import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import HookContext
-from vibe_jupyter.agent.approval import NOBODY
+from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
 from vibe_jupyter.agent.call_context import approval_digest
+from vibe_jupyter.agent.step import StepOutcome, ToolStep
 from vibe_jupyter.errors import ModelError, ToolError
 from vibe_jupyter.llm.request import ModelRequestTerms
 from vibe_jupyter.protocol import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Approve,
     AssistantMessage,
     Headline,
     ImagePart,
@@ -29,8 +25,6 @@ from vibe_jupyter.protocol import (
     SystemMessage,
     TextPart,
     ToolCall,
-    ToolFinished,
-    ToolStarted,
     UserMessage,
 )
 
@@ -52,8 +46,8 @@ _TEMPERATURE: Final = 2.0
 class Sampling:
     """What servers ask of the model in one run. Engine loop only."""
 
-    def __init__(self, seat: HookContext) -> None:
-        self._seat = seat
+    def __init__(self, hook_context: HookContext) -> None:
+        self._hook_context = hook_context
         self._count = 0
 
     async def answer(self, server: str, params: "CreateMessageRequestParams") -> AssistantMessage:
@@ -64,15 +58,10 @@ class Sampling:
             ModelError: the model server failed.
             JournalError: it could not be recorded.
         """
-        messages = _sampling_messages(params, sees_images=self._seat.model.sees_images)
+        messages = _sampling_messages(params, sees_images=self._hook_context.model.sees_images)
         await self._check_allowed(server)
         self._count += 1
         tokens = max(1, min(params.max_tokens, SAMPLE_TOKENS))
-        call = ToolCall(
-            id=f"{NAME}-{secrets.token_hex(8)}",
-            name=NAME,
-            arguments=json.dumps({"server": server, "max_tokens": tokens, "temperature": params.temperature}),
-        )
         headline = Headline(
             verb="Asked the model",
             doing="Asking the model",
@@ -81,74 +70,54 @@ class Sampling:
             note=f"for the server {server}",
         )
         preview = Preview(kind="code", text=_shown_request(messages))
+        step = ToolStep(NAME, headline, preview, host=server)
+        given = {"server": server, "max_tokens": tokens, "temperature": params.temperature}
+        call = ToolCall(id=step.id, name=NAME, arguments=json.dumps(given))
         await self._permit_request(server, call, headline, preview)
-        await self._seat.call_context.emit(
-            ToolStarted(call_id=call.id, name=NAME, headline=headline, preview=preview, host=server)
-        )
-        model = replace(self._seat.model, max_tokens=tokens)
+        await self._hook_context.call_context.emit(step.started())
+        model = replace(self._hook_context.model, max_tokens=tokens)
         if params.temperature is not None:
             model = replace(model, temperature=max(0.0, min(params.temperature, _TEMPERATURE)))
-        return await self._run_request(
-            ModelRequestTerms(model=model, messages=messages, tool_choice="none"), call, headline, server
-        )
+        return await self._run_request(ModelRequestTerms(model=model, messages=messages, tool_choice="none"), step)
 
     async def _check_allowed(self, server: str) -> None:
         """Refuse what needs no person to refuse it."""
-        if not await self._seat.call_context.attended():
+        if not await self._hook_context.call_context.attended():
             raise ToolError(NOBODY)
         if self._count >= SAMPLES:
             await self._note_refusal(
                 f"The server {server} asked the model more than {SAMPLES} times in this run; refused."
             )
             raise ToolError(f"This run answers at most {SAMPLES} such requests.")
-        if (stop := self._seat.budget.stop_aside()) is not None:
-            await self._note_refusal(f"The server {server} asked to use the model and was refused. {stop.notice}")
+        if (stop := self._hook_context.budget.stop_aside()) is not None:
+            await self._note_refusal(f"The server {server} asked for words of the model; refused. {stop.notice}")
             raise ToolError("The budget of this run is used up.")
 
     async def _note_refusal(self, text: str) -> None:
-        await self._seat.call_context.emit(Notice(level="warning", text=text))
+        await self._hook_context.call_context.emit(Notice(level="warning", text=text))
 
     async def _permit_request(self, server: str, call: ToolCall, headline: Headline, preview: Preview) -> None:
-        call_context, model = self._seat.call_context, self._seat.model
-        waiting = call_context.approvals.open()
-        command: Approve | Reject | None = None
-        try:
-            await call_context.emit(
-                ApprovalRequested(
-                    approval_id=waiting.id,
-                    call=call,
-                    headline=headline,
-                    preview=preview,
-                    reason=f"{server} gets the answer of {model.alias} at {model.server.host}; this run pays for it",
-                    resources=(Resource(kind="mcp", value=f"{server}/{NAME}", access="execute"),),
-                    remember_as=None,
-                    digest=approval_digest(call, preview),
-                )
-            )
-            command = await waiting.answer
-        finally:
-            call_context.approvals.close(waiting)
-            await call_context.emit(
-                ApprovalResolved(
-                    approval_id=waiting.id,
-                    call_id=call.id,
-                    allowed=isinstance(command, Approve),
-                    by=waiting.by if command else "interrupt" if call_context.cancelled() else "server",
-                    message=command.message if isinstance(command, Reject) else "",
-                )
-            )
+        call_context, model = self._hook_context.call_context, self._hook_context.model
+        card = ApprovalCard(
+            call=call,
+            headline=headline,
+            preview=preview,
+            reason=f"{server} gets the answer of {model.alias} at {model.server.host}; this run pays for it",
+            digest=approval_digest(call, preview),
+            resources=(Resource(kind="mcp", value=f"{server}/{NAME}", access="execute"),),
+        )
+        command = await PendingApproval(card, call_context.approvals, call_context.emit).ask(
+            cancelled_by=lambda: "interrupt" if call_context.cancelled() else "server"
+        )
         if isinstance(command, Reject):
             raise ToolError("The user declined this request.")
 
-    async def _run_request(
-        self, request: ModelRequestTerms, call: ToolCall, headline: Headline, server: str
-    ) -> AssistantMessage:
-        began = time.monotonic()
+    async def _run_request(self, request: ModelRequestTerms, step: ToolStep) -> AssistantMessage:
         answer: AssistantMessage | None = None
+        outcome: StepOutcome = "error"
         failure = ""
-        interrupted = False
         try:
-            async with aclosing(self._seat.client.answer(request)) as items:
+            async with aclosing(self._hook_context.client.answer(request)) as items:
                 async for item in items:
                     if isinstance(item, AssistantMessage):
                         answer = item
@@ -156,22 +125,17 @@ class Sampling:
             failure = str(error)
             raise
         except asyncio.CancelledError:
-            interrupted = True
+            outcome = "interrupted"
             raise
         finally:
             usage = None if answer is None else answer.usage
-            self._seat.budget.add(usage)
-            await self._seat.call_context.emit(
-                ToolFinished(
-                    call_id=call.id,
-                    name=NAME,
-                    headline=headline,
-                    outcome="ok" if answer is not None else "interrupted" if interrupted else "error",
-                    summary=failure or ("" if usage is None else f"{usage.completion_tokens:,} tokens"),
-                    seconds=round(time.monotonic() - began, 3),
+            self._hook_context.budget.add(usage)
+            await self._hook_context.call_context.emit(
+                step.finished(
+                    outcome if answer is None else "ok",
+                    failure or ("" if usage is None else f"{usage.completion_tokens:,} tokens"),
                     display={} if answer is None else {"text/markdown": answer.text},
                     details={} if usage is None else {"usage": usage.model_dump()},
-                    host=server,
                 )
             )
         if answer is None or not answer.text:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, PromptParts
 from vibe_jupyter.agent.approval import ask_user
-from vibe_jupyter.agent.call_context import CallContext, SideStep
+from vibe_jupyter.agent.call_context import CallContext
+from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, ServerError, ToolError
 from vibe_jupyter.files.truncation import spill_result
@@ -86,12 +87,12 @@ class ServerRequests:
         self._one_card = asyncio.Lock()
         """A call has one place for a card."""
 
-    def take(self, seat: HookContext) -> None:
+    def take(self, hook_context: HookContext) -> None:
         """A run begins."""
-        self._sampling = Sampling(seat)
+        self._sampling = Sampling(hook_context)
         self._asked.clear()
-        self.news.begin(seat.call_context)
-        self.sign_ins.begin(seat.call_context)
+        self.news.begin(hook_context.call_context)
+        self.sign_ins.begin(hook_context.call_context)
 
     async def leave(self) -> None:
         """The run is over."""
@@ -226,23 +227,23 @@ class SignIns:
         headline = Headline(
             verb="Signed in to", doing="Signing in to", asking="Sign in to", target=server, note=f"at {host}"
         )
-        step = SideStep(call_context, "sign_in", headline, host=server)
-        await step.begin()
+        step = ToolStep("sign_in", headline, host=server)
+        await call_context.emit(step.started())
         try:
             answers = await ask_user(
                 [_sign_in_question(server, address, host)], call_context, call_id=step.id, asker=f"the server {server}"
             )
         except asyncio.CancelledError:
             if call_context.cancelled() or self._call_context is not call_context:
-                await step.end("interrupted", "")
+                await call_context.emit(step.finished("interrupted"))
             else:
-                await step.end("ok", self._store.how_long)
+                await call_context.emit(step.finished("ok", self._store.how_long))
             raise
         if answers is None:
             self._declined.add(server)
-            await step.end("error", "you skipped it")
+            await call_context.emit(step.finished("error", "you skipped it"))
             return None
-        await step.end("ok", "address pasted")
+        await call_context.emit(step.finished("ok", "address pasted"))
         return answers[0].other if answers else ""
 
 
@@ -376,7 +377,7 @@ class McpRunHooks:
         self._wanted = wanted
         self._sees_images = sees_images
 
-    async def begin(self, seat: HookContext) -> PreparedPrompt:
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
         """Start the servers, all beside each other, and fetch what the prompt names.
 
         Raises:
@@ -384,15 +385,15 @@ class McpRunHooks:
             ServerError: the server of the prompt does not answer.
             JournalError: it could not be recorded.
         """
-        self._requests.take(seat)
+        self._requests.take(hook_context)
         self._requests.note = self._note_problem
-        await self._start_servers(seat)
+        await self._start_servers(hook_context)
         before: PromptParts = ()
         for server, uri in dict.fromkeys(self._wanted.resources):
-            before = (*before, *await self._fetch_resource(seat, server, uri))
+            before = (*before, *await self._fetch_resource(hook_context, server, uri))
         if self._wanted.prompt is None:
             return PreparedPrompt(before=before)
-        return PreparedPrompt(before=before, instead=await self._fetch_prompt(seat, self._wanted.prompt))
+        return PreparedPrompt(before=before, instead=await self._fetch_prompt(hook_context, self._wanted.prompt))
 
     async def end(self) -> None:
         """The servers run on; nothing they ask is answered any more."""
@@ -403,58 +404,60 @@ class McpRunHooks:
         if connection is not None:
             connection.note(text)
 
-    async def _start_servers(self, seat: HookContext) -> None:
+    async def _start_servers(self, hook_context: HookContext) -> None:
         connections = [one for name in self._names if (one := self._servers.get(name)) is not None]
         waiting = [one.server.name for one in connections if one.state == "stopped"]
         if waiting:
             servers = "the MCP server" if len(waiting) == 1 else "the MCP servers"
-            await seat.call_context.emit(Notice(level="info", text=f"Starting {servers} {', '.join(waiting)}…"))
+            await hook_context.call_context.emit(Notice(level="info", text=f"Starting {servers} {', '.join(waiting)}…"))
         try:
             problems = await self._servers.start(self._names)
         except asyncio.CancelledError:
             await self._requests.sign_ins.stop()
             raise
         for problem in problems:
-            await seat.call_context.emit(Notice(level="warning", text=problem))
+            await hook_context.call_context.emit(Notice(level="warning", text=problem))
         for one in connections:
             one.on_change = _bind_connection(self._requests.news.heard, one)
         await self._requests.news.look([one for one in connections if one.state == "ready"])
 
-    async def _fetch_resource(self, seat: HookContext, server: str, uri: str) -> PromptParts:
+    async def _fetch_resource(self, hook_context: HookContext, server: str, uri: str) -> PromptParts:
         if list(dict.fromkeys(self._wanted.resources)).index((server, uri)) >= RESOURCES:
             return (TextPart(text=f"@{server}:{uri} was not read: {RESOURCES} resources go with one prompt."),)
         headline = Headline(verb="Read", doing="Reading", asking="Read", target=f"{server}:{uri}")
-        step = SideStep(seat.call_context, "read_resource", headline, host=server)
-        await step.begin()
+        step = ToolStep("read_resource", headline, host=server)
+        await hook_context.call_context.emit(step.started())
         try:
             connection = self._connection_to(server)
             answer = await connection.request(lambda client: client.read_resource(uri), timeout=READ_TIMEOUT)
         except (ServerError, ConfigError) as error:
-            await step.end("error", str(error))
+            await hook_context.call_context.emit(step.finished("error", str(error)))
             return (TextPart(text=f"@{server}:{uri} could not be read: {str(error).splitlines()[0]}"),)
         except asyncio.CancelledError:
-            await step.end("interrupted", "")
+            await hook_context.call_context.emit(step.finished("interrupted"))
             raise
         result = resource_result(answer.contents, NamedSource(server, uri), sees_images=self._sees_images)
-        await step.end("ok", result.summary, result.display)
-        return (await asyncio.to_thread(spill_result, result, seat.call_context.results, RESOURCE_LIMIT)).parts
+        await hook_context.call_context.emit(step.finished("ok", result.summary, display=result.display))
+        return (await asyncio.to_thread(spill_result, result, hook_context.call_context.results, RESOURCE_LIMIT)).parts
 
-    async def _fetch_prompt(self, seat: HookContext, call: PromptCall) -> PromptParts:
+    async def _fetch_prompt(self, hook_context: HookContext, call: PromptCall) -> PromptParts:
         target = f"/{call.server}:{call.name}"
         headline = Headline(verb="Took the prompt", doing="Taking the prompt", asking="Take the prompt", target=target)
-        step = SideStep(seat.call_context, "get_prompt", headline, host=call.server)
-        await step.begin()
+        step = ToolStep("get_prompt", headline, host=call.server)
+        await hook_context.call_context.emit(step.started())
         try:
             connection = self._connection_to(call.server)
             parts = await fetch_prompt(call, connection, ServerOfferings(connection), sees_images=self._sees_images)
         except (ServerError, ConfigError) as error:
-            await step.end("error", str(error).splitlines()[0])
+            await hook_context.call_context.emit(step.finished("error", str(error).splitlines()[0]))
             raise
         except asyncio.CancelledError:
-            await step.end("interrupted", "")
+            await hook_context.call_context.emit(step.finished("interrupted"))
             raise
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        await step.end("ok", f"{len(text):,} characters", {"text/plain": text})
+        await hook_context.call_context.emit(
+            step.finished("ok", f"{len(text):,} characters", display={"text/plain": text})
+        )
         return tuple(parts)
 
     def _connection_to(self, server: str) -> ServerConnection:

@@ -82,7 +82,7 @@ class ExternalRun:
         self._tasks: set[asyncio.Task[ToolMessage]] = set()
         self._current: asyncio.Task[ToolMessage] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stages = CallStatus()
+        self._call_status = CallStatus()
         self._count = 0
 
     def specs(self) -> Sequence[ToolSpec]:
@@ -172,7 +172,7 @@ class ExternalRun:
             result, _ = await answer_call(call, self._call_context(await self._gate.terms(), caller, tell))
             closing: list[Event] = [MessageAdded(message=result)]
         except asyncio.CancelledError:
-            closing = [*self._stages.closing(call, self._gate.tools)]
+            closing = [*self._call_status.closing(call, self._gate.tools)]
         for event in closing:
             await self._emit_event(event)
         last = closing[-1]
@@ -217,7 +217,7 @@ class ExternalRun:
 
     async def _emit_event(self, event: Event) -> None:
         """Write a durable event to disk before anyone acts on it, then show it."""
-        self._stages.note(event)
+        self._call_status.note(event)
         kept = self._gate.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(kept)
