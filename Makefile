@@ -22,7 +22,7 @@ help:
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
 	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, real MCP clients, MCP servers with a browser"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
-	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, the bridge, as tables"
+	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, a turn's path, the bridge, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
 	@echo "make screenshots   retake the pictures of README"
@@ -84,7 +84,7 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser
-	@failed=0; for table in load interrupt streaming decode progress frames files decisions mcp_calls mcp_start bridge; do \
+	@failed=0; for table in load interrupt streaming decode progress frames files decisions mcp_calls mcp_start turn_path bridge; do \
 		set -- $$table; name=$$1; shift; PYTHONPATH=. $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
 # A site that loads nothing from elsewhere; the quickstart runs with the tour model.

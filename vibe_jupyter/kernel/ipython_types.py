@@ -124,7 +124,10 @@ def user_names(namespace: Mapping[str, object], hidden: Mapping[str, object]) ->
     return {
         name: value
         for name, value in dict(namespace).items()  # a thread of the user's may add names meanwhile
-        if _is_name(name) and not name.startswith("_") and (name not in hidden or value is not hidden[name])
+        if type(name) is str
+        and name.isidentifier()
+        and not name.startswith("_")
+        and (name not in hidden or value is not hidden[name])
     }
 
 

@@ -205,15 +205,16 @@ def strength(name: str) -> Strength:
         return Strength.NONE
     if _PASSWORD_PARTS.intersection(parts) or parts[-1] in _LAST_PASSWORD_PARTS:
         return Strength.PASSWORD
-    if any(word in flat for word in _PASSWORD_INSIDE):
+    if any(map(flat.__contains__, _PASSWORD_INSIDE)):
         return Strength.PASSWORD
-    if _STRONG_PARTS.intersection(parts) or any(word in flat for word in _STRONG_INSIDE):
+    if _STRONG_PARTS.intersection(parts) or any(map(flat.__contains__, _STRONG_INSIDE)):
         return Strength.STRONG
     if _WEAK_PARTS.intersection(parts) or parts[-1] in ("key", "keys") or flat.endswith(("token", "cookie")):
         return Strength.WEAK
     return Strength.NONE
 
 
+@lru_cache(maxsize=8192)
 def is_secret_name(name: str) -> bool:
     """Whether a variable, setting or header of this name may hold a secret."""
     return strength(name) is not Strength.NONE

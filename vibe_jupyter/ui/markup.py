@@ -39,7 +39,7 @@ def inert_text(text: str) -> Markup:
 
 def html_element(name: str, *children: Markup, **attributes: str | bool | None) -> Markup:
     """An element; ``_`` in an attribute's name is ``-``, a trailing one is dropped, None and False leave it out."""
-    written = "".join(_attribute_text(key, value) for key, value in attributes.items())
+    written = "".join(map(_attribute_text, attributes, attributes.values()))
     return Markup(f"<{name}{written}>{''.join(children)}</{name}>")
 
 

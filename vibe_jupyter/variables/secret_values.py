@@ -30,10 +30,10 @@ FRAMES: Final = 20
 _MAPPINGS: Final = (dict, OrderedDict, defaultdict)
 _SEQUENCES: Final = (list, tuple, set, frozenset, deque)
 _LIBRARIES: Final = ("pandas", "polars")
-_NO_PARTS: Final[tuple[type, ...]] = (
-    *(int, float, bool, complex, types.NoneType, types.ModuleType, types.FunctionType, types.BuiltinFunctionType),
-    type,
-)
+_PLAIN: Final = (int, float, bool, complex, types.NoneType)
+_CODE: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+_NO_PARTS: Final = frozenset(map(id, (*_PLAIN, *_CODE)))
+"""Classes by identity, since a metaclass may define its own hash: values of them have nothing inside."""
 
 
 class SecretValues:
@@ -59,7 +59,11 @@ class SecretValues:
     def look(self) -> None:
         """Remember what is there now: names that call their value secret first, and the newest of the others."""
         bound = [pair for pair in reversed(self._namespace().items()) if type(pair[0]) is str]
-        places = sorted([*bound, *_locals_of_last_error()], key=lambda pair: not self._names_secret(pair[0]))
+        others: list[tuple[str, object]] = []
+        places: list[tuple[str, object]] = []
+        for pair in (*bound, *_locals_of_last_error()):
+            (places if self._names_secret(pair[0]) else others).append(pair)
+        places += others
         for value, name in list(_Search(self._names_secret, self._holds_secret).through(places)):
             if len(self._kept) < KEPT:
                 self._kept.setdefault(value, name)
@@ -82,10 +86,9 @@ class _Search:
                 return
             cls = type(value)
             if cls is str or cls is bytes:
-                text = _text(cast("str | bytes", value))
-                if self._names_secret(name) and self._holds_secret(name, text):
+                if self._names_secret(name) and self._holds_secret(name, text := _text(cast("str | bytes", value))):
                     yield text, name
-            elif depth and not is_one_of(cls, _NO_PARTS) and id(value) not in self._seen:
+            elif depth and id(cls) not in _NO_PARTS and id(value) not in self._seen:
                 self._seen.add(id(value))
                 yield from self.through(self._parts(name, value), depth - 1)
 
