@@ -14,6 +14,7 @@ from vibe_jupyter.protocol import (
     MessageAdded,
     Notice,
     Reject,
+    RequestSent,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -34,7 +35,7 @@ async def test_a_plain_answer_arrives_as_events_and_ends_with_one_run_finished(b
     bench.model.will_reply(say("Four."))
     events = await bench.ask("What is 2 + 2?")
     kinds = [type(event) for event in events if not isinstance(event, TextDelta)]
-    assert kinds == [RunStarted, MessageAdded, TurnStarted, MessageAdded, RunFinished]
+    assert kinds == [RunStarted, MessageAdded, TurnStarted, RequestSent, MessageAdded, RunFinished]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Four."
     assert one(events, RunFinished).reason == "stop"
     user, reply = bench.conversation.history

@@ -25,7 +25,7 @@ from vibe_jupyter.protocol import (
     Usage,
 )
 from vibe_jupyter.ui.page import ViewPart, ViewPatch
-from vibe_jupyter.ui.static_html import EVERYTHING, RunRetention
+from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 
 CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"

@@ -23,6 +23,7 @@ from vibe_jupyter.protocol import (
     MessageAdded,
     Notice,
     ReasoningDelta,
+    RequestSent,
     SystemMessage,
     TextDelta,
     TextPart,
@@ -146,6 +147,7 @@ class ModelCall:
             tools=tuple(self._agent.tools.specs()),
             stream=self._agent.stream,
             server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
+            on_sent=lambda: self._run.emit(RequestSent()),
         )
         self._server.begin()
         async with aclosing(self._agent.client.answer(request)) as items:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -26,8 +26,8 @@ from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookArgs, ReadNotebookTool, ReadOutputTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
 from vibe_jupyter.permissions.rules import ToolLists
-from vibe_jupyter.permissions.shell.git import git_environment
 from vibe_jupyter.protocol import ToolResult, ToolSpec
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashOptions, BashTool, ShellEnvironment, find_shell
 from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext
@@ -37,9 +37,11 @@ from vibe_jupyter.tools.read_file import ReadFileOptions, ReadFileTool
 from vibe_jupyter.tools.search_replace import SearchReplaceOptions, SearchReplaceTool
 from vibe_jupyter.tools.todo import TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
-from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
 from vibe_jupyter.version import __version__
+
+if TYPE_CHECKING:
+    from vibe_jupyter.ui.page import ShownView
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ class NotebookAccess:
         """Whether a page with our extension shows this notebook; known within seconds. On the engine's loop."""
         return await self._bridge.panel() is not None
 
-    async def draw(self, view: ShownView) -> None:
+    async def draw(self, view: "ShownView") -> None:
         """Have the page draw a view that a server put into a cell it runs. On the engine's loop."""
         with contextlib.suppress(NotebookError):  # there is no such page, or its extension is older
             await self._bridge.find_prompt_cell(view.model_id)
 
-    async def show(self, view: ShownView, *, cell: str | None = None) -> None:
+    async def show(self, view: "ShownView", *, cell: str | None = None) -> None:
         """Have a reloaded page show a view again, by default in the cell the run is in."""
         cell = cell or self._bridge.prompt_cell
         with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
@@ -225,9 +227,11 @@ class FileTools:
         """The shell, where there is one that was judged."""
 
         def guard(command: str) -> Mapping[str, str]:
-            from vibe_jupyter.permissions.shell.judge import search_guard  # its grammars only where they are needed
+            with without_working_folder():  # what judges a command, with its tables, comes with the first one
+                from vibe_jupyter.permissions.shell.git import git_environment
+                from vibe_jupyter.permissions.shell.judge import search_guard
 
-            return search_guard(command, self._workspace)
+            return {**git_environment(), **search_guard(command, self._workspace)}
 
-        around = ShellEnvironment(self._workspace, os.environ, git_environment(), guard)
+        around = ShellEnvironment(self._workspace, os.environ, {}, guard)
         return [BashTool(around, options)] if find_shell() is not None else []

@@ -27,7 +27,7 @@ from vibe_jupyter.mcp.toolset import McpToolset, WantTool
 from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Headline, Preview
-from vibe_jupyter.ui.static_html import EVERYTHING
+from vibe_jupyter.ui.run_retention import EVERYTHING
 from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")

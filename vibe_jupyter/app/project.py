@@ -23,7 +23,7 @@ from vibe_jupyter.permissions.folder_trust import (
 )
 from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
 from vibe_jupyter.protocol import Headline, Preview
-from vibe_jupyter.ui.static_html import EVERYTHING
+from vibe_jupyter.ui.run_retention import EVERYTHING
 
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"

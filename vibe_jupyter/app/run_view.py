@@ -6,25 +6,25 @@ from collections.abc import Generator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.app.built_in_tools import NotebookAccess
+from vibe_jupyter.app.deferred_view import DeferredFrontEnd
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import AssistantMessage, Event, FinishReason, Interrupt, MessageAdded, RunFinished, Usage
 from vibe_jupyter.protocol.messages import Value
-from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal
-from vibe_jupyter.ui.front_end import FrontEnd
-from vibe_jupyter.ui.front_end_choice import WidgetFallback, choose_front_end
-from vibe_jupyter.ui.page import ShownView
-from vibe_jupyter.ui.static_html import RunRetention
-from vibe_jupyter.ui.unprompted import UnpromptedFrontEnd
+from vibe_jupyter.ui.run_retention import RunRetention
+
+if TYPE_CHECKING:
+    from vibe_jupyter.ui.page import ShownView
 
 CLOSE_WAIT = 3.0
 """Seconds given to what ends when the kernel lets go of it."""
@@ -96,7 +96,7 @@ class RunView:
     ) -> None:
         self._life: _Life | None = None
         """The current run, or one left behind; None when each came to its end."""
-        self._front_end: FrontEnd | None = None
+        self._front_end: DeferredFrontEnd | None = None
         """Shows the open run; None between runs."""
         self._engine = engine
         self._main_thread = main_thread
@@ -137,9 +137,9 @@ class RunView:
         self._life = None
 
     @property
-    def view(self) -> ShownView | None:
+    def view(self) -> "ShownView | None":
         """The run view that is open; None between runs, and where no page shows one."""
-        return self._front_end.shown if isinstance(self._front_end, WidgetFallback | UnpromptedFrontEnd) else None
+        return self._front_end.shown if self._front_end is not None else None
 
     async def attended(self) -> bool:
         """Whether anyone can answer a question of the open run. On the engine's loop."""
@@ -157,9 +157,7 @@ class RunView:
             NotebookError: it did not end in time after an interrupt.
         """
         with self._presses.raising(False):
-            with without_working_folder():
-                front_end = choose_front_end(self._host, keep, self)
-            with self._living(run, front_end) as life:
+            with self._living(run, DeferredFrontEnd(self._host, keep, self)) as life:
                 if self._presses.count:
                     run.send(Interrupt())  # it begins and ends, so that there is a transcript
                 life.begin(self._engine)
@@ -173,7 +171,7 @@ class RunView:
             return life.ending
 
     @contextmanager
-    def _living(self, run: Run, front_end: FrontEnd) -> "Generator[_Life]":
+    def _living(self, run: Run, front_end: DeferredFrontEnd) -> "Generator[_Life]":
         """However this is left, the run is interrupted, its end is awaited, and its transcript is in the output."""
         life = _Life(run, front_end)
         try:
@@ -191,7 +189,7 @@ class RunView:
                 self._life = None
             self._leave(front_end)
 
-    def _leave(self, front_end: FrontEnd) -> None:
+    def _leave(self, front_end: DeferredFrontEnd) -> None:
         view, self._front_end = self.view, None
         try:
             if self._notebook is not None:
@@ -206,7 +204,7 @@ class RunView:
         """Whether a page with our extension shows this notebook. On the engine's loop."""
         return self._notebook is not None and await self._notebook.has_page()
 
-    async def draw(self, view: ShownView) -> None:
+    async def draw(self, view: "ShownView") -> None:
         """Have that page draw a view. On the engine's loop."""
         if self._notebook is not None:
             await self._notebook.draw(view)
@@ -215,7 +213,7 @@ class RunView:
 class _Life:
     """One run on the engine, from before it begins."""
 
-    def __init__(self, run: Run, front_end: FrontEnd) -> None:
+    def __init__(self, run: Run, front_end: DeferredFrontEnd) -> None:
         self.run = run
         self.over: concurrent.futures.Future[None] = concurrent.futures.Future()
         """Done when nothing of the run goes on; has the error of one that broke."""

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jupyter_core.paths import jupyter_runtime_dir
-
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.safe_imports import without_working_folder
@@ -120,6 +118,9 @@ def _environment() -> dict[str, object]:
     """Where the program finds this notebook, if the client's own environment would not lead it there."""
     if not any(os.environ.get(name) for name in _RUNTIME_DIR_FROM):
         return {}
+    with without_working_folder():
+        from jupyter_core.paths import jupyter_runtime_dir
+
     return {"env": {"JUPYTER_RUNTIME_DIR": jupyter_runtime_dir()}}
 
 

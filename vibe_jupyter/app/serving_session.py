@@ -39,7 +39,7 @@ from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticT
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
-from vibe_jupyter.ui.static_html import RunRetention
+from vibe_jupyter.ui.run_retention import RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool

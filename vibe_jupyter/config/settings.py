@@ -16,7 +16,7 @@ from vibe_jupyter.tools.read_file import ReadFileOptions
 from vibe_jupyter.tools.search_replace import SearchReplaceOptions
 from vibe_jupyter.tools.todo import TodoOptions
 from vibe_jupyter.tools.write_file import WriteFileOptions
-from vibe_jupyter.ui.static_html import Form, RunRetention
+from vibe_jupyter.ui.run_retention import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
 

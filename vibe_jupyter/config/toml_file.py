@@ -4,6 +4,7 @@ tomllib says nothing of lines. But each statement of TOML (a header, a key with 
 reading statement by statement tells where each begins, whatever strings and arrays hold.
 """
 
+import importlib
 import os
 import secrets
 import shutil
@@ -14,12 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-import tomlkit
-import tomlkit.exceptions
-import tomlkit.items
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.safe_imports import without_working_folder
 
 CONFIG_FILE: Final = "config.toml"
 ENV_FILE: Final = ".env"
@@ -281,6 +280,12 @@ def use_model(
     return path
 
 
+def load_tomlkit() -> Any:
+    """What keeps a file as it was written; for those who change one alone. It has hardly any types."""
+    with without_working_folder():
+        return importlib.import_module("tomlkit")
+
+
 @contextmanager
 def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
     """The user's file and what is in it; what is changed there is written at the end, unless that fails.
@@ -288,11 +293,12 @@ def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
     Raises:
         ConfigError: the file is no TOML, or cannot be written; nothing was changed.
     """
+    tomlkit = load_tomlkit()
     path = config_path(environ)
     try:
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.exists() else tomlkit.document()
         yield path, document
-        _write_config(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+        _write_config(path, tomlkit.dumps(document))
     except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
         raise ConfigError(f"Cannot change {path}: {error}. Fix it, then run the cell again.") from error
 
@@ -300,6 +306,7 @@ def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
 def put_entry(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:
     """Write one entry of a named list, in the list's own form: ``[[tables]]``, or one array."""
     entries: Any = document.get(key)
+    tomlkit = load_tomlkit()
     if entries is None:
         document.add(tomlkit.nl())
         entries = document[key] = tomlkit.aot()
@@ -307,7 +314,7 @@ def put_entry(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> 
     there: Any = next((one for one in entries if _known_as(cast(Entry, one), names) == known), None)
     if there is None:
         there = tomlkit.inline_table() if type(entries) is tomlkit.items.Array else tomlkit.table()
-        cast(Any, entries).append(_filled_table(there, entry))
+        entries.append(_filled_table(there, entry))
         return
     _filled_table(there, entry)
 

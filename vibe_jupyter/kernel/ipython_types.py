@@ -5,11 +5,12 @@ Much of it is private to ipykernel: `vibe_jupyter.kernel.pump` probes for it, an
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import zmq
+if TYPE_CHECKING:
+    import zmq
 
-Frames = list[zmq.Frame]
+Frames = list["zmq.Frame"]
 Message = dict[str, Any]
 """A Jupyter message, with ``header``, ``parent_header``, ``metadata`` and ``content``."""
 Receive = Callable[[Frames], Awaitable[None] | None]

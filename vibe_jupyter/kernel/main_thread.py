@@ -17,8 +17,6 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-import zmq
-
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses, interrupt_main_thread, sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
@@ -380,6 +378,8 @@ class OwnRequests:
     def send(self, content: Message) -> None:
         """Put a request behind what waits already; nothing is answered to it."""
         if self._socket is None:
+            import zmq  # noqa: PLC0415 - the kernel has it; IPython in a terminal has no use for it
+
             self._socket = cast(Any, zmq.Context.instance()).socket(zmq.DEALER)
             self._socket.linger = 0
             self._socket.connect(self._url)

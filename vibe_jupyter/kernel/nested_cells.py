@@ -20,7 +20,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
-import zmq
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import NotebookError
@@ -360,6 +359,8 @@ class TakenRequest:
 def _send_out(stream: Any) -> None:
     """A stream of ipykernel 6 would send when its loop turns, which is after the running cell."""
     if hasattr(stream, "flush"):
+        import zmq  # noqa: PLC0415 - every kernel has it
+
         stream.flush(zmq.POLLOUT)
 
 

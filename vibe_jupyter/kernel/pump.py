@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard, cast
 
-import zmq
-
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.ipython_types import Frames, IPythonKernel, Message, Receive, ShellStream
 
@@ -145,6 +143,8 @@ class Pump:
         self._flushing = True
         try:
             with self.serving():
+                import zmq  # noqa: PLC0415 - every kernel has it; IPython in a terminal has no use for it
+
                 self._stream.flush(zmq.POLLIN)
         finally:
             self._flushing = False

@@ -44,6 +44,8 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
 Item = Piece | RetryScheduled | AssistantMessage
 
+_BODY_SENT = ".send_request_body.complete"
+"""How httpcore calls the moment in which the whole request has left; before it comes the version of HTTP."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
 
@@ -266,8 +268,17 @@ class LLMClient:
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._connections.client(endpoint)
         body = self._bodies[request.model.server.dialect].encode(request, terms)
+
+        async def note_sent(step: str, _info: object) -> None:
+            if step.endswith(_BODY_SENT):
+                request.on_sent()
+
         post = client.build_request(
-            "POST", endpoint.url, content=body, headers=headers, extensions={"timeout": timeouts}
+            "POST",
+            endpoint.url,
+            content=body,
+            headers=headers,
+            extensions={"timeout": timeouts, "trace": note_sent},
         )
         response = await client.send(post, stream=True)
         if is_stream(response.headers.get("content-type", "")):

@@ -9,9 +9,12 @@ import importlib
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import quote
 
@@ -20,7 +23,7 @@ from pydantic import JsonValue
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures, json_text
 from vibe_jupyter.llm.endpoint import Endpoint
-from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
     import httpx
@@ -85,9 +88,30 @@ class HttpConnections:
 @cache
 def load_http() -> None:
     """Import what speaks HTTP, with what it imports when first used."""
-    with without_working_folder():
+    with without_working_folder(), without_collections(), _without_command_line():
         for name in _NETWORK:
             importlib.import_module(name)
+
+
+@contextmanager
+def _without_command_line() -> Generator[None]:
+    """httpx imports its command line, and with it click, rich and pygments where they are installed, which takes longer
+    than all the rest of it. Whoever calls `httpx.main` gets it then."""
+    name = "httpx._main"
+    if "httpx" in sys.modules:
+        yield
+        return
+
+    def main() -> None:
+        importlib.import_module(name).main()
+
+    stand_in = ModuleType(name)
+    stand_in.__dict__["main"] = main
+    sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
 
 
 def _ssl_context(*, tls: bool) -> ssl.SSLContext:

@@ -5,7 +5,7 @@ commas, and `tail`. The messages come last, so the body of each request of a con
 prefix of the next one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
@@ -88,6 +88,10 @@ class Model:
         return (spent + usage.completion_tokens * self.output_price) / 1_000_000
 
 
+def _do_nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class ModelRequestTerms:
     """One request of a conversation."""
@@ -101,6 +105,8 @@ class ModelRequestTerms:
     one tool to call."""
     server_session: str = ""
     """What the server called its part of this conversation; empty where it keeps none."""
+    on_sent: Callable[[], None] = field(default=_do_nothing, compare=False)
+    """Called on the event loop when it is on its way, once for each attempt."""
 
 
 @dataclass(frozen=True, slots=True)

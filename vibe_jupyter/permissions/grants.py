@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
-from vibe_jupyter.permissions.shell.patterns import pattern_parts
+from vibe_jupyter.safe_imports import without_working_folder
 
 Scope = Literal["session", "project"]
 
@@ -123,7 +123,7 @@ class Grants:
 
     def add(self, pattern: str, scope: Scope) -> Scope:
         """Allow it; returns the scope that could be given. What cannot be kept holds for the session."""
-        patterns = pattern_parts(pattern)
+        patterns = _pattern_parts(pattern)
         if scope == "project" and self._kept is not None and not NEVER_KEPT.intersection(patterns):
             try:
                 self._kept.add(patterns)
@@ -140,7 +140,7 @@ class Grants:
             pattern: what `Ask.remember_as` would say of the call.
             keepable: whether a grant for this call may be kept at all.
         """
-        patterns = pattern_parts(pattern)
+        patterns = _pattern_parts(pattern)
         if not patterns:
             return ""
         if self._session.issuperset(patterns):
@@ -231,3 +231,10 @@ def _chosen_grants(words: str, numbered: Sequence[tuple[Scope, str]]) -> list[tu
             "%vibe permissions revoke NUMBER, or session, project, all."
         )
     return named
+
+
+def _pattern_parts(pattern: str) -> Sequence[str]:
+    with without_working_folder():
+        from vibe_jupyter.permissions.shell.patterns import pattern_parts  # noqa: PLC0415 - it comes with the first call
+
+    return pattern_parts(pattern)

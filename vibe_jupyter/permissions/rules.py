@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vibe_jupyter.files.workspace import Located
-from vibe_jupyter.permissions.shell.patterns import DEFAULT_DENYLIST, DEFAULT_DENYLIST_STANDALONE, ShellLists
+from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.permissions.decide import ToolNames
+    from vibe_jupyter.permissions.shell.patterns import ShellLists
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,15 @@ class ToolLists:
     deny_standalone: tuple[str, ...] = ()
     """``bash`` only: commands that are denied where they stand without arguments."""
 
-    def for_shell(self) -> ShellLists:
+    def for_shell(self) -> "ShellLists":
         """With the denied commands that everybody has."""
+        with without_working_folder():
+            from vibe_jupyter.permissions.shell.patterns import (  # noqa: PLC0415 - it comes with the first command
+                DEFAULT_DENYLIST,
+                DEFAULT_DENYLIST_STANDALONE,
+                ShellLists,
+            )
+
         return ShellLists(
             self.allow, (*DEFAULT_DENYLIST, *self.deny), (*DEFAULT_DENYLIST_STANDALONE, *self.deny_standalone)
         )

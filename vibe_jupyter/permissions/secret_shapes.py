@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -155,11 +155,12 @@ _PREFIXES: Final[Sequence[tuple[str, str, str]]] = (
     ("API key", r"[\w=%&.-]", "bedrock-api-key-"),
 )
 """What it is, the characters that follow, and the beginnings that issuers gave it."""
-_COMPILED: Final = tuple(
-    (prefix, kind, re.compile(f"{re.escape(prefix)}{follow}{{{_CUT},2000}}+"))
+_BEGINNINGS: Final = tuple(
+    (prefix, kind, f"{re.escape(prefix)}{follow}{{{_CUT},2000}}+")
     for kind, follow, prefixes in _PREFIXES
     for prefix in prefixes.split()
 )
+"""Each of them, what it is, and the pattern of the whole key."""
 
 _LONGEST_BEFORE: Final = 40
 """Characters."""
@@ -290,74 +291,78 @@ class _Shape:
     literal: str
     """Must be in the text."""
     kind: str
-    pattern: re.Pattern[str]
+    pattern: str
     """Its group ``s`` is the secret; else all of it."""
-    before: re.Pattern[str] | None = None
-    """What must stand right before, and belongs to it."""
+    before: str = ""
+    """What must stand right before, and belongs to it; empty for anything."""
 
 
 _SHAPES: Final[Sequence[_Shape]] = (
     _Shape(
         "hooks.slack.com",
         "webhook",
-        re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/+-]{8,200}+)"),
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/+-]{8,200}+)",
     ),
-    _Shape("/api/webhooks/", "webhook", re.compile(r"/api/webhooks/\d{5,25}+/(?P<s>[\w-]{8,200}+)")),
-    _Shape("webhook.office.com", "webhook", re.compile(r"webhook\.office\.com/\w{0,20}+/(?P<s>[\w@/-]{16,500}+)")),
-    _Shape("-us", "API key", re.compile(r"-us\d{1,2}+(?!\w)"), re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}\Z")),
-    _Shape("SK", "API key", re.compile(r"SK[0-9a-f]{32}(?!\w)")),
-    _Shape("Q~", "secret", re.compile(r"Q~[\w~.-]{10,40}+"), re.compile(r"(?<![\w~.])[\w~.]{3}\d\Z")),
-    _Shape(".atlasv1.", "token", re.compile(r"\.atlasv1\.[\w=-]{10,80}+"), re.compile(r"(?<!\w)[A-Za-z0-9]{14}\Z")),
-    _Shape(":AA", "token", re.compile(r":AA[\w-]{8,40}+"), re.compile(r"(?<!\d)\d{7,12}\Z")),
-    _Shape("_gitlab_session=", "cookie", re.compile(r"_gitlab_session=(?P<s>[0-9a-z]{16,64}+)")),
-    _Shape("$", "password hash", re.compile(r"\$(?:6|5|1|y|2[abxy]|argon2\w{1,2}|apr1)\$[\w./$=,+-]{20,300}+")),
-    _Shape(".", "token", re.compile(r"[MNO][\w-]{23,25}+\.[\w-]{6}\.[\w-]{27,38}+(?!\w)")),
-    _Shape("login", "password", re.compile(r"login\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)")),
-    _Shape("machine", "password", re.compile(r"machine\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)")),
+    _Shape("/api/webhooks/", "webhook", r"/api/webhooks/\d{5,25}+/(?P<s>[\w-]{8,200}+)"),
+    _Shape("webhook.office.com", "webhook", r"webhook\.office\.com/\w{0,20}+/(?P<s>[\w@/-]{16,500}+)"),
+    _Shape("-us", "API key", r"-us\d{1,2}+(?!\w)", r"(?<![0-9a-zA-Z])[0-9a-f]{32}\Z"),
+    _Shape("SK", "API key", r"SK[0-9a-f]{32}(?!\w)"),
+    _Shape("Q~", "secret", r"Q~[\w~.-]{10,40}+", r"(?<![\w~.])[\w~.]{3}\d\Z"),
+    _Shape(".atlasv1.", "token", r"\.atlasv1\.[\w=-]{10,80}+", r"(?<!\w)[A-Za-z0-9]{14}\Z"),
+    _Shape(":AA", "token", r":AA[\w-]{8,40}+", r"(?<!\d)\d{7,12}\Z"),
+    _Shape("_gitlab_session=", "cookie", r"_gitlab_session=(?P<s>[0-9a-z]{16,64}+)"),
+    _Shape("$", "password hash", r"\$(?:6|5|1|y|2[abxy]|argon2\w{1,2}|apr1)\$[\w./$=,+-]{20,300}+"),
+    _Shape(".", "token", r"[MNO][\w-]{23,25}+\.[\w-]{6}\.[\w-]{27,38}+(?!\w)"),
+    _Shape("login", "password", r"login\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)"),
+    _Shape("machine", "password", r"machine\s{1,8}\S{1,200}+\s{1,8}password\s{1,8}(?P<s>\S{1,200}+)"),
     _Shape(
         "curl",
         "password",
-        re.compile(r"""curl\b[^\n]{0,120}?\s(?:-u|--user)[ =]?["']?[^\s:'"]{1,60}+:(?P<s>[^\s'"]{1,200}+)"""),
+        r"""curl\b[^\n]{0,120}?\s(?:-u|--user)[ =]?["']?[^\s:'"]{1,60}+:(?P<s>[^\s'"]{1,200}+)""",
     ),
-    _Shape("mysql", "password", re.compile(r"""mysql\w{0,10}+\s[^\n]{0,100}?-p(?P<s>[^\s'"]{4,200}+)""")),
+    _Shape("mysql", "password", r"""mysql\w{0,10}+\s[^\n]{0,100}?-p(?P<s>[^\s'"]{4,200}+)"""),
     *(
-        _Shape(option, "password", re.compile(rf"""{option}\s{{1,4}}["']?[^\s:'"]{{1,60}}+:(?P<s>[^\s'"]{{4,200}}+)"""))
+        _Shape(option, "password", rf"""{option}\s{{1,4}}["']?[^\s:'"]{{1,60}}+:(?P<s>[^\s'"]{{4,200}}+)""")
         for option in ("http -a", "https -a", "http --auth", "https --auth")
     ),
-    _Shape("login", "password", re.compile(r"""login\b[^\n]{0,80}?\s-p[ =]{0,4}["']?(?P<s>[^\s'"]{4,200}+)""")),
+    _Shape("login", "password", r"""login\b[^\n]{0,80}?\s-p[ =]{0,4}["']?(?P<s>[^\s'"]{4,200}+)"""),
     *(
-        _Shape(
-            word, "password", re.compile(rf""";\s{{0,4}}{word}\s{{0,4}}=\s{{0,4}}\{{?(?P<s>[^\s;{{}}"']{{4,200}}+)""")
-        )
+        _Shape(word, "password", rf""";\s{{0,4}}{word}\s{{0,4}}=\s{{0,4}}\{{?(?P<s>[^\s;{{}}"']{{4,200}}+)""")
         for word in ("PWD", "Pwd", "pwd")
     ),
     _Shape(
         "%3D",
         "key in a URL",
-        re.compile(r"(?:token|[kK]ey|password|pwd|secret|[sS]ignature|sig|code)%3D(?P<s>[\w.~+/-]{8,4000}+)"),
+        r"(?:token|[kK]ey|password|pwd|secret|[sS]ignature|sig|code)%3D(?P<s>[\w.~+/-]{8,4000}+)",
     ),
-    _Shape("Fernet(", "key", re.compile(r"""Fernet\(\s{0,8}b?["'](?P<s>[\w=-]{20,60}+)""")),
-    _Shape("sshpass", "password", re.compile(r"""sshpass\s{1,4}-p\s{0,4}["']?(?P<s>[^\s'"]{1,200}+)""")),
-    _Shape("redis-cli", "password", re.compile(r"""redis-cli\b[^\n]{0,100}?\s-a\s{1,4}["']?(?P<s>[^\s'"]{1,200}+)""")),
+    _Shape("Fernet(", "key", r"""Fernet\(\s{0,8}b?["'](?P<s>[\w=-]{20,60}+)"""),
+    _Shape("sshpass", "password", r"""sshpass\s{1,4}-p\s{0,4}["']?(?P<s>[^\s'"]{1,200}+)"""),
+    _Shape("redis-cli", "password", r"""redis-cli\b[^\n]{0,100}?\s-a\s{1,4}["']?(?P<s>[^\s'"]{1,200}+)"""),
     *(
         _Shape(
             port,
             "password",
-            re.compile(rf"{re.escape(port)}[\w.*-]{{1,100}}+:[\w.*-]{{1,100}}+:(?P<s>\S{{4,200}}+)(?!\S)"),
+            rf"{re.escape(port)}[\w.*-]{{1,100}}+:[\w.*-]{{1,100}}+:(?P<s>\S{{4,200}}+)(?!\S)",
         )
         for port in (":5432:", ":6432:", ":*:")
     ),
     _Shape(
         "Private-Lines",
         "private key",
-        re.compile(r"Private-Lines: \d{1,3}\s{1,2}(?P<s>(?:[A-Za-z0-9+/=]{1,64}\s{1,2}){1,200}+)"),
+        r"Private-Lines: \d{1,3}\s{1,2}(?P<s>(?:[A-Za-z0-9+/=]{1,64}\s{1,2}){1,200}+)",
     ),
 )
 
 _LITERAL: Final = re.compile(
-    any_of((*(prefix for prefix, _, _ in _COMPILED), "eyJ", *(one.literal for one in _SHAPES)))
+    any_of((*(prefix for prefix, _, _ in _BEGINNINGS), "eyJ", *(one.literal for one in _SHAPES)))
 )
 """One search for all of them; short texts seldom have any."""
+
+
+@cache
+def _compiled_pattern(pattern: str) -> re.Pattern[str]:
+    """Compiled when a text has its literal: all of them take longer than the rest of this module."""
+    return re.compile(pattern)
 
 
 def shaped(text: str) -> Iterator[Span]:
@@ -375,9 +380,9 @@ def shaped(text: str) -> Iterator[Span]:
 
 
 def _prefixed(text: str) -> Iterator[Span]:
-    for prefix, kind, pattern in _COMPILED:
+    for prefix, kind, pattern in _BEGINNINGS:
         if prefix in text:
-            for found in pattern.finditer(text):
+            for found in _compiled_pattern(pattern).finditer(text):
                 if _is_edge(text, found.start()) and _is_key(prefix, found[0][len(prefix) :]):
                     yield Span(found.start(), found.end(), kind)
     if "eyJ" in text:
@@ -397,11 +402,12 @@ def _headers(text: str) -> Iterator[Span]:
 
 
 def _of_shape(shape: _Shape, text: str) -> Iterator[Span]:
-    group = "s" if "s" in shape.pattern.groupindex else 0
-    for found in shape.pattern.finditer(text):
+    pattern = _compiled_pattern(shape.pattern)
+    group = "s" if "s" in pattern.groupindex else 0
+    for found in pattern.finditer(text):
         start, end = found.span(group)
-        if shape.before is not None:
-            before = shape.before.search(text[max(0, start - _LONGEST_BEFORE) : start])
+        if shape.before:
+            before = _compiled_pattern(shape.before).search(text[max(0, start - _LONGEST_BEFORE) : start])
             if before is None:
                 continue
             start -= len(before[0])

@@ -118,6 +118,12 @@ class TurnStarted(Value):
     """From 1."""
 
 
+class RequestSent(Value):
+    """That request is on its way: from now on there is time while the model works."""
+
+    type: Literal["request_sent"] = "request_sent"
+
+
 class MessageAdded(Value):
     """A message is complete."""
 
@@ -305,4 +311,4 @@ DURABLE_EVENTS = (
     RunFinished,
 )
 
-Event = DurableEvent | TurnStarted | ToolProgress | Notice | Delta
+Event = DurableEvent | TurnStarted | RequestSent | ToolProgress | Notice | Delta

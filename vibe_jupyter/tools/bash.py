@@ -54,9 +54,10 @@ class ShellEnvironment:
     environ: Mapping[str, str]
     """The kernel's environment, read again at each call."""
     fixed: Mapping[str, str]
-    """Variables set for every command, such as what keeps git from running a repository's programs."""
+    """Variables set for every command."""
     guard: Callable[[str], Mapping[str, str]] = lambda command: {}
-    """Variables set for one command, such as what keeps its searches away from protected files."""
+    """Variables set for one command: what keeps git from running a repository's programs, and the
+    command's searches away from protected files."""
 
 
 class BashTool:

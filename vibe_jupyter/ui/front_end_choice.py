@@ -9,7 +9,7 @@ import secrets
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from IPython.display import (
@@ -22,7 +22,7 @@ from vibe_jupyter.protocol import Event, FinishReason, MimeBundle, RunFinished
 from vibe_jupyter.ui import page as run_view
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Send, Throttle
 from vibe_jupyter.ui.page import ShownView
-from vibe_jupyter.ui.static_html import RunRetention
+from vibe_jupyter.ui.run_retention import RunRetention
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
 from vibe_jupyter.ui.text_prompt import Keyboard, PromptTasks, TextPrompt, keyboard_of
@@ -122,6 +122,16 @@ class SilentFrontEnd:
         # For programs that run notebooks: they want to know without reading prose.
         display(bundle, metadata={"vibe_jupyter": {"reason": self._reason}}, raw=True)
         return bundle
+
+
+def show_kept(events: Iterable[Event], keep: RunRetention) -> MimeBundle:
+    """Show a run that is over, or was left behind, in its kept form, and return it. Main thread."""
+    transcript = Transcript(keep=keep)
+    for event in events:
+        transcript.apply(event)
+    bundle = transcript.bundle()
+    display(bundle, raw=True)
+    return bundle
 
 
 class ViewHost(Protocol):

@@ -8,13 +8,13 @@ notebook was exported to Markdown.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from vibe_jupyter.protocol import MimeBundle, Usage
 from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.lazy_markdown import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
+from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
 from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
 from vibe_jupyter.ui.step import (
     THOUGHT,
@@ -30,9 +30,6 @@ from vibe_jupyter.ui.step import (
 )
 from vibe_jupyter.ui.streaming_text import StreamingText
 from vibe_jupyter.ui.text import output_text, plural_text, readable_text, seconds_text, shorten_text
-
-Form = Literal["full", "summary", "none"]
-"""All that was said and done; the answer and one line of steps; one line that a run was here."""
 
 KEPT_LIMIT = 200_000
 """Characters of the kept HTML; a run with longer outputs keeps less of each."""
@@ -55,18 +52,6 @@ _BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
 _FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:90%"
 _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
 _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
-
-
-@dataclass(frozen=True)
-class RunRetention:
-    """What the kept form holds. The live view always shows everything."""
-
-    form: Form = "full"
-    times: bool = True
-    """Whether seconds, tokens, price and retries stay. Without them the same run leaves the same bytes."""
-
-
-EVERYTHING = RunRetention()
 
 
 def static_bundle(

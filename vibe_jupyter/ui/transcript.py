@@ -23,6 +23,7 @@ from vibe_jupyter.protocol import (
     QuestionAsked,
     ReasoningDelta,
     ReasoningPart,
+    RequestSent,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -36,7 +37,8 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui import status_line
 from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
-from vibe_jupyter.ui.static_html import EVERYTHING, RunRetention, static_bundle
+from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
+from vibe_jupyter.ui.static_html import static_bundle
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
 from vibe_jupyter.ui.step import (
     GROUP_LIMIT,
@@ -305,7 +307,7 @@ class Transcript:
                 self._calls.apply(event)
             case Notice():
                 self._add_notice(event.level, event.text, wait=event.wait)
-            case RunStarted() | TurnStarted():
+            case RunStarted() | TurnStarted() | RequestSent():
                 pass
             case RunFinished():
                 self._end_run(event)
