@@ -2,9 +2,9 @@
 // JupyterLab and Notebook 7 load. `--watch` keeps doing the run view.
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { build, context, transform } from "esbuild";
+import { resolve } from "node:path";
+import { build, context } from "esbuild";
 
 const common = { bundle: true, format: "esm", target: "es2022", charset: "utf8", logLevel: "warning" };
 
@@ -23,10 +23,12 @@ if (process.argv.includes("--watch")) {
   await buildExtension();
 }
 
-/** The view puts its styles into its shadow root by itself. */
+/** The view puts its styles into its shadow root by itself: one text of all the sheets that this one imports. */
 async function textOfStyles({ path }) {
-  const { code } = await transform(await readFile(path, "utf8"), { loader: "css", minify: true });
-  return { contents: code, loader: "text" };
+  const { metafile, outputFiles } = await build({
+    entryPoints: [path], bundle: true, minify: true, write: false, metafile: true, logLevel: "warning",
+  });
+  return { contents: outputFiles[0].text, loader: "text", watchFiles: Object.keys(metafile.inputs).map((name) => resolve(name)) };
 }
 
 /** JupyterLab's own builder decides what the page shares with us; it takes JavaScript. */

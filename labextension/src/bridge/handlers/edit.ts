@@ -5,8 +5,8 @@ import { Failure } from "../failure";
 import type { Handler } from "../handler";
 import type { Edit, Methods } from "../methods";
 import { cellModels, modelOf, unknownCell } from "../notebook";
-import { rehearse } from "../rehearsal";
-import { undisturbed } from "../undisturbed";
+import { validateEdits } from "../validate-edits";
+import { preserveViewState } from "../view-state";
 
 /** What Yjs documents have beside their interface: where one undo step ends. */
 interface Undoable {
@@ -18,8 +18,8 @@ export const edit: Handler<"edit"> = ({ panel }, { edits }) => {
   if (model.readOnly) {
     throw new Failure("read_only", "This notebook is read-only.");
   }
-  rehearse(cellModels(panel), edits);
-  undisturbed(panel.content, () => {
+  validateEdits(cellModels(panel), edits);
+  preserveViewState(panel.content, () => {
     edits.forEach((one) => {
       apply(model, one);
     });

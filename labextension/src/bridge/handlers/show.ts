@@ -1,7 +1,7 @@
 import { Failure } from "../failure";
 import type { Handler } from "../handler";
 import { cellModel, isCode, isRunning } from "../notebook";
-import { Orphan } from "../orphan";
+import { OutputRecovery } from "../output-recovery";
 import { VIEW } from "../views";
 
 /**
@@ -16,8 +16,8 @@ export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
   // A page that saw the cell start has its view; one that was loaded since thinks the cell at rest.
   if (!isRunning(model)) {
     const view = { version_major: 2, version_minor: 0, model_id: args.model_id };
-    const orphan = new Orphan(kernel, model, message);
-    orphan.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
+    const recovery = new OutputRecovery(kernel, model, message);
+    recovery.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
   }
   return {};
 };

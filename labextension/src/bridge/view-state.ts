@@ -3,7 +3,7 @@ import type { Notebook } from "@jupyterlab/notebook";
 const FRAMES = 10; // in which a notebook has drawn a change
 
 /** Change the notebook's cells, and leave active cell, focus and what is in view where the user has them. */
-export function undisturbed(notebook: Notebook, change: () => void): void {
+export function preserveViewState(notebook: Notebook, change: () => void): void {
   const active = notebook.activeCell?.model.id;
   const hadFocus = notebook.node.contains(document.activeElement);
   holdInView(notebook);

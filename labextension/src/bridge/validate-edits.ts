@@ -8,15 +8,15 @@ import { hashOf } from "./source";
 const CELL_ID = /^[a-zA-Z0-9_-]{1,64}$/; // nbformat's rule
 const KINDS: readonly string[] = ["code", "markdown", "raw"];
 
-/** Try edits on paper, so that they are done whole or not at all. */
-export function rehearse(models: readonly ICellModel[], edits: readonly Edit[]): void {
-  const rehearsal = new Rehearsal(models);
+/** Try edits on paper before any is made: they are done whole or not at all. */
+export function validateEdits(models: readonly ICellModel[], edits: readonly Edit[]): void {
+  const checks = new EditChecks(models);
   for (const one of edits) {
-    rehearsal.try(one);
+    checks.check(one);
   }
 }
 
-class Rehearsal {
+class EditChecks {
   readonly #models: ReadonlyMap<string, ICellModel>;
   /** The cells there would be after the edits so far. */
   readonly #ids: Set<string>;
@@ -28,7 +28,7 @@ class Rehearsal {
     this.#ids = new Set(this.#models.keys());
   }
 
-  try(one: Edit): void {
+  check(one: Edit): void {
     switch (one.op) {
       case "set_source":
         this.#unchanged(one.cell, one.expected);

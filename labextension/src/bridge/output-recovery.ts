@@ -6,7 +6,7 @@ import { KernelMessage, type Kernel } from "@jupyterlab/services";
  * A cell that was running when the page was reloaded: nobody listens to its messages any more, so we do, until it
  * ends.
  */
-export class Orphan {
+export class OutputRecovery {
   readonly #kernel: Kernel.IKernelConnection;
   readonly #model: ICodeCellModel;
   readonly #request: string;
