@@ -16,4 +16,5 @@ export default tseslint.config(
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
     },
   },
+  { files: ["src/contract.ts"], rules: { "max-lines": "off" } }, // made by a script
 );

@@ -1,14 +1,12 @@
-"""The bridge's methods stand in Python and in TypeScript: one table in two spellings."""
+"""The bridge's methods: the page has the types of the kernel, and every front end answers all of them."""
 
-import re
-from pathlib import Path
 from typing import Any
 
+from scripts.contract_types import CONTRACT, contract_text
 from tests.bridge import cases
 from vibe_jupyter.headless.document import BridgeMethods, HeadlessDocument
-from vibe_jupyter.notebook.bridge import METHODS
+from vibe_jupyter.notebook.bridge_messages import METHODS
 
-TYPES = Path(__file__).parents[2] / "labextension" / "src" / "bridge" / "methods.ts"
 # Each is asked by every conversation with a page, but stops the cell that plays the cases.
 PLAYED_OTHERWISE = {"hello", "interrupt"}
 
@@ -26,16 +24,8 @@ class Nobody:
         """Nothing runs."""
 
 
-def in_typescript() -> dict[str, set[str]]:
-    """Methods and the names of their arguments, as the page's half declares them."""
-    block = re.search(r"interface Methods {\n(.*?)\n}", TYPES.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    found = re.findall(r"^  (\w+): {\s+args: (object|{.*?});? ", re.sub(r"\n {4,}", " ", block[1]), re.MULTILINE)
-    return {name: set(re.findall(r"(\w+)\??: ", args)) for name, args in found}
-
-
-def test_both_halves_have_the_same_methods_with_the_same_arguments() -> None:
-    assert in_typescript() == {name: set(args) for name, args in METHODS.items()}
+def test_the_page_has_the_types_that_the_script_makes_of_ours() -> None:
+    assert CONTRACT.read_text(encoding="utf-8") == contract_text(), "run `.venv/bin/python scripts/contract_types.py`"
 
 
 def test_the_headless_front_end_knows_every_method() -> None:

@@ -17,7 +17,7 @@ import json
 from IPython.display import display
 from vibe_jupyter.ui import page as run_view
 heard = []
-view = run_view.make()
+view = run_view.make_view()
 view.on_msg(lambda _view, content, _buffers: heard.append(content))
 bundle, metadata = run_view.bundle_of(view)
 display(bundle, metadata=metadata, raw=True, display_id="view")

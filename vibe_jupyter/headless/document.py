@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import nbformat
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
+from vibe_jupyter.notebook.bridge_messages import RefusalCode
 from vibe_jupyter.notebook.document import bound_output, brief_output
 from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
 from vibe_jupyter.version import __version__
@@ -24,8 +25,6 @@ _MAKE: Final[dict[str, Callable[..., Any]]] = {
 Message = dict[str, Any]
 Output = dict[str, Any]
 _OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
-
-Code = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 
 PANEL: Final = "headless"
 """There is one notebook and one view of it."""
@@ -227,9 +226,9 @@ class DocumentOutputs:
 class BridgeRefusal(Exception):
     """Sent as the answer; the kernel turns it into words for the model."""
 
-    def __init__(self, code: Code, message: str, **data: Any) -> None:
+    def __init__(self, code: RefusalCode, message: str, **data: Any) -> None:
         super().__init__(message)
-        self.code: Code = code
+        self.code: RefusalCode = code
         self.data = data
 
 

@@ -1,6 +1,6 @@
 """Ask the page that shows this notebook: questions go out on iopub, answers come back on the control channel.
 
-Both work while the main thread is busy. The shapes of all messages are in docs/bridge.md; a front end without our
+Both work while the main thread is busy. The forms of all messages are in `bridge_messages`; a front end without our
 extension ignores the questions, and the answer is then missing.
 """
 
@@ -11,31 +11,22 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Protocol, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
-from vibe_jupyter.protocol.messages import Value
-
-REQUEST: Final = "vibe_bridge"
-REPLY: Final = "vibe_bridge_reply"
-EVENT: Final = "vibe_bridge_event"
-
-Method = Literal["hello", "cells", "outputs", "edit", "run", "interrupt", "show", "find", "keep"]
-METHODS: Final[dict[Method, tuple[str, ...]]] = {
-    "hello": ("version",),
-    "cells": (),
-    "outputs": ("cell", "index", "limit"),
-    "edit": ("edits",),
-    "run": ("cell", "code_hash"),
-    "interrupt": (),
-    "show": ("cell", "model_id", "display_id"),
-    "find": ("model_id",),
-    "keep": ("cell", "model_id", "data", "number"),
-}
-"""What may be asked, and the names of its arguments."""
+from vibe_jupyter.notebook.bridge_messages import (
+    EVENT,
+    REPLY,
+    REQUEST,
+    Method,
+    NotebookPanel,
+    RefusalCode,
+    ViewAddress,
+    argument_names,
+)
 
 PRESENCE_WAIT: Final = 1.0
 """Seconds in which a page says that it is there."""
@@ -56,20 +47,19 @@ _NO_PAGE: Final = (
 
 OnAnswer = Callable[[Mapping[str, JsonValue] | None], None]
 """Takes the result; None where the page refused, or where there is none to ask."""
-Code = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 
 
 class BridgeError(NotebookError):
     """The page refused, or did not answer."""
 
-    def __init__(self, message: str, *, code: Code, data: dict[str, JsonValue] | None = None) -> None:
+    def __init__(self, message: str, *, code: RefusalCode, data: dict[str, JsonValue] | None = None) -> None:
         super().__init__(message)
-        self.code: Code = code
+        self.code: RefusalCode = code
         self.data = data or {}
 
 
 class _Refusal(BaseModel):
-    code: Code = "bad_request"
+    code: RefusalCode = "bad_request"
     message: str = ""
     data: dict[str, JsonValue] = {}
 
@@ -106,61 +96,6 @@ class _Question:
                     return _Answer.model_validate(await self.answers.get())
                 except ValidationError:
                     continue  # from something that only looks like our extension
-
-
-class ViewAddress(Value):
-    """One view of the notebook in one browser tab."""
-
-    client: str
-    """The session of its connection to the kernel."""
-    panel: str
-    """Its own name among the views of one tab."""
-
-
-class NotebookPanel(Value):
-    """What a view said of itself."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    client: str
-    panel: str
-    path: str
-    """Of the notebook, as the server knows it; right also after a rename."""
-    version: str = ""
-    """Of the extension."""
-    front_end: str = ""
-    """Such as ``jupyterlab 4.6.6``."""
-    visible: bool = False
-    ran: bool = False
-    """Whether this tab started the running cell."""
-
-    @classmethod
-    def of(cls, client: str, panel: str, said: dict[str, JsonValue]) -> "NotebookPanel":
-        """From the answer to a hello.
-
-        Raises:
-            pydantic.ValidationError: it is none.
-        """
-        return cls.model_validate({**said, "client": client, "panel": panel})
-
-    @property
-    def address(self) -> ViewAddress:
-        return ViewAddress(client=self.client, panel=self.panel)
-
-    def version_advice(self, ours: str) -> str:
-        """What to install where, if the two halves differ in more than the last number; empty where they fit."""
-        page, kernel = _release_numbers(self.version), _release_numbers(ours)
-        if page == kernel:
-            return ""
-        remedy = (
-            f"run `pip install 'vibe-jupyter=={ours}'` where JupyterLab runs, and reload the page"
-            if page < kernel
-            else f"run `%pip install vibe-jupyter=={self.version}` in a cell, and restart the kernel"
-        )
-        return (
-            f"The notebook extension is version {self.version or 'unknown'}, this kernel's package {ours}. "
-            f"If something misbehaves, {remedy}."
-        )
 
 
 class Bridge:
@@ -255,7 +190,7 @@ class Bridge:
         Raises:
             BridgeError: it refused, there is none, or it answered too late; `code` says which.
         """
-        assert set(args) <= set(METHODS[method])
+        assert argument_names(method).issuperset(args)
         panel = await self.panel()
         if panel is None:
             if on_answer is not None:
@@ -359,8 +294,3 @@ def _result_of(content: Message) -> Mapping[str, JsonValue] | None:
 def best_panel(panels: Iterable[NotebookPanel]) -> NotebookPanel | None:
     """The tab that ran the cell, else one that is on the screen, else the first; None of none."""
     return max(panels, key=lambda panel: (panel.ran, panel.visible), default=None)
-
-
-def _release_numbers(version: str) -> tuple[int, ...]:
-    parts = version.split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()

@@ -3,20 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import Expected, NestedCells
 from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.bridge import Bridge, BridgeError, Method, OnAnswer
+from vibe_jupyter.notebook.bridge import Bridge, BridgeError, OnAnswer
+from vibe_jupyter.notebook.bridge_messages import CellListing, ListedCell, Method
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.protocol import (
     Cell,
     CellEdit,
-    CellKind,
-    CellState,
     DeleteCells,
     InsertCell,
     MoveCells,
@@ -32,43 +31,6 @@ _IN_THE_WAY: Final = (
 _GONE: Final = "It was there when you read it; nothing was done. read_notebook lists what is there now."
 
 
-class _Output(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    type: str
-    mimes: tuple[str, ...] = ()
-    size: int = 0
-    text: str = ""
-
-
-class _Cell(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    id: str
-    kind: CellKind
-    source: str
-    execution_count: int | None = None
-    running: bool = False
-    edited_since_run: bool = False
-    outputs: tuple[_Output, ...] = ()
-
-    def state(self) -> CellState:
-        if self.running:
-            return "running"
-        if self.execution_count is None:
-            return "never"
-        if self.edited_since_run:
-            return "stale"
-        return "error" if any(output.type == "error" for output in self.outputs) else "fresh"
-
-
-class _Listing(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    path: str
-    cells: tuple[_Cell, ...]
-
-
 class LiveNotebook:
     """Reads, edits and runs cells where the user sees them."""
 
@@ -81,7 +43,7 @@ class LiveNotebook:
     async def cells(self) -> Listing:
         answer = await self._read_method("cells")
         try:
-            listing = _Listing.model_validate(answer)
+            listing = CellListing.model_validate(answer)
         except ValidationError as error:
             raise NotebookError(
                 "The notebook extension answered in a form this version does not know. "
@@ -195,7 +157,7 @@ def _is_in_place(edit: CellEdit, sources: Mapping[str, str], order: Sequence[str
             return [one for one in order if one in wanted] == wanted
 
 
-def _as_cell(number: int, cell: _Cell) -> Cell:
+def _as_cell(number: int, cell: ListedCell) -> Cell:
     return Cell(
         id=cell.id,
         number=number,

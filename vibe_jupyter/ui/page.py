@@ -3,7 +3,7 @@
 The transcript makes parts; every user interface only shows them. HTML in a part is made by
 `vibe_jupyter.ui.markdown_html` and its like and nowhere else, so that a view may insert it as it is.
 
-The messages are listed in ``labextension/src/run-view/messages.ts``; this is their other half.
+The page's half of the messages is made from the types here, by ``scripts/contract_types.py``.
 
 Its state is the script and the style and nothing else, so a saved notebook keeps neither code nor answers in it.
 ipywidgets and anywidget are imported when the first view is made, not with this module.
@@ -82,6 +82,31 @@ class ViewPatch(TypedDict, total=False):
     append: str
     before: str
     remove: bool
+
+
+class ViewSnapshot(TypedDict):
+    """Everything that is shown now."""
+
+    type: Literal["snapshot"]
+    parts: list[ViewPart]
+
+
+class ViewPatches(TypedDict):
+    """What changed since the message before."""
+
+    type: Literal["patches"]
+    seq: int
+    patches: list[ViewPatch]
+
+
+class ViewOver(TypedDict):
+    """The run has ended, with these words; the kept form takes the place of the view."""
+
+    type: Literal["over"]
+    words: str
+
+
+ToPage = ViewSnapshot | ViewPatches | ViewOver
 
 
 class PartList:
@@ -223,7 +248,7 @@ class PageChannel:
     def show(self, parts: Iterable[ViewPart]) -> None:
         """Tell every view the whole; what waits is part of it. On the loop."""
         self.drop()
-        self._tell_page({"type": "snapshot", "parts": [asdict(part) for part in parts]})
+        self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in parts]}))
 
     def patch(self, patches: Iterable[ViewPatch]) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
@@ -257,7 +282,7 @@ class PageChannel:
         view, self._view = self._view, None
         if view is not None:
             if words:
-                view.send({"type": "over", "words": words})
+                self._tell_page({"type": "over", "words": words}, view)
             view.on_msg(self._take_message, remove=True)
             update_display(kept, raw=True, display_id=self._display_id)
             discard_view(view)
@@ -274,9 +299,8 @@ class PageChannel:
         self._sent_at = asyncio.get_running_loop().time()
         self._tell_page({"type": "patches", "seq": self._messages, "patches": patches})
 
-    def _tell_page(self, message: object) -> None:
-        view = self._view
-        if view is not None:
+    def _tell_page(self, message: ToPage, view: RunWidget | None = None) -> None:
+        if (view := view or self._view) is not None:
             view.send(message)
 
     def _take_message(self, _view: object, content: object, _buffers: object) -> None:

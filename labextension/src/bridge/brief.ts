@@ -1,16 +1,15 @@
 import type { IOutput } from "@jupyterlab/nbformat";
 import type { IOutputModel } from "@jupyterlab/rendermime";
 
-import type { OutputBrief } from "./methods";
+import { BRIEF_TEXT, type ListedOutput } from "../contract";
 import { splitsPair } from "./source";
 
-const BRIEF_TEXT = 200; // characters
 const TEXTS = ["text/plain", "text/markdown", "text/html"];
 
-const told = new WeakMap<IOutputModel, OutputBrief>();
+const told = new WeakMap<IOutputModel, ListedOutput>();
 
 /** Describe an output. Weighing megabytes takes time, so it is done once, and again after a change. */
-export function brief(model: IOutputModel): OutputBrief {
+export function brief(model: IOutputModel): ListedOutput {
   const known = told.get(model);
   if (known !== undefined) {
     return known;
@@ -28,7 +27,7 @@ function forget(model: IOutputModel): void {
   model.changed.disconnect(forget);
 }
 
-export function briefOf(output: IOutput): OutputBrief {
+export function briefOf(output: IOutput): ListedOutput {
   const type = output.output_type;
   if (type === "stream") {
     const text = joined(output.text);

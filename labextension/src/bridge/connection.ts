@@ -7,13 +7,10 @@ import { Signal } from "@lumino/signaling";
 import { Failure } from "./failure";
 import type { Handler } from "./handler";
 import { handlers } from "./handlers";
-import type { Method, Request } from "./methods";
+import { BRIDGE_EVENT, BRIDGE_REPLY, BRIDGE_REQUEST, type BridgeRequest, type Method, type PageEvent } from "../contract";
 import { cellModels } from "./notebook";
 import { viewsOf } from "./views";
 
-const REQUEST = "vibe_bridge";
-const REPLY = "vibe_bridge_reply";
-const EVENT = "vibe_bridge_event";
 const GONE: ReadonlySet<Kernel.Status> = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 const INFO_WAIT = 1000; // ms in which a kernel at rest says who it is
 
@@ -50,10 +47,10 @@ export class Connection {
   /** Awaits nothing: JupyterLab holds back all further messages of the kernel until this returns. */
   #listen(_: unknown, message: KernelMessage.IMessage): void {
     const kernel = this.#kernel;
-    if ((message.header.msg_type as string) !== REQUEST || kernel === null) {
+    if ((message.header.msg_type as string) !== BRIDGE_REQUEST || kernel === null) {
       return;
     }
-    const request = message.content as unknown as Request;
+    const request = message.content as unknown as BridgeRequest;
     const { to } = request;
     if (to === null || (to.client === kernel.clientId && to.panel === this.#panel.id)) {
       void this.#answer(kernel, request, message.parent_header);
@@ -62,7 +59,7 @@ export class Connection {
 
   async #answer(
     kernel: Kernel.IKernelConnection,
-    request: Request,
+    request: BridgeRequest,
     parent: { msg_id?: string; session?: string },
   ): Promise<void> {
     const { id } = request;
@@ -83,15 +80,15 @@ export class Connection {
         executor: this.#executor,
         kernel,
         client: kernel.clientId,
-        tell: (event: string, more: JSONObject): void => {
-          say(EVENT, { ...from, event, ...more });
+        tell: (event: PageEvent, more: JSONObject): void => {
+          say(BRIDGE_EVENT, { ...from, event, ...more });
         },
       };
       const result = await handler(place, request.args as never, askedBy);
-      say(REPLY, { ...from, ok: true, result: result as JSONObject });
+      say(BRIDGE_REPLY, { ...from, ok: true, result: result as JSONObject });
     } catch (reason) {
       const { code, message, data } = reason instanceof Failure ? reason : unforeseen(reason);
-      say(REPLY, { ...from, ok: false, error: { code, message, data } });
+      say(BRIDGE_REPLY, { ...from, ok: false, error: { code, message, data } });
     }
   }
 
@@ -114,7 +111,7 @@ export class Connection {
         const ours = cellModels(this.#panel).filter((cell) => cell.sharedModel.getSource().includes("vibe"));
         const missed = ours.some((cell) => viewsOf(cell).length > 0);
         if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed) {
-          send(kernel, EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" });
+          send(kernel, BRIDGE_EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" satisfies PageEvent });
         }
       });
     }

@@ -1,13 +1,13 @@
 import type { JSONObject } from "@lumino/coreutils";
 
-import type { Code } from "./methods";
+import type { RefusalCode } from "../contract";
 
 /** A request that cannot be met; the kernel turns it into words for the model. */
 export class Failure extends Error {
-  readonly code: Code;
+  readonly code: RefusalCode;
   readonly data: JSONObject;
 
-  constructor(code: Code, message: string, data: JSONObject = {}) {
+  constructor(code: RefusalCode, message: string, data: JSONObject = {}) {
     super(message);
     this.code = code;
     this.data = data;

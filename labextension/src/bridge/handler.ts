@@ -2,7 +2,7 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import type { INotebookCellExecutor, NotebookPanel } from "@jupyterlab/notebook";
 import type { Kernel } from "@jupyterlab/services";
 
-import type { Method, Methods } from "./methods";
+import type { Method, Methods, PageEvent } from "../contract";
 
 /** Where a request is met: one view of one notebook. */
 export interface Place {
@@ -13,7 +13,7 @@ export interface Place {
   /** Names this page's connection to the kernel. */
   client: string;
   /** Tell the kernel what happened later. */
-  tell: (event: string, more: { id?: string; cell?: string }) => void;
+  tell: (event: PageEvent, more: { id?: string; cell?: string }) => void;
 }
 
 /** The running cell that asks, and the request's id. */

@@ -1,7 +1,7 @@
 import type { ICellModel } from "@jupyterlab/cells";
 
 import { Failure } from "./failure";
-import type { Edit } from "./methods";
+import type { CellEdit } from "../contract";
 import { isRunning, unknownCell } from "./notebook";
 import { hashOf } from "./source";
 
@@ -9,7 +9,7 @@ const CELL_ID = /^[a-zA-Z0-9_-]{1,64}$/; // nbformat's rule
 const KINDS: readonly string[] = ["code", "markdown", "raw"];
 
 /** Try edits on paper before any is made: they are done whole or not at all. */
-export function validateEdits(models: readonly ICellModel[], edits: readonly Edit[]): void {
+export function validateEdits(models: readonly ICellModel[], edits: readonly CellEdit[]): void {
   const checks = new EditChecks(models);
   for (const one of edits) {
     checks.check(one);
@@ -28,7 +28,7 @@ class EditChecks {
     this.#ids = new Set(this.#models.keys());
   }
 
-  check(one: Edit): void {
+  check(one: CellEdit): void {
     switch (one.op) {
       case "set_source":
         this.#unchanged(one.cell, one.expected);

@@ -1,4 +1,4 @@
-import type { Command } from "./messages";
+import type { Command } from "../contract";
 
 const MIN_EDITOR = 3; // lines
 const MAX_EDITOR = 20; // lines; more scroll

@@ -2,7 +2,7 @@ import { Card } from "./card";
 import { stillGoing } from "./clock";
 import { focusFoot, focusedIn } from "./focus";
 import type { Gate } from "./gate";
-import type { Command } from "./messages";
+import type { Command } from "../contract";
 
 const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
 

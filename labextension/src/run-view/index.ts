@@ -13,7 +13,7 @@ import styles from "../../style/run-view.css";
 import { FocusKeeper, focusFoot, focusedIn } from "./focus";
 import { Gate } from "./gate";
 import { showLost } from "./lost";
-import type { Command, FromKernel, ToKernel } from "./messages";
+import type { Command, FromPage, ToPage } from "../contract";
 import { Place } from "./place";
 import { Questions } from "./questions";
 import { Scrollers } from "./scrollers";
@@ -21,7 +21,7 @@ import { View } from "./view";
 
 function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const { host, root } = makeRoot(el);
-  const tell = (message: ToKernel): void => { model.send(message); };
+  const tell = (message: FromPage): void => { model.send(message); };
   const view = new View(root);
   const focus = new FocusKeeper(host);
   const clock = new Clock(root);
@@ -34,7 +34,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const scrollers = new Scrollers(root);
 
   let whole = false; // patches before the first snapshot belong to a view that others already show
-  const receive = (message: FromKernel): void => {
+  const receive = (message: ToPage): void => {
     if (message.type === "over") {
       place.hold();
       announcer.end(message.words);

@@ -1,6 +1,6 @@
 import { focusFoot, focusedIn } from "./focus";
 import type { Gate } from "./gate";
-import type { Answered, Command } from "./messages";
+import type { Answered, Command } from "../contract";
 
 /** The cards of questions: tabs, choices, free text, and one answer to the kernel. */
 export class Questions {

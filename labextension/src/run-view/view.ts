@@ -1,5 +1,5 @@
 import { focusedIn } from "./focus";
-import type { Part, Patch } from "./messages";
+import type { ViewPart, ViewPatch } from "../contract";
 import { alike, morph } from "./morph";
 
 /** The parts of a run in the page: one wrapper a part, named by `data-part`, the foot always last. */
@@ -12,7 +12,7 @@ export class View {
   }
 
   /** Show exactly these parts, in this order. */
-  show(parts: readonly Part[]): void {
+  show(parts: readonly ViewPart[]): void {
     const kept = new Set(parts.map((part) => part.id));
     for (const id of Array.from(this.#parts.keys())) {
       if (!kept.has(id)) {
@@ -31,7 +31,7 @@ export class View {
     }
   }
 
-  apply(patch: Patch): void {
+  apply(patch: ViewPatch): void {
     if (patch.remove === true) {
       this.#remove(patch.id);
     } else if (patch.append !== undefined) {
@@ -41,7 +41,7 @@ export class View {
     }
   }
 
-  #put({ id, kind = "prose", html = "", before }: Patch): void {
+  #put({ id, kind = "prose", html = "", before }: ViewPatch): void {
     const isNew = !this.#parts.has(id);
     const wrapper = this.#wrapper(id);
     fill(wrapper, kind, html);

@@ -2,7 +2,7 @@ import type { ICellModel } from "@jupyterlab/cells";
 
 import { brief } from "../brief";
 import type { Handler } from "../handler";
-import type { CellBrief } from "../methods";
+import type { CellKind, ListedCell } from "../../contract";
 import { cellModels, isCode, isRunning, modelOf } from "../notebook";
 
 export const cells: Handler<"cells"> = ({ panel }) => ({
@@ -11,12 +11,12 @@ export const cells: Handler<"cells"> = ({ panel }) => ({
   cells: cellModels(panel).map(describe),
 });
 
-function describe(model: ICellModel): CellBrief {
+function describe(model: ICellModel): ListedCell {
   const code = isCode(model) ? model : null;
   const outputs = code?.outputs;
   return {
     id: model.id,
-    kind: model.type,
+    kind: model.type as CellKind,
     source: model.sharedModel.getSource(),
     execution_count: code?.executionCount ?? null,
     running: isRunning(model),

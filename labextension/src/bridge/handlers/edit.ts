@@ -3,7 +3,7 @@ import type { INotebookModel } from "@jupyterlab/notebook";
 import { difference } from "../source";
 import { Failure } from "../failure";
 import type { Handler } from "../handler";
-import type { Edit, Methods } from "../methods";
+import type { CellEdit, Methods } from "../../contract";
 import { cellModels, modelOf, unknownCell } from "../notebook";
 import { validateEdits } from "../validate-edits";
 import { preserveViewState } from "../view-state";
@@ -27,7 +27,7 @@ export const edit: Handler<"edit"> = ({ panel }, { edits }) => {
   return readBack(model, edits);
 };
 
-function apply(model: INotebookModel, one: Edit): void {
+function apply(model: INotebookModel, one: CellEdit): void {
   switch (one.op) {
     case "set_source":
       setSource(model, one.cell, one.source);
@@ -104,7 +104,7 @@ function placeAfter(model: INotebookModel, after: string | null): number {
   return after === null ? 0 : placeOf(model, after) + 1;
 }
 
-function readBack(model: INotebookModel, edits: Edit[]): Methods["edit"]["result"] {
+function readBack(model: INotebookModel, edits: CellEdit[]): Methods["edit"]["result"] {
   const written = new Set(edits.flatMap((one) => (one.op === "set_source" ? one.cell : one.op === "insert" ? one.id : [])));
   const shared = model.sharedModel.cells;
   return {

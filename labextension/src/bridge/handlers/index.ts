@@ -1,5 +1,5 @@
 import type { Handler } from "../handler";
-import type { Method } from "../methods";
+import type { Method } from "../../contract";
 import { cells } from "./cells";
 import { edit } from "./edit";
 import { find } from "./find";

@@ -26,11 +26,12 @@ export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, dat
   if (data === null || data === undefined) {
     return { stands: true };
   }
-  if (await holds(model, data)) {
+  const bundle = data as IMimeBundle;
+  if (await holds(model, bundle)) {
     model.sharedModel.updateOutputs(view.place, view.place + 1, []);
     return { stands: false };
   }
-  model.outputs.set(view.place, { output_type: "display_data", data, metadata: {} });
+  model.outputs.set(view.place, { output_type: "display_data", data: bundle, metadata: {} });
   return { stands: false };
 };
 

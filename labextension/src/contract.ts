@@ -1,0 +1,303 @@
+// Made by scripts/contract_types.py from the types in Python: what kernel and page say to each other.
+
+export const BRIDGE_REQUEST = "vibe_bridge";
+export const BRIDGE_REPLY = "vibe_bridge_reply";
+export const BRIDGE_EVENT = "vibe_bridge_event";
+export const BRIEF_TEXT = 200;
+
+export type CellKind = "code" | "markdown" | "raw";
+export type CellEdit = SetSource | InsertCell | DeleteCells | MoveCells;
+export type Command = Approve | Reject | Answer | Interrupt;
+export type PartKind = "prose" | "tail" | "step" | "card" | "notice" | "error" | "foot";
+export type FromPage = ViewAlive | ViewDecision;
+export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
+export type RefusalCode = "unknown_cell" | "stale_cell" | "read_only" | "not_finished" | "bad_request" | "closed";
+export type PageEvent = "hello" | "run_done";
+
+/** What the kernel may ask of a notebook, and what it is told. */
+export interface Methods {
+  hello: { args: HelloArgs; result: NotebookPanel };
+  cells: { args: Record<string, never>; result: CellListing };
+  outputs: { args: OutputsArgs; result: OutputsResult };
+  edit: { args: EditArgs; result: EditResult };
+  run: { args: RunArgs; result: RunResult };
+  interrupt: { args: Record<string, never>; result: Record<string, never> };
+  show: { args: ShowArgs; result: Record<string, never> };
+  find: { args: FindArgs; result: FindResult };
+  keep: { args: KeepArgs; result: KeepResult };
+}
+
+export type Method = keyof Methods;
+
+/** Give a cell another source. */
+export interface SetSource {
+  op: "set_source";
+  cell: string;
+  /** Hash of the source it must have now. */
+  expected: string;
+  source: string;
+}
+
+/** Put in a new cell. */
+export interface InsertCell {
+  op: "insert";
+  /** Made by the one who asks, so that the cell can be found again. */
+  id: string;
+  /** Id of the cell above it; null for the top. */
+  after: string | null;
+  kind: CellKind;
+  source: string;
+}
+
+/** Remove cells, in one step. */
+export interface DeleteCells {
+  op: "delete";
+  cells: ExpectedCell[];
+}
+
+/** A cell and the source it must have now. */
+export interface ExpectedCell {
+  id: string;
+  expected: string;
+}
+
+/** Put cells behind another one, in the given order. */
+export interface MoveCells {
+  op: "move";
+  cells: string[];
+  /** null for the top. */
+  after: string | null;
+}
+
+/** Let the call run. */
+export interface Approve {
+  type: "approve";
+  approval_id: string;
+  /** How long the shown pattern is allowed; `project` counts as `session` where it was not offered. */
+  remember: "once" | "session" | "project";
+  /** The user's version of the argument that `Preview.edits` names; null when it was left as shown. */
+  edited: string | null;
+}
+
+/** Do not run the call. */
+export interface Reject {
+  type: "reject";
+  approval_id: string;
+  /** The user's words to the model; may be empty. */
+  message: string;
+}
+
+/** What the user says to questions. */
+export interface Answer {
+  type: "answer";
+  question_id: string;
+  /** One for each question, in order; null when the user wants to answer none. */
+  answers: Answered[] | null;
+}
+
+/** The user's answer to one question: what they chose, and what they wrote. */
+export interface Answered {
+  question: string;
+  /** Labels, in the order of the options. */
+  selected: string[];
+  /** Their own words; empty when they wrote none. */
+  other: string;
+}
+
+/** End the run: answer every open call, keep what was said. */
+export interface Interrupt {
+  type: "interrupt";
+}
+
+/** A view was drawn and knows nothing yet. */
+export interface ViewAlive {
+  type: "alive";
+}
+
+/** The user pressed something. */
+export interface ViewDecision {
+  type: "command";
+  command: Command;
+}
+
+/** Everything that is shown now. */
+export interface ViewSnapshot {
+  type: "snapshot";
+  parts: ViewPart[];
+}
+
+/** One block of the view. Order in the transcript is order on the page; `foot` is always the last. */
+export interface ViewPart {
+  /** Unique in its run and stable: `t3` for a piece of prose, `s5` for a step, `foot`. */
+  id: string;
+  kind: PartKind;
+  /** Safe HTML for the live view (classes of ours, no inline style). */
+  html: string;
+  /** For kind tail only: the growing end of an answer, plain text; `html` is empty then. */
+  text: string;
+}
+
+/** What changed since the message before. */
+export interface ViewPatches {
+  type: "patches";
+  seq: number;
+  patches: ViewPatch[];
+}
+
+/**
+ * One change of the view, as sent to the page.
+ *
+ * `{"id", "kind", "html", "before"}` puts or replaces a part, `before` naming the part it goes in front of
+ * (absent: in front of the foot). `{"id", "append"}` adds plain text to a tail. `{"id", "remove": true}` removes.
+ */
+export interface ViewPatch {
+  id: string;
+  kind?: PartKind;
+  html?: string;
+  append?: string;
+  before?: string;
+  remove?: boolean;
+}
+
+/** The run has ended, with these words; the kept form takes the place of the view. */
+export interface ViewOver {
+  type: "over";
+  words: string;
+}
+
+export interface HelloArgs {
+  /** Of the package in the kernel. */
+  version?: string;
+}
+
+/** What a view said of itself. */
+export interface NotebookPanel {
+  client: string;
+  panel: string;
+  /** Of the notebook, as the server knows it; right also after a rename. */
+  path: string;
+  /** Of the extension. */
+  version: string;
+  /** Such as `jupyterlab 4.6.6`. */
+  front_end: string;
+  visible: boolean;
+  /** Whether this tab started the running cell. */
+  ran: boolean;
+}
+
+/** All cells, in their order. */
+export interface CellListing {
+  path: string;
+  /** Whether anything was changed since it was saved. */
+  dirty: boolean;
+  cells: ListedCell[];
+}
+
+/** A cell, as its page has it. */
+export interface ListedCell {
+  id: string;
+  kind: CellKind;
+  source: string;
+  execution_count: number | null;
+  /** Running, or waiting for its turn. */
+  running: boolean;
+  edited_since_run: boolean;
+  outputs: ListedOutput[];
+}
+
+/** An output without its weight. */
+export interface ListedOutput {
+  type: string;
+  mimes: string[];
+  /** Bytes of the whole output. */
+  size: number;
+  /** How its text begins. */
+  text: string;
+}
+
+export interface OutputsArgs {
+  cell: string;
+  index?: number | null;
+  /** Characters of one text. */
+  limit: number;
+}
+
+export interface OutputsResult {
+  /** As nbformat has them. */
+  outputs: Record<string, unknown>[];
+}
+
+export interface EditArgs {
+  edits: CellEdit[];
+}
+
+/** Read back from the notebook. */
+export interface EditResult {
+  /** The cells written to. */
+  cells: WrittenCell[];
+  /** Ids of all cells. */
+  order: string[];
+}
+
+/** A cell as it stands after an edit. */
+export interface WrittenCell {
+  id: string;
+  source: string;
+}
+
+export interface RunArgs {
+  cell: string;
+  code_hash: string;
+}
+
+export interface RunResult {
+  started: true;
+  /** Id of the message that was sent, so that the kernel knows it when it comes too late. */
+  request: string;
+}
+
+export interface ShowArgs {
+  cell: string;
+  model_id: string;
+  display_id?: string | null;
+}
+
+export interface FindArgs {
+  model_id: string;
+}
+
+export interface FindResult {
+  /** The cell that holds a live view, where the server does not say which cell runs. */
+  cell: string | null;
+}
+
+export interface KeepArgs {
+  cell: string;
+  model_id: string;
+  /** A MIME bundle. */
+  data?: Record<string, unknown> | null;
+  /** Execution count of the cell. */
+  number?: number | null;
+}
+
+export interface KeepResult {
+  /** Whether the live view is still in the cell. */
+  stands: boolean;
+}
+
+/** One request, as it comes on iopub. */
+export interface BridgeRequest {
+  id: string;
+  method: string;
+  /** The one panel that is asked; null asks every panel of this kernel. */
+  to: ViewAddress | null;
+  args: unknown;
+}
+
+/** One view of the notebook in one browser tab. */
+export interface ViewAddress {
+  /** The session of its connection to the kernel. */
+  client: string;
+  /** Its own name among the views of one tab. */
+  panel: string;
+}
