@@ -21,7 +21,7 @@ from IPython.display import display
 from vibe_jupyter.ui import page as run_view
 heard = []
 parts = json.loads({json.dumps(PARTS)!r})
-view = run_view.make()
+view = run_view.make_view()
 def hear(_view, content, _buffers):
     heard.append(content)
     if content["type"] == "alive":

@@ -2,6 +2,7 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import type { INotebookCellExecutor, NotebookPanel } from "@jupyterlab/notebook";
 import { KernelMessage, type Kernel } from "@jupyterlab/services";
 import type { JSONObject } from "@lumino/coreutils";
+import type { IDisposable } from "@lumino/disposable";
 import { Signal } from "@lumino/signaling";
 
 import { Failure } from "./failure";
@@ -15,10 +16,11 @@ const GONE: ReadonlySet<Kernel.Status> = new Set(["restarting", "autorestarting"
 const INFO_WAIT = 1000; // ms in which a kernel at rest says who it is
 
 /** Answers the kernel for one view of one notebook: asked on iopub, answered on the control channel. */
-export class Connection {
+export class Connection implements IDisposable {
   readonly #app: JupyterFrontEnd;
   readonly #panel: NotebookPanel;
   readonly #executor: INotebookCellExecutor;
+  readonly #end = new AbortController();
   #lost = 0; // kernels of this notebook that went, one of which may have asked
 
   constructor(app: JupyterFrontEnd, panel: NotebookPanel, executor: INotebookCellExecutor) {
@@ -33,11 +35,19 @@ export class Connection {
     panel.node.addEventListener("vibe-stop", (event) => {
       event.preventDefault();
       void this.#kernel?.interrupt();
-    });
-    panel.disposed.connect(() => {
-      Signal.clearData(this);
-    });
+    }, { signal: this.#end.signal });
+    panel.disposed.connect(() => { this.dispose(); }, this);
     this.#greet();
+  }
+
+  get isDisposed(): boolean {
+    return this.#end.signal.aborted;
+  }
+
+  /** Answer nothing any more. */
+  dispose(): void {
+    this.#end.abort();
+    Signal.clearData(this);
   }
 
   get #kernel(): Kernel.IKernelConnection | null {
@@ -110,7 +120,7 @@ export class Connection {
         // Other kernels complain of messages they do not know.
         const ours = cellModels(this.#panel).filter((cell) => cell.sharedModel.getSource().includes("vibe"));
         const missed = ours.some((cell) => viewsOf(cell).length > 0);
-        if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed) {
+        if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed && !this.isDisposed) {
           send(kernel, BRIDGE_EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" satisfies PageEvent });
         }
       });
@@ -131,10 +141,11 @@ async function isBusy(kernel: Kernel.IKernelConnection): Promise<boolean> {
       kernel.connectionStatusChanged.connect(listen);
     });
   }
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<true>((resolve) => {
-    setTimeout(resolve, INFO_WAIT, true);
+    timer = setTimeout(resolve, INFO_WAIT, true);
   });
-  return Promise.race([kernel.info.then(() => false), late]);
+  return Promise.race([kernel.info.then(() => false), late]).finally(() => { clearTimeout(timer); });
 }
 
 function handlerOf(method: string): Handler<Method> {

@@ -1,17 +1,19 @@
 import type { ICodeCellModel } from "@jupyterlab/cells";
 import type { IMimeBundle, IOutput } from "@jupyterlab/nbformat";
 import { KernelMessage, type Kernel } from "@jupyterlab/services";
+import type { IDisposable } from "@lumino/disposable";
 
 /**
  * A cell that was running when the page was reloaded: nobody listens to its messages any more, so we do, until it
  * ends.
  */
-export class OutputRecovery {
+export class OutputRecovery implements IDisposable {
   readonly #kernel: Kernel.IKernelConnection;
   readonly #model: ICodeCellModel;
   readonly #request: string;
   readonly #displays = new Map<string, number>(); // places of outputs by display id
   #clearNext = false;
+  #isDisposed = false;
 
   constructor(kernel: Kernel.IKernelConnection, model: ICodeCellModel, request: string) {
     this.#kernel = kernel;
@@ -24,11 +26,25 @@ export class OutputRecovery {
     kernel.iopubMessage.connect(this.#follow, this);
   }
 
+  get isDisposed(): boolean {
+    return this.#isDisposed;
+  }
+
+  /** Hear no more of the cell: it has ended, or its notebook was closed. */
+  dispose(): void {
+    this.#isDisposed = true;
+    this.#kernel.iopubMessage.disconnect(this.#follow, this);
+  }
+
   show(data: IMimeBundle, display: string | null): void {
     this.#add({ output_type: "display_data", data, metadata: {} }, display);
   }
 
   #follow(_: unknown, message: KernelMessage.IIOPubMessage): void {
+    if (this.#model.isDisposed) {
+      this.dispose();
+      return;
+    }
     if ((message.parent_header as { msg_id?: string }).msg_id !== this.#request) {
       return;
     }
@@ -78,9 +94,7 @@ export class OutputRecovery {
   }
 
   #end(): void {
-    this.#kernel.iopubMessage.disconnect(this.#follow, this);
-    if (!this.#model.isDisposed) {
-      this.#model.executionState = "idle";
-    }
+    this.dispose();
+    this.#model.executionState = "idle";
   }
 }

@@ -6,16 +6,17 @@ const TICK = 1000; // ms
 export class Clock {
   readonly #root: HTMLElement;
   readonly #countdown: Countdown;
-  readonly #timer: ReturnType<typeof setInterval>;
   #told = ""; // the kernel's last figure
   #toldAt = 0; // ms
 
-  constructor(root: HTMLElement) {
+  /** @param gone aborted when the view is removed. */
+  constructor(root: HTMLElement, gone: AbortSignal) {
     this.#root = root;
     this.#countdown = new Countdown(root);
-    this.#timer = setInterval(() => {
+    const timer = setInterval(() => {
       this.refresh();
     }, TICK);
+    gone.addEventListener("abort", () => { clearInterval(timer); });
   }
 
   /** Bring the shown seconds up to date, also right after the kernel said a new figure. */
@@ -31,10 +32,6 @@ export class Clock {
       this.#toldAt = performance.now();
     }
     clock.textContent = inWords(Number(told) + (performance.now() - this.#toldAt) / 1000);
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
   }
 }
 

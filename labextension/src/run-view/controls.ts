@@ -18,26 +18,31 @@ export class Controls {
   #stopping = false;
   #patience: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param host what stands in the page for the view. */
-  constructor(host: HTMLElement, root: HTMLElement, gate: Gate, send: (command: Command) => void) {
+  /**
+   * @param host what stands in the page for the view.
+   * @param gone aborted when the view is removed.
+   */
+  constructor(host: HTMLElement, root: HTMLElement, gate: Gate, send: (command: Command) => void, gone: AbortSignal) {
     this.#root = root;
     this.#gate = gate;
     this.#send = send;
+    const options = { signal: gone };
     root.addEventListener("click", (event) => {
       this.#click(event);
-    });
+    }, options);
     root.addEventListener("keydown", (event) => {
       this.#key(event);
-    });
+    }, options);
     root.addEventListener("input", ({ target }) => {
       if (target instanceof Element) {
         Card.around(target)?.showEdited();
       }
-    });
+    }, options);
     root.addEventListener("focusin", ({ target }) => {
       const wanted = target instanceof Element && target.closest(takesKeys) !== null;
       host.toggleAttribute("data-lm-suppress-shortcuts", wanted); // the page sees the host alone
-    });
+    }, options);
+    gone.addEventListener("abort", () => { clearTimeout(this.#patience); });
   }
 
   /** Show again what was decided, after the kernel sent parts again. */
@@ -51,10 +56,6 @@ export class Controls {
     if (this.#stopping) {
       this.#showStopping();
     }
-  }
-
-  dispose(): void {
-    clearTimeout(this.#patience);
   }
 
   #click(event: MouseEvent): void {
@@ -136,6 +137,7 @@ export class Controls {
     this.#stopping = true;
     this.#showStopping();
     this.#send({ type: "interrupt" });
+    clearTimeout(this.#patience);
     this.#patience = setTimeout(() => {
       // The extension, where it is there, takes the event and interrupts the kernel.
       const taken = !this.#root.dispatchEvent(new CustomEvent("vibe-stop", { bubbles: true, cancelable: true, composed: true }));

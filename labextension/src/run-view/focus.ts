@@ -24,12 +24,15 @@ export class FocusKeeper {
   readonly #host: HTMLElement;
   #home: HTMLElement | null = null; // what had keys before us; null while the focus is elsewhere
 
-  /** @param host what stands in the page for the view. */
-  constructor(host: HTMLElement) {
+  /**
+   * @param host what stands in the page for the view.
+   * @param gone aborted when the view is removed.
+   */
+  constructor(host: HTMLElement, gone: AbortSignal) {
     this.#host = host;
     host.addEventListener("focusin", () => {
       this.#home = host.parentElement?.closest<HTMLElement>("[tabindex]") ?? null;
-    });
+    }, { signal: gone });
     host.addEventListener("focusout", () => {
       // Removing the view looks the same as leaving it, until a moment later.
       setTimeout(() => {
@@ -37,7 +40,7 @@ export class FocusKeeper {
           this.#home = null;
         }
       });
-    });
+    }, { signal: gone });
   }
 
   /** The view was removed. */

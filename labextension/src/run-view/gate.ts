@@ -29,22 +29,27 @@ interface Guarded {
 export class Gate {
   readonly #root: HTMLElement;
   readonly #cards = new Map<HTMLElement, Guarded>();
-  readonly #end = new AbortController();
   readonly #sights: Sights;
   readonly #presses: Presses;
   #ticks: ReturnType<typeof setInterval> | undefined;
   #count = 0;
 
-  constructor(root: HTMLElement) {
+  /** @param gone aborted when the view is removed. */
+  constructor(root: HTMLElement, gone: AbortSignal) {
     this.#root = root;
-    this.#sights = new Sights(() => { this.#showAll(); });
+    this.#sights = new Sights(() => { this.#showAll(); }, gone);
     this.#presses = new Presses((now) => {
       this.#cards.forEach(({ arming }) => { arming.free(now); });
       this.#showAll();
-    });
-    const options = { capture: true, passive: true, signal: this.#end.signal };
+    }, gone);
+    const options = { capture: true, passive: true, signal: gone };
     window.addEventListener("scroll", () => { this.#showAll(); }, options);
     root.addEventListener("input", () => { this.#showAll(); }, options);
+    gone.addEventListener("abort", () => {
+      clearInterval(this.#ticks);
+      this.#cards.forEach(({ timer }) => { clearTimeout(timer); });
+      this.#cards.clear();
+    });
   }
 
   /** Before the kernel changes the view: where are the buttons? */
@@ -94,14 +99,6 @@ export class Gate {
     const reason = guarded?.reason.textContent ?? "";
     say(reason === "" ? "Press again to approve" : reason);
     return false;
-  }
-
-  dispose(): void {
-    this.#end.abort();
-    this.#presses.dispose();
-    this.#sights.dispose();
-    clearInterval(this.#ticks);
-    this.#cards.forEach(({ timer }) => { clearTimeout(timer); });
   }
 
   #guard(card: HTMLElement): void {

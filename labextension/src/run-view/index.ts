@@ -16,22 +16,24 @@ import { showLost } from "./lost";
 import type { Command, FromPage, ToPage } from "../contract";
 import { Place } from "./place";
 import { Questions } from "./questions";
-import { Scrollers } from "./scrollers";
+import { watchScrollers } from "./scrollers";
 import { View } from "./view";
 
 function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const { host, root } = makeRoot(el);
+  const gone = new AbortController(); // everything that listens, observes or waits for the view ends with it
+  const { signal } = gone;
   const tell = (message: FromPage): void => { model.send(message); };
   const view = new View(root);
-  const focus = new FocusKeeper(host);
-  const clock = new Clock(root);
+  const focus = new FocusKeeper(host, signal);
+  const clock = new Clock(root, signal);
   const decide = (command: Command): void => { tell({ type: "command", command }); };
-  const gate = new Gate(root);
-  const controls = new Controls(host, root, gate, decide);
-  const questions = new Questions(root, gate, decide);
+  const gate = new Gate(root, signal);
+  const controls = new Controls(host, root, gate, decide, signal);
+  const questions = new Questions(root, gate, decide, signal);
   const announcer = new Announcer(root);
   const place = new Place(host, root);
-  const scrollers = new Scrollers(root);
+  watchScrollers(root, signal);
 
   let whole = false; // patches before the first snapshot belong to a view that others already show
   const receive = (message: ToPage): void => {
@@ -63,15 +65,12 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   };
   model.on("msg:custom", receive);
   // From the extension, which hears of a kernel that is restarted; no message comes from it any more.
-  host.addEventListener("vibe-lost", () => { showLost(root); });
+  host.addEventListener("vibe-lost", () => { showLost(root); }, { signal });
   tell({ type: "alive" });
 
   return () => {
     model.off("msg:custom", receive);
-    clock.stop();
-    controls.dispose();
-    gate.dispose();
-    scrollers.dispose();
+    gone.abort();
     host.remove();
     focus.release();
     place.release();

@@ -4,14 +4,14 @@ const pressKeys = new Set(["Enter", " "]);
 
 /** When what is held now went down, and when the pointer is free of what it did before. Hears the whole page. */
 export class Presses {
-  readonly #end = new AbortController();
   #pointerBegan: number | null = null;
   #keyBegan: number | null = null;
   #place = ""; // of the pointer on the screen: a page that moves under it makes no move of the pointer
   #last: PointerEvent | "lifted" | null = null;
 
-  constructor(onFree: (now: number) => void) {
-    const options = { capture: true, passive: true, signal: this.#end.signal };
+  /** @param gone aborted when the view is removed. */
+  constructor(onFree: (now: number) => void, gone: AbortSignal) {
+    const options = { capture: true, passive: true, signal: gone };
     window.addEventListener("pointermove", (event) => {
       if (this.#moves(event)) {
         onFree(event.timeStamp);
@@ -59,10 +59,6 @@ export class Presses {
     const { clientX, clientY } = this.#last;
     const { left, right, top, bottom } = element.getBoundingClientRect();
     return clientX >= left && clientX <= right && clientY >= top && clientY <= bottom;
-  }
-
-  dispose(): void {
-    this.#end.abort();
   }
 
   #moves(event: PointerEvent): boolean {

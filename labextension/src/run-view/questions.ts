@@ -9,22 +9,24 @@ export class Questions {
   readonly #send: (command: Command) => void;
   readonly #sent = new Set<string>();
 
-  constructor(root: HTMLElement, gate: Gate, send: (command: Command) => void) {
+  /** @param gone aborted when the view is removed. */
+  constructor(root: HTMLElement, gate: Gate, send: (command: Command) => void, gone: AbortSignal) {
     this.#root = root;
     this.#gate = gate;
     this.#send = send;
+    const options = { signal: gone };
     root.addEventListener("click", (event) => {
       this.#click(event);
-    });
+    }, options);
     root.addEventListener("keydown", (event) => {
       this.#key(event);
-    });
+    }, options);
     root.addEventListener("input", ({ target }) => {
       const card = target instanceof Element ? cardAround(target) : null;
       if (card !== null && target instanceof HTMLInputElement) {
         wordsOrChoice(target);
       }
-    });
+    }, options);
   }
 
   /** Show again what was sent, after the kernel sent parts again. */

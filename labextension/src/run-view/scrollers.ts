@@ -2,26 +2,23 @@ import { focusedIn } from "./focus";
 
 const mayScroll = ".vibe-code, .vibe-output, .vibe-prose pre, table";
 
-/** Lets the keyboard reach what scrolls inside the view, under a name; what shows all of itself is no stop. */
-export class Scrollers {
-  readonly #observer: ResizeObserver;
-
-  constructor(root: HTMLElement) {
-    // Whatever begins to scroll changed the size of the view before, or has just been put into it.
-    this.#observer = new ResizeObserver(() => {
-      for (const element of root.querySelectorAll<HTMLElement>(mayScroll)) {
-        mark(element, element.checkVisibility() && scrolls(element));
-      }
-    });
-    this.#observer.observe(root);
-  }
-
-  dispose(): void {
-    this.#observer.disconnect();
-  }
+/**
+ * Let the keyboard reach what scrolls inside the view, under a name; what shows all of itself is no stop.
+ *
+ * @param gone aborted when the view is removed.
+ */
+export function watchScrollers(root: HTMLElement, gone: AbortSignal): void {
+  // Whatever begins to scroll changed the size of the view before, or has just been put into it.
+  const observer = new ResizeObserver(() => {
+    for (const element of root.querySelectorAll<HTMLElement>(mayScroll)) {
+      mark(element, element.checkVisibility() && scrolls(element));
+    }
+  });
+  observer.observe(root);
+  gone.addEventListener("abort", () => { observer.disconnect(); });
 }
 
-/** Attributes that `Scrollers` gives; the kernel knows nothing of them. */
+/** Attributes that `watchScrollers` gives; the kernel knows nothing of them. */
 export const givenToScrollers = ["data-vibe-scrolls", "tabindex", "role", "aria-label"];
 
 function scrolls(element: Element): boolean {

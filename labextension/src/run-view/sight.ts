@@ -25,12 +25,14 @@ export class Sights {
   readonly #observer: IntersectionObserver;
   readonly #entries = new Map<Element, Entry>();
 
-  constructor(onChange: () => void) {
+  /** @param gone aborted when the view is removed. */
+  constructor(onChange: () => void, gone: AbortSignal) {
     const options: Options = { threshold: [0, WHOLE, 1], trackVisibility: true, delay: DELAY };
     this.#observer = new IntersectionObserver((entries) => {
       entries.forEach((entry) => this.#entries.set(entry.target, entry));
       onChange();
     }, options);
+    gone.addEventListener("abort", () => { this.#observer.disconnect(); });
   }
 
   watch(card: Element): void {
@@ -56,10 +58,6 @@ export class Sights {
     }
     const isClear = opacity >= OPACITY.plain && isPlain(card) && !partsOf(card).some((part) => this.#isCovered(part));
     return isClear ? "clear" : "doubtful";
-  }
-
-  dispose(): void {
-    this.#observer.disconnect();
   }
 
   /** Only of what is whole: what lies beyond the edge of a scrolled place is under the bars around it. */

@@ -17,6 +17,7 @@ export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
   if (!isRunning(model)) {
     const view = { version_major: 2, version_minor: 0, model_id: args.model_id };
     const recovery = new OutputRecovery(kernel, model, message);
+    panel.disposed.connect(() => { recovery.dispose(); });
     recovery.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
   }
   return {};
