@@ -9,7 +9,7 @@ const folder = mkdtempSync(join(tmpdir(), "vibe-jupyter-test-"));
 try {
   const entryPoints = readdirSync("test").filter((name) => name.endsWith(".test.ts")).map((name) => join("test", name));
   buildSync({
-    entryPoints, outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, platform: "node", format: "esm",
+    entryPoints, outdir: folder, outExtension: { ".js": ".cjs" }, bundle: true, platform: "node", format: "cjs",
   });
   const { status } = spawnSync(process.execPath, ["--test", "--test-reporter=dot", folder], { stdio: "inherit" });
   process.exitCode = status ?? 1;

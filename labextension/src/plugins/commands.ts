@@ -1,10 +1,12 @@
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { Dialog, ICommandPalette, showDialog } from "@jupyterlab/apputils";
 import { INotebookTracker, NotebookActions, type Notebook } from "@jupyterlab/notebook";
+import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab/translation";
 import type { CommandRegistry } from "@lumino/commands";
 
 const CATEGORY = "vibe-jupyter";
-const PROMPT = "%%vibe\n";
+const MAGIC = "%%vibe";
+const PROMPT = `${MAGIC}\n`;
 const TERMINAL = "terminal:create-new";
 
 /** A few entries of the command palette. */
@@ -13,11 +15,12 @@ export const commands: JupyterFrontEndPlugin<void> = {
   description: "Commands: insert a %%vibe cell, stop the agent, open the settings.",
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ICommandPalette],
-  activate: (app, tracker: INotebookTracker, palette: ICommandPalette | null) => {
+  optional: [ICommandPalette, ITranslator],
+  activate: (app, tracker: INotebookTracker, palette: ICommandPalette | null, translator: ITranslator | null) => {
+    const words = (translator ?? nullTranslator).load("vibe_jupyter");
     const isEnabled = (): boolean => tracker.currentWidget !== null;
     app.commands.addCommand("vibe-jupyter:insert-cell", {
-      label: "Insert a %%vibe cell",
+      label: words.__("Insert a %1 cell", MAGIC), // in a message %% stands for %
       isEnabled,
       execute: () => {
         const notebook = tracker.currentWidget?.content;
@@ -27,13 +30,13 @@ export const commands: JupyterFrontEndPlugin<void> = {
       },
     });
     app.commands.addCommand("vibe-jupyter:stop", {
-      label: "Stop the agent",
+      label: words.__("Stop the agent"),
       isEnabled,
       execute: () => tracker.currentWidget?.sessionContext.session?.kernel?.interrupt(),
     });
     app.commands.addCommand("vibe-jupyter:settings", {
-      label: "Open the settings of vibe-jupyter",
-      execute: () => showSettings(app.commands),
+      label: words.__("Open the settings of vibe-jupyter"),
+      execute: () => showSettings(app.commands, words),
     });
     for (const command of ["vibe-jupyter:insert-cell", "vibe-jupyter:stop", "vibe-jupyter:settings"]) {
       palette?.addItem({ command, category: CATEGORY });
@@ -57,14 +60,15 @@ function insertPrompt(notebook: Notebook): void {
 }
 
 /** The file lies where the kernel runs, outside the folder that the page can open files of. */
-async function showSettings(registry: CommandRegistry): Promise<void> {
-  const terminal = registry.hasCommand(TERMINAL) ? [Dialog.okButton({ label: "Open a terminal" })] : [];
+async function showSettings(registry: CommandRegistry, words: TranslationBundle): Promise<void> {
+  const terminal = registry.hasCommand(TERMINAL) ? [Dialog.okButton({ label: words.__("Open a terminal") })] : [];
   const { button } = await showDialog({
-    title: "Settings of vibe-jupyter",
-    body:
+    title: words.__("Settings of vibe-jupyter"),
+    body: words.__(
       "They are in the file ~/.vibe/config.toml (or $VIBE_HOME/config.toml) on the machine where the kernel runs. " +
       "%vibe help and %vibe status in a cell show what can be set and what holds now.",
-    buttons: [Dialog.cancelButton({ label: "Close" }), ...terminal],
+    ),
+    buttons: [Dialog.cancelButton({ label: words.__("Close") }), ...terminal],
   });
   if (button.accept) {
     await registry.execute(TERMINAL);
