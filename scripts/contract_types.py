@@ -104,7 +104,7 @@ class Contract:
         )
         self.reference(bridge.BridgeRequest)
         constants = [f"export const {name} = {_literal(value)};" for name, value in CONSTANTS.items()]
-        comment = "/** What the kernel may ask of a notebook, and what it is told. */"
+        comment = "/** What the kernel may ask of a notebook, and the answers it gets. */"
         table = f"{comment}\nexport interface Methods {{\n{methods}\n}}\n\nexport type Method = keyof Methods;"
         head = (
             "// Made by scripts/contract_types.py from the types in Python: what kernel and page say to each other.\n"

@@ -14,7 +14,7 @@ export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
 export type RefusalCode = "unknown_cell" | "stale_cell" | "read_only" | "not_finished" | "bad_request" | "closed";
 export type PageEvent = "hello" | "run_done";
 
-/** What the kernel may ask of a notebook, and what it is told. */
+/** What the kernel may ask of a notebook, and the answers it gets. */
 export interface Methods {
   hello: { args: HelloArgs; result: NotebookPanel };
   cells: { args: Record<string, never>; result: CellListing };
