@@ -152,7 +152,7 @@ async def test_an_answer_that_was_taken_is_delivered_and_one_too_late_says_expir
     with serving(late) as server:
         _, events = await drive(tmp_path / "second", model, server, decide=yes())
     end = one(events, ToolFinished)
-    assert (end.outcome, end.summary) == ("denied", "expired: the server waits no longer")
+    assert (end.outcome, end.summary) == ("denied", "expired: the server stopped waiting")
     assert "expired" in transcript(events)
 
 

@@ -49,7 +49,7 @@ def test_nested_keys_are_joined_by_two_underscores(home: Home) -> None:
         ("VIBE_TRANSCRIPT", "short", "expected 'full', 'summary' or 'none'"),
         ("VIBE_TOOLS__BASH__PERMISSION", "sometimes", "expected 'always', 'ask' or 'never'"),
         ("VIBE_TOOLS__BASH__DEFAULT_TIMEOUT", "long", "expected a whole number"),
-        ("VIBE_DISABLED_TOOLS", "re:(", "is no regular expression"),
+        ("VIBE_DISABLED_TOOLS", "re:(", "is not a regular expression"),
         ("VIBE_SYSTEM_PROMPT_ID", "../x", "expected a name, not a path"),
         ("VIBE_PROVIDERS", "[1]", "expected a table"),
     ],

@@ -36,7 +36,7 @@ include_project_context = false
         ('\n\nmax_turns = "7"\n', "line 3: max_turns: expected a whole number"),
         ("transcript_times = 1\n", "line 1: transcript_times: expected true or false"),
         ('disabled_tools = "x"\n', "line 1: disabled_tools: expected a list in [ ]"),
-        ('# one\n[[models]]\nname = "m"\n', "line 2: models.m.provider: it is missing, and must be given"),
+        ('# one\n[[models]]\nname = "m"\n', "line 2: models.m.provider: it is required but missing"),
         (
             '[[models]]\nname = "m"\nprovider = "p"\ntemperature = 3\n',
             "line 4: models.m.temperature: expected 2 or less",
@@ -93,7 +93,7 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(home: Home) ->
     assert [text.removeprefix(str(home.file)) for text in warnings] == [
         ", line 1: max_turn sets nothing. Did you mean max_turns?",
         ", line 2: wholly_unknown sets nothing.",
-        ", line 3: api_key sets nothing. Keys do not belong into this file: put them into the environment, or into "
+        ", line 3: api_key sets nothing. Do not put keys into this file: put them into the environment, or into "
         ".env beside it.",
         ", line 7: providers.api_key_env sets nothing. Did you mean api_key_env_var?",
         ", line 9: tools.bash.default_timout sets nothing. Did you mean default_timeout?",

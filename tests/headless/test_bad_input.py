@@ -57,7 +57,7 @@ def refused(done: "subprocess.CompletedProcess[str]") -> str:
         (b"[" * 200_000, "nested too deeply", ""),
         (b'{"a": 1}', "is JSON, but no notebook", ""),
         (b'{"nbformat": 4, "nbformat_minor": 5}', "has no list of cells", "repair it"),
-        (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{}], "metadata": {}}', "no sound notebook", "save it"),
+        (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{}], "metadata": {}}', "not a valid notebook", "save it"),
         (b'{"nbformat": 3, "nbformat_minor": 0, "worksheets": []}', "is in nbformat 3", "jupyter nbconvert"),
         (b'{"nbformat": 5, "nbformat_minor": 0, "cells": []}', "is in nbformat 5", "pip install -U vibe-jupyter"),
     ],

@@ -74,7 +74,7 @@ async def test_a_wrong_key_is_named_by_its_provider_and_never_shown():
         await asker.close()
     port = model.requests[0].headers["host"]
     assert str(error) == (
-        f"test ({port}) did not accept the API key of provider 'test' (401): Incorrect API key provided. "
+        f"test ({port}) rejected the API key of provider 'test' (401): Incorrect API key provided. "
         "Check that key, or set another: %vibe setup"
     )
     where = "The key comes from MY_KEY in /home/me/.vibe/.env. Correct it there, or set another: %vibe setup"

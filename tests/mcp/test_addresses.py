@@ -157,13 +157,13 @@ class Signing(RefuseAllHooks):
     ("named", "words"),
     [
         ("http://169.254.169.254/latest/meta-data", "169.254.169.254 is asked over https only"),
-        ("https://169.254.169.254/latest/meta-data", "169.254.169.254, which is no public address"),
-        ("https://10.0.0.1/", "10.0.0.1, which is no public address"),
-        ("https://[fe80::1]/", "fe80::1, which is no public address"),
-        ("https://[::ffff:10.0.0.1]/", "which is no public address"),
-        ("https://[64:ff9b::a9fe:a9fe]/", "which is no public address"),
-        ("https://[2002:7f00:1::]/", "which is no public address"),
-        ("https://0.0.0.0/", "0.0.0.0, which is no public address"),
+        ("https://169.254.169.254/latest/meta-data", "169.254.169.254, which is not a public address"),
+        ("https://10.0.0.1/", "10.0.0.1, which is not a public address"),
+        ("https://[fe80::1]/", "fe80::1, which is not a public address"),
+        ("https://[::ffff:10.0.0.1]/", "which is not a public address"),
+        ("https://[64:ff9b::a9fe:a9fe]/", "which is not a public address"),
+        ("https://[2002:7f00:1::]/", "which is not a public address"),
+        ("https://0.0.0.0/", "0.0.0.0, which is not a public address"),
         ("http://192.0.2.1/", "192.0.2.1 is asked over https only"),
     ],
 )
@@ -176,7 +176,7 @@ async def test_a_private_address_that_a_server_names_is_never_asked(
 
 
 async def test_a_name_that_leads_to_this_machine_is_no_public_address() -> None:
-    with pytest.raises(OSError, match="no public address"):
+    with pytest.raises(OSError, match="not a public address"):
         await public_address("localhost", 443)
 
 

@@ -238,10 +238,10 @@ async def test_the_person_may_change_all_arguments_on_the_card(bench: Bench) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"text": ', "The user edited the call, but it is not one JSON object any more"),
+        ('{"text": ', "The user edited the call, but it is no longer one JSON object"),
         (
             "[1]",
-            "The user edited the call, but it is not one JSON object any more: expected a JSON object, got a list",
+            "The user edited the call, but it is no longer one JSON object: expected a JSON object, got a list",
         ),
         ('{"text": 7}', f"The user edited the call, but: Wrong arguments for {WORDS}: text: 7 is not of type"),
     ],

@@ -34,7 +34,7 @@ def test_serving_again_shows_the_view_where_the_person_is_now_with_the_card_that
     kinds = [message["msg_type"] for message in cell.outputs]
     assert kinds == ["update_display_data", "display_data"]
     left, shown = (message["content"]["data"] for message in cell.outputs[:2])
-    assert left == {"text/plain": "This run of the agent is shown in another cell now."}
+    assert left == {"text/plain": "This run is now shown in another cell."}
     assert "application/vnd.jupyter.widget-view+json" in shown
     wire.seen.clear()
     served.view.say({"type": "alive"})

@@ -61,7 +61,7 @@ def test_a_denial_reaches_the_agent_with_the_persons_words(served: Served, outsi
     served.deny("not today")
     result = call.result(WAIT)
     assert result.is_error
-    assert text(result) == "The user denied this call; it was not run. Their words: not today"
+    assert text(result) == "The user denied this call; it was not run. Their message: not today"
     assert served.run("print('hurt' in dir())").text == "False\n"
 
 

@@ -131,7 +131,7 @@ async def test_closing_writes_what_waits_and_ends_the_thread(new_journal: NewJou
 def test_a_second_journal_never_writes_over_the_first(new_journal: NewJournal) -> None:
     first = new_journal("same")
     before = first.path.read_bytes()
-    with pytest.raises(JournalError, match="Another session keeps its journal there"):
+    with pytest.raises(JournalError, match="Another session uses that journal"):
         new_journal("same")
     assert first.path.read_bytes() == before
 

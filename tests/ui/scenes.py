@@ -309,7 +309,7 @@ SCENES: dict[str, list[Event]] = {
             "text",
             BROUGHT,
             headline("Asked to trust", "Asking to trust", "Trust", "/home/me/penguins"),
-            "it brings settings or tools of its own",
+            "it has its own settings or tools",
             approval_id="trust",
             resources=(),
             remember_as=None,

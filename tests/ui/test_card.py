@@ -226,14 +226,14 @@ def test_letters_that_imitate_others_stand_out_and_keep_the_editor_shut(kind: st
     for shown in ("p⟨U+0430⟩th", "⟨U+FF45⟩⟨U+FF56⟩⟨U+FF41⟩⟨U+FF4C⟩", "# Путь, ρ_0"):
         assert shown in section.text
     assert section.find("textarea") == []
-    assert "look like others" in section.find("p", class_="vibe-hint")[0].text
+    assert "look-alike letters" in section.find("p", class_="vibe-hint")[0].text
 
 
 @pytest.mark.requirement("ui.approval.whole")
 def test_a_file_whose_name_imitates_another_is_marked_in_the_title() -> None:
     section = card(asked(headline=RAN.model_copy(update={"asking": "Write", "target": "re\u0430dme.md"})))
     assert section.find("b")[0].text == "Write re⟨U+0430⟩dme.md"
-    assert "look like others" in section.find("p", class_="vibe-hint")[0].text
+    assert "look-alike letters" in section.find("p", class_="vibe-hint")[0].text
 
 
 def test_blanks_cannot_push_a_tail_out_of_sight() -> None:

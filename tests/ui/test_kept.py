@@ -115,9 +115,9 @@ def test_an_error_stands_out_with_its_next_step() -> None:
 def test_a_cut_answer_is_kept_and_marked(reason: str) -> None:
     bundle = kept([STARTED, TextDelta("The mean is"), said("The mean is", in_history=False), finished(reason)])
     assert "The mean is" in bundle["text/html"]
-    assert "broke off" in bundle["text/html"]
+    assert "ended early" in bundle["text/html"]
     assert "The mean is" in bundle["text/plain"]
-    assert "broke off" in bundle["text/plain"]
+    assert "ended early" in bundle["text/plain"]
 
 
 def test_a_turn_limit_says_once_how_to_go_on() -> None:

@@ -114,7 +114,7 @@ async def test_hidden_characters_and_long_blanks_are_written_out() -> None:
 async def test_letters_that_imitate_others_are_written_out() -> None:
     _, screen = await answer("a", request=asked(preview=Preview(kind="command", text="cat p\u0430th")))
     assert "  1  cat p⟨U+0430⟩th\n" in screen
-    assert "look like others" in screen
+    assert "look-alike letters" in screen
 
 
 async def test_long_code_is_whole_and_says_its_length() -> None:

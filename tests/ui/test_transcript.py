@@ -148,13 +148,13 @@ def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
     ]
     html = live(events)
     assert "Half an" in html
-    assert "broke off" in html
+    assert "ended early" in html
 
 
 def test_an_answer_without_its_message_is_cut() -> None:
     html = live([STARTED, TextDelta("Half *an*"), finished("interrupted")])
     assert "<em>an</em>" in html
-    assert "broke off" in html
+    assert "ended early" in html
 
 
 def test_an_answer_at_the_output_limit_says_so() -> None:
@@ -290,7 +290,7 @@ def test_a_denial_shows_the_persons_words() -> None:
 
 def test_a_denial_without_a_person_says_so() -> None:
     step = step_of([STARTED, asked(), resolved(allowed=False, by="nobody")])
-    assert word(step, "vibe-came") == "denied · nobody can answer here"
+    assert word(step, "vibe-came") == "denied · non-interactive session"
 
 
 @pytest.mark.requirement("ui.footer.usage")
@@ -366,7 +366,7 @@ def test_every_end_has_its_state_and_word(reason: str, state: str, words: str) -
 
 
 def test_a_run_ended_by_denials_names_them_and_no_filter_of_a_server() -> None:
-    assert "denied again and again" in live([STARTED, finished("refused")])
+    assert "denied repeatedly" in live([STARTED, finished("refused")])
 
 
 def test_an_error_says_what_happened_in_bold_and_then_the_next_step() -> None:

@@ -276,7 +276,7 @@ def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallCon
     try:
         arguments = parse_json_object(command.edited) if edits == WHOLE else {**given, edits: command.edited}
     except ValueError as error:
-        return refuse_call(prepared.call, f"The user edited the call, but it is not one JSON object any more: {error}.")
+        return refuse_call(prepared.call, f"The user edited the call, but it is no longer one JSON object: {error}.")
     call = prepared.call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
     edited = prepare_call(call, call_context.tools, call_context.permissions.workspace, prepared.places, edited=True)
     if isinstance(edited, RefusedCall):
@@ -289,7 +289,7 @@ def _refuse_denied(prepared: PreparedCall, words: str) -> RefusedCall:
     words = words.strip()
     text = "The user denied this call; it was not run."
     if words:
-        text += f" Their words: {words}"
+        text += f" Their message: {words}"
     summary = f"“{words}”" if words else ""
     return RefusedCall(error_message(prepared.call, text), prepared.headline, denied=True, summary=summary)
 

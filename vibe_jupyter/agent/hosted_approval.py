@@ -34,8 +34,8 @@ LAST_WORD: Final = 1.5
 """Seconds that a no may take when the run was interrupted."""
 ATTEMPTS: Final = 2
 """How often an answer is sent over a connection that breaks; sent twice it does no harm."""
-EXPIRED: Final = "expired: the server waits no longer"
-UNATTENDED: Final = "nobody can answer here"
+EXPIRED: Final = "expired: the server stopped waiting"
+UNATTENDED: Final = "non-interactive session"
 UNNAMED: Final = "server_tool"
 """Stands where the name of a tool stands, where the server gives none."""
 

@@ -50,7 +50,7 @@ NAME_LIMIT: Final = 100
 _FOLDER: Final = "files"
 _WRONG: Final = re.compile(r"[^\w.()+ -]|^[. ]+|[. ]+$")
 _PROBLEMS: Final = {
-    404: "the server has it no longer: it keeps files for 30 minutes",
+    404: "the server no longer has it: it keeps files for 30 minutes",
     410: "the server kept its name, but not its content",
     422: "the server could not make it",
 }

@@ -211,7 +211,7 @@ def _redacted(sent: PromptParts, words: PromptParts) -> str:
         return ""
     kind = stand[0].removeprefix("[redacted: ").rpartition(",")[0]
     return (
-        f"Your prompt holds what looks like a secret; the model got {', '.join(dict.fromkeys(stand))} in its place. "
+        f"Your prompt contains what looks like a secret; the model got {', '.join(dict.fromkeys(stand))} in its place. "
         f'If it is none, make an exception in your config.toml: [privacy] allow = ["{kind}"].'
     )
 

@@ -35,8 +35,8 @@ from vibe_jupyter.session.conversation import Conversation
 RE_ASKS: Final = 1
 """How often a turn whose answer was damaged on its way is asked again."""
 ASKED_AGAIN: Final[Mapping[ModelErrorKind, str]] = {
-    "truncated": "The answer was cut off; asking once more.",
-    "bad_json": "The answer was no valid JSON; asking once more.",
+    "truncated": "The answer was cut off; retrying once.",
+    "bad_json": "The answer was not valid JSON; retrying once.",
 }
 """The damages after which it is, and what you are shown."""
 

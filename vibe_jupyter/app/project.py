@@ -29,9 +29,9 @@ _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {
     "trusted": "is trusted, as it is now",
-    "untrusted": "is not trusted: what it brings is not used",
-    "changed": "has changed since you decided: what it brings is not used",
-    "unknown": "was not decided on: what it brings is not used",
+    "untrusted": "is not trusted: its settings and tools are not used",
+    "changed": "has changed since you decided: its settings and tools are not used",
+    "unknown": "was not decided on: its settings and tools are not used",
 }
 
 
@@ -82,7 +82,7 @@ class KernelSettings:
         """What to tell the user of the settings, the tools and the folder, each thing once."""
         told = [*look.brought.problems, *warnings]
         if look.brings and not look.trusted and look.settings is None and look.servers is None:
-            told.append(f"{look.folder} is not trusted; what it brings is not used. %vibe trust shows it and asks.")
+            told.append(f"{look.folder} is not trusted; its settings and tools are not used. %vibe trust shows them.")
         new = [text for text in dict.fromkeys(told) if text not in self._told]
         self._told.update(new)
         return new
@@ -165,7 +165,7 @@ class FolderLook:
     def words(self) -> str:
         """How the folder stands."""
         if not self.brings:
-            return f"{self.folder} brings no settings and no tools."
+            return f"{self.folder} has no settings or tools."
         return "\n".join([f"{self.folder} {_STATES[self.state]}.", *(f"  {line}" for line in self.brings)])
 
 
@@ -283,9 +283,9 @@ def _trust_approval(question: TrustQuestion) -> StandaloneApproval:
         name="trust_folder",
         headline=Headline(verb="Asked to trust", doing="Asking to trust", asking="Trust", target=str(question.folder)),
         preview=Preview(kind="text", text="\n".join(question.brings)),
-        reason="what it brings has changed" if question.changed else "it brings settings or tools of its own",
+        reason="its settings or tools have changed" if question.changed else "it has its own settings or tools",
         allow="Trust this folder",
         bound_to=question.digest,
         yes="trusted as it is now",
-        no="not trusted; nothing of it is used",
+        no="not trusted; its settings and tools are not used",
     )

@@ -69,7 +69,7 @@ def open_keys(environ: Mapping[str, str]) -> list[str]:
     if os.name == "nt" or not mode & _OTHERS:
         return []
     command = f"chmod 600 {shlex.quote(str(path))}"
-    return [f"Other users of this machine can read the keys in {path}. Make the file yours alone: {command}"]
+    return [f"Other users of this machine can read the keys in {path}. Restrict it to your account: {command}"]
 
 
 def environment_layer(environ: Mapping[str, str]) -> tuple[SettingNode, list[str]]:

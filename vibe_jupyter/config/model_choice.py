@@ -65,7 +65,7 @@ def save_in_keyring(variable: str, key: str) -> None:
     try:
         keyring.set_password(SERVICE, variable, key)
     except (keyring.errors.KeyringError, RuntimeError) as error:
-        raise ConfigError(f"The keyring did not take the key: {error}. Choose another place for it.") from error
+        raise ConfigError(f"The keyring rejected the key: {error}. Choose another place for it.") from error
 
 
 def save_in_env_file(variable: str, key: str, environ: Mapping[str, str]) -> None:

@@ -34,7 +34,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "dict_type": "expected a table",
     "model_type": "expected a table",
     "model_attributes_type": "expected a table",
-    "missing": "it is missing, and must be given",
+    "missing": "it is required but missing",
 }
 _BOUNDS: Final[Mapping[str, str]] = {
     "greater_than": "more than {gt:g}",
@@ -45,7 +45,7 @@ _BOUNDS: Final[Mapping[str, str]] = {
 _WITH_WORDS: Final[Mapping[str, Callable[[dict[str, object]], str]]] = {
     "literal_error": lambda context: f"expected {context['expected']}",
     "union_tag_invalid": lambda context: f"expected {context['expected_tags']}",
-    "union_tag_not_found": lambda context: f"{context['discriminator']} is missing, and must be given",
+    "union_tag_not_found": lambda context: f"{context['discriminator']} is required but missing",
     "value_error": lambda context: str(context["error"]),
     "string_pattern_mismatch": lambda _: "expected a name, not a path: letters, digits, “_”, “-” and “.”",
 }
@@ -136,7 +136,7 @@ def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection
     if near:
         return f"{where} Did you mean {near[0]}?"
     if is_secret_name(key):
-        return f"{where} Keys do not belong into this file: put them into the environment, or into .env beside it."
+        return f"{where} Do not put keys into this file: put them into the environment, or into .env beside it."
     return where
 
 

@@ -105,7 +105,7 @@ def _with_cell_ids(notebook: NotebookJson) -> Notebook:
         sound = cast(Any, normalize(sound))[1]
         nbformat.validate(sound)
     except (nbformat.ValidationError, KeyError, TypeError, AttributeError) as error:
-        raise NotNotebook(f"is no sound notebook: {_first_line(error)}. Open it in Jupyter and save it.") from error
+        raise NotNotebook(f"is not a valid notebook: {_first_line(error)}. Open it in Jupyter and save it.") from error
     return sound
 
 

@@ -296,7 +296,7 @@ def _ends_in_semicolon(hook: Any, code: str) -> bool:
 
 def refuse_exit() -> NoReturn:
     """In the place of what `exit` calls."""
-    raise SystemExit("The kernel belongs to the user: it is not ended from here.")
+    raise SystemExit("The kernel belongs to the user; it cannot be shut down from here.")
 
 
 def _ignore_call(*_: object) -> None:

@@ -73,7 +73,7 @@ class HttpConnections:
                 )
             except (ImportError, ValueError) as problem:
                 raise failures.unreachable_error(
-                    endpoint, f"the proxy that is set cannot be used: {problem}"
+                    endpoint, f"the configured proxy cannot be used: {problem}"
                 ) from problem
         return self._clients[kind]
 

@@ -114,7 +114,7 @@ def unreachable_error(
     what = f"No answer from {endpoint.place}{again} ({clean_text(reason, *endpoint.secrets)})"
     base = endpoint.setting
     if "certificate" in reason:
-        step = "If its certificate comes from an authority of your own, name that authority's file in SSL_CERT_FILE."
+        step = "If its certificate comes from your own authority, set SSL_CERT_FILE to that authority's file."
     elif endpoint.loopback:
         step = f"Is the server running? Start it, or check {base}."
     else:
@@ -159,7 +159,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
     if kind == "auth" and endpoint.key is None:
         return f"{host} requires an API key ({status})", _key_step(name)
     if kind == "auth":
-        what = "did not accept" if status == 401 else "does not let in"
+        what = "rejected" if status == 401 else "denied access with"
         found = f"The key comes from {endpoint.key_from}. Correct it there" if endpoint.key_from else "Check that key"
         return f"{host} {what} the API key of provider '{name}' ({status})", f"{found}, or set another: %vibe setup"
     if kind == "not_found":
@@ -196,17 +196,17 @@ def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
         case "overflow":
             return _overflow_text(endpoint, "")
         case "provider":
-            return f"{host} broke off with an error", again
+            return f"{host} stopped with an error", again
         case "truncated":
             return f"The answer of {host} was cut off before its end", again
         case "bad_json":
             return f"{host} sent an answer that cannot be read", f"If it happens again, {_check_hint(endpoint)}"
         case "not_sse":
-            return f"{host} sent something that is no answer of a model", _check_hint(endpoint).capitalize()
+            return f"{host} sent something that is not a model's answer", _check_hint(endpoint).capitalize()
         case "empty":
             return f"The model '{endpoint.model}' on {host} answered with nothing", again
         case _:
-            return f"The answer of {host} passed a limit and was ended", again
+            return f"The answer of {host} exceeded a limit and was stopped", again
 
 
 def _check_hint(endpoint: Endpoint) -> str:

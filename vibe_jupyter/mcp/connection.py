@@ -177,7 +177,7 @@ class ServerConnection:
         """Whether a failed request means that the server is gone: it says nothing any more, or it said so."""
         if fault.kind == "slow":
             if link.heard == self._heard:
-                await self._drop_link(link, "did not answer twice, and was ended")
+                await self._drop_link(link, "timed out twice and was stopped")
             self._heard = link.heard
         elif fault.kind in ("gone", "session"):
             await self._drop_link(link, fault.what)

@@ -46,7 +46,9 @@ def problem_with(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         return f"has no web address: {url}"
     if parts.scheme == "http" and not is_loopback(url):
-        return f"is at an http: address on another machine ({host}), which anybody on the way can read and change"
+        return (
+            f"is at an http: address on another machine ({host}), whose traffic anybody on the way can read and change"
+        )
     return ""
 
 
@@ -66,7 +68,7 @@ async def public_address(host: str, port: int) -> str:
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
         if not _is_public(ipaddress.ip_address(address.partition("%")[0])):
-            raise OSError(f"{host} is {address}, which is no public address")
+            raise OSError(f"{host} is {address}, which is not a public address")
     return addresses[0]
 
 

@@ -275,7 +275,7 @@ def _header_value(text: str) -> str:
 
 
 def _messages(response: http.client.HTTPResponse) -> Iterator[Message]:
-    """Raises NotebookError where the server refused the request, ValueError where this is no answer."""
+    """Raises NotebookError where the server refused the request, ValueError where this is not an answer."""
     if (response.getheader("Content-Type") or "").startswith("text/event-stream"):
         yield from map(json.loads, _events(response))
         return
@@ -288,7 +288,7 @@ def _messages(response: http.client.HTTPResponse) -> Iterator[Message]:
         raise NotebookError(UNREACHABLE)
     message = json.loads(body)
     if not isinstance(message, dict) or "jsonrpc" not in message:
-        raise ValueError("this is no answer")
+        raise ValueError("this is not an answer")
     yield message
 
 

@@ -379,7 +379,7 @@ def _sync_folder(folder: Path) -> None:
 def _cannot_record(path: Path, error: OSError) -> JournalError:
     match error:
         case FileExistsError():
-            step = "Another session keeps its journal there: start a new one"
+            step = "Another session uses that journal: start a new one"
         case OSError(errno=number) if number in _FULL:
             step = f"Free space on {path.parent}, then run the cell again"
         case _:

@@ -40,8 +40,8 @@ CODE_GRANT = (
     "without asking again."
 )
 KEPT_GRANT = "“In this project” is saved until you revoke it: %vibe permissions."
-HIDDEN_WARNING = "There are hidden characters in it; they are written out, such as ⟨U+202E⟩."
-LOOKALIKE_WARNING = "Letters in it look like others that they are not; they are written out, such as ⟨U+0430⟩."
+HIDDEN_WARNING = "It contains hidden characters, shown as codes such as ⟨U+202E⟩."
+LOOKALIKE_WARNING = "It contains look-alike letters, shown as codes such as ⟨U+0430⟩."
 
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
 _TOOLS = re.compile(r"\w+(?:\+\w+)*")

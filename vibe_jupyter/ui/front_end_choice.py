@@ -40,7 +40,7 @@ ALIVE_GRACE = 5.0
 PUMP_TURN = 0.1
 """Seconds in which a free main thread has surely looked at its messages."""
 SILENT_PAGE = (
-    "The live view does not load here, so this run goes on in plain form. "
+    "The live view could not load, so this run continues as plain text. "
     "The live view needs the package anywidget where JupyterLab, or the editor, runs."
 )
 IN_ITS_PLACE: MimeBundle = {

@@ -43,7 +43,7 @@ LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
 PLACEHOLDER = "A run of the agent is shown here live."
 """What a front end shows that draws no widgets."""
-MOVED = "This run of the agent is shown in another cell now."
+MOVED = "This run is now shown in another cell."
 """Stands where a view was."""
 
 STATIC = Path(__file__).parent / "static"

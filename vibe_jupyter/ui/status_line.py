@@ -23,12 +23,12 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
 
 _STOP = html_element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")
 
-CUT_SHORT = "The answer broke off here. It stays for you to read; the model is not sent it again."
+CUT_SHORT = "The answer ended early. You can still read it here; it is not sent to the model again."
 CUT_BY_LENGTH = (
     "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
 )
 REFUSED = (
-    "The same call was denied again and again, so the run ended. Say in another %%vibe cell what the model should do "
+    "The same call was denied repeatedly, so the run ended. Say in another %%vibe cell what the model should do "
     "instead, or allow the call."
 )
 

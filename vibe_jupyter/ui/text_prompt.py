@@ -31,7 +31,7 @@ from vibe_jupyter.ui.front_end import CallOnMainThread, Send
 from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle
 from vibe_jupyter.ui.text import one_line, readable_text
 
-EDIT_HINT = "Change it where it stands. Esc, then Enter, when you are done."
+EDIT_HINT = "Edit it in place. Press Esc, then Enter, when you are done."
 
 MAX_QUESTIONS = 20
 """Answers that are none of the choices, until silence counts as no."""
@@ -51,7 +51,7 @@ _DENY = ("d", "deny", "n", "no")
 _KEYS: Mapping[str, str] = MappingProxyType({"d": "deny", "n": "deny", "a": "allow once", "y": "allow once"})
 """Keys that are always there, and what they leave on the screen."""
 
-NOBODY_CAN_ANSWER = "nobody can answer here"
+NOBODY_CAN_ANSWER = "non-interactive session"
 
 
 class Keyboard(Protocol):

@@ -70,8 +70,8 @@ CallEvent = (
 )
 
 _UNANSWERED = {
-    "nobody": "nobody can answer here",
-    "server": "expired: the server waits no longer",
+    "nobody": "non-interactive session",
+    "server": "expired: the server stopped waiting",
     "rules": "not as edited",
 }
 """What stands at the call by who ended the waiting, where it was not the user."""

@@ -27,7 +27,7 @@ from vibe_jupyter.ui.widget import WidgetFrontEnd
 
 ALIVE_GRACE = 5.0
 """Seconds a page has to draw the view, once a run has its first question."""
-NO_PAGE_YET: MimeBundle = {"text/plain": "No front end shows this run while it goes on. It is shown here at its end."}
+NO_PAGE_YET: MimeBundle = {"text/plain": "No live view is available here. The run is shown when it ends."}
 """Stands where the view was that nobody drew."""
 
 
