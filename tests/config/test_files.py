@@ -45,7 +45,10 @@ include_project_context = false
         ("[tools.bash]\ndefault_timeout = 0\n", "line 2: tools.bash.default_timeout: expected 1 or more"),
         ("tools.bash = 1\n", "line 1: tools.bash: expected a table"),
         ('system_prompt_id = "../../x"\n', "line 1: system_prompt_id: expected a name, not a path"),
-        ('[[mcp_servers]]\nname = "s"\ntransport = "stdio"\n', "line 1: mcp_servers.s.command: it is missing"),
+        (
+            '[[mcp_servers]]\nname = "s"\ntransport = "stdio"\n',
+            "line 1: mcp_servers.s.command: it is required but missing",
+        ),
         ('[[mcp_servers]]\nname = "s"\ncommand = "a \\"b"\n', "line 3: mcp_servers.s.command: No closing quotation"),
         (
             '[[mcp_servers]]\nurl = "http://a"\napi_key_format = "x"\n',

@@ -242,7 +242,7 @@ def test_the_words_of_other_programs_are_understood_or_told(home: Home) -> None:
         ("[]", "has no table mcpServers"),
         ({"a": 1, "b": {"command": "b"}}, "mcpServers.a: expected a table"),
         ({"a": {"command": 1}, "b": {"command": "b"}}, "mcpServers.a.command"),
-        ({"a": {"args": []}, "b": {"command": "b"}}, "mcpServers.a.command: it is missing"),
+        ({"a": {"args": []}, "b": {"command": "b"}}, "mcpServers.a.command: it is required but missing"),
     ],
 )
 def test_what_is_wrong_in_it_is_told_and_stops_nothing(home: Home, content: object, words: str) -> None:
