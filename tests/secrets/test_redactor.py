@@ -17,7 +17,8 @@ from vibe_jupyter.protocol import AssistantMessage, MessageAdded, ReasoningPart,
 from vibe_jupyter.protocol.tools import TABLE_MIME, Headline
 
 SEEDS = 5
-MEGABYTE = 1_000_000
+ROUNDS = 2
+LONG = 250_000  # characters
 HOSTILE = (
     *("a", "pwd", "pwd=", 'password="', "password=a ", "password=[", "password={", "password='\\", "://", "a://b:"),
     *("eyJ", "eyJaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "curl ", "login ", "mysql "),
@@ -45,8 +46,8 @@ HOSTILE = (
     ),
     *("left out …]\n", "key '\\", "[redacted: ", "Cookie: a=b; ", "_authToken="),
 )
-SLOWEST = 5.0
-"""Seconds of CPU for a hostile megabyte on a busy machine; the slowest takes 1, one secret in each ten characters."""
+SLOWEST = 2.0
+"""Seconds of CPU for a hostile text on a busy machine; the slowest takes 0.3, one secret in each ten characters."""
 MOST_GROWTH = 8
 """Times the cost for four times the text: what grows with the square takes 16 times."""
 MEASURABLE = 0.2
@@ -107,12 +108,17 @@ def test_at_most_four_of_200_harmless_values_are_redacted() -> None:
 @pytest.mark.parametrize("piece", HOSTILE, ids=repr)
 def test_time_grows_with_the_text_and_no_faster(piece: str) -> None:
     redactor = Redactor({"plantedValue123456": "A_KEY"})
-    quarter, whole = (_cost(redactor, piece * (size // len(piece))) for size in (MEGABYTE // 4, MEGABYTE))
+    quarter, whole = (_cost(redactor, piece * (size // len(piece))) for size in (LONG // 4, LONG))
     assert whole < max(MOST_GROWTH * quarter, MEASURABLE)
     assert whole < SLOWEST
 
 
 def _cost(redactor: Redactor, text: str) -> float:
+    """Seconds of CPU, the least of a few: other processes can only add to it."""
+    return min(_one_cost(redactor, text) for _ in range(ROUNDS))
+
+
+def _one_cost(redactor: Redactor, text: str) -> float:
     began = time.process_time()
     redactor(text)
     return time.process_time() - began
