@@ -91,7 +91,7 @@ class Stage:
             "from IPython.display import update_display\n"
             'view.send({"type": "over", "words": "Done"})\n'
             f'update_display({bundle!r}, raw=True, display_id="view")\n'
-            "run_view.discard(view)"
+            "run_view.discard_view(view)"
         )
         self.view.wait_for(state="detached")
 
