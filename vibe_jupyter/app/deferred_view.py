@@ -6,6 +6,7 @@ the events of the run are kept until the view takes them, and the main thread se
 
 import asyncio
 import contextlib
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 OPEN_WITHIN: Final = 1.0
 """Seconds after which a run is shown though its first request is not on its way yet, such as to a host that is slow."""
+_VIEW: Final = "vibe_jupyter.ui.front_end_choice"
 _ATTEMPTS: Final = 2
 """An interrupt drops what waits for the main thread; the view is shown all the same, with how the run ended."""
 
@@ -46,8 +48,10 @@ class DeferredFrontEnd:
         return getattr(self._view, "shown", None)
 
     def open(self, send: "Send") -> None:
-        """Nothing to show yet. Main thread."""
+        """Nothing to show yet, unless the view was imported for an earlier run: then it opens now. Main thread."""
         self._send = send
+        if _VIEW in sys.modules:
+            self._open_view()
 
     async def on_event(self, event: Event) -> None:
         """Pass the event on, or keep it until there is a view."""
@@ -81,6 +85,12 @@ class DeferredFrontEnd:
         return self._opening
 
     async def _open_when_wanted(self) -> None:
+        if self._view is None:
+            await self._open_late()
+        while self._view is not None and self._waiting:
+            await self._view.on_event(self._waiting.popleft())
+
+    async def _open_late(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(OPEN_WITHIN):
                 await self._wanted.wait()
@@ -88,8 +98,6 @@ class DeferredFrontEnd:
             with contextlib.suppress(NotebookError):  # interrupted, or the cell is over: closing shows the rest
                 await self._host.call_main(self._open_view)
                 break
-        while self._view is not None and self._waiting:
-            await self._view.on_event(self._waiting.popleft())
 
     def _open_view(self) -> None:
         if self._send is None:
