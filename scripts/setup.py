@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
+CONSTRAINTS = ROOT / "constraints.txt"
 LABEXTENSION = ROOT / "labextension"
 BUILT = (ROOT / "vibe_jupyter/ui/static/run-view.js", ROOT / "vibe_jupyter/labextension/package.json")
 INSTALLED = VENV / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
@@ -53,13 +54,14 @@ def main(names: list[str]) -> int:
 def set_up_python() -> None:
     """The virtual environment with this package and its tools."""
     _make_venv()
-    stamp = _Stamp("python", [ROOT / "pyproject.toml"])
+    stamp = _Stamp("python", [ROOT / "pyproject.toml", CONSTRAINTS])
     if stamp.is_current():
         return
     _say("installing the Python packages into .venv (a minute or two)")
     # The page's part is built by the next step, not by the editable install, which wants its folder all the same.
     BUILT[1].parent.mkdir(exist_ok=True)
-    _run([BIN / "python", "-m", "pip", "install", "-q", "-e", ".[dev]"], HATCH_JUPYTER_BUILDER_SKIP_NPM="1")
+    pip = [BIN / "python", "-m", "pip"]
+    _run([*pip, "install", "-q", "-c", CONSTRAINTS, "-e", ".[dev]"], HATCH_JUPYTER_BUILDER_SKIP_NPM="1")
     stamp.set()
 
 

@@ -107,6 +107,13 @@ def test_the_named_packages_are_declared_and_used() -> None:
     assert unused == set()
 
 
+def test_every_declared_package_has_one_version_that_setup_installs() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .+)?", line)] == []
+    declared = requirement_names([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
+    assert {name.replace(".", "-") for name in declared} - requirement_names(lines) == set()
+
+
 def test_everything_imported_is_declared(syntax: dict[str, ast.Module]) -> None:
     declared = requirement_names([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["keyring"]])
     packages = packages_distributions()
