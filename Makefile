@@ -13,7 +13,7 @@ JOBS ?= 3
 # (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps test-matrix check bench docs requirements screenshots wheel clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -27,6 +27,7 @@ help:
 	@echo "make requirements  which promises have a test"
 	@echo "make screenshots   retake the pictures of README"
 	@echo "make wheel         sdist and wheel into dist/"
+	@echo "make release       the same for a clean tree of one dated version; prints the next steps, uploads nothing"
 	@echo "make setup         what the others do first, alone"
 	@echo "make clean         remove all that was built; docs-clean removes made pages only"
 
@@ -100,6 +101,9 @@ requirements: python
 
 wheel: python assets
 	$(WITH_NODE) $(PY) -m build --no-isolation --outdir dist
+
+release: python assets
+	@$(WITH_NODE) $(PY) scripts/release.py
 
 docs-clean:
 	rm -rf site artifacts
