@@ -1,6 +1,7 @@
 """Pages of the documentation that are made when it is built: a hook of mkdocs (`mkdocs.yml`).
 
-README becomes the first page, the quickstart is executed with the tour model, and pages outside of ``docs/`` come in.
+README becomes the first page, the quickstart is executed with the tour model, the Python API is described from its
+docstrings, and pages outside of ``docs/`` come in.
 """
 
 import os
@@ -15,6 +16,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
 
+from scripts.api_page import api_page
 from vibe_jupyter.cli import main as vibe_jupyter
 
 nbformat: Any = untyped_nbformat
@@ -37,6 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_relinked(text, page)))
     files.append(File.generated(config, "decisions/index.md", content=_decisions()))
+    files.append(File.generated(config, "api.md", content=api_page()))
     for name, content in _quickstart().items():
         files.append(File.generated(config, name, content=content))
     return files

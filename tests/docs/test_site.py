@@ -1,5 +1,6 @@
 """The documentation as a site: it builds without a warning, and reading it asks nobody else for anything."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scripts.api_page import LEFT_OUT, MODULES
 from vibe_jupyter.commands.registry import COMMANDS, help_page
 from vibe_jupyter.options import OPTION_NAMES
 
@@ -50,7 +52,7 @@ def address(site: Path) -> Iterator[str]:
 @pytest.mark.browser
 def test_it_builds_without_a_warning_and_holds_every_page(site: Path) -> None:
     pages = {path.with_suffix(".html").name for path in (ROOT / "docs").glob("*.md")}
-    assert {"index.html", "quickstart.html", "changes.html", "contributing.html", *pages} <= {
+    assert {"index.html", "quickstart.html", "api.html", "changes.html", "contributing.html", *pages} <= {
         path.name for path in site.glob("*.html")
     }
 
@@ -63,6 +65,14 @@ def test_the_quickstart_is_there_with_what_came_out_of_it(site: Path) -> None:
     assert (site / "quickstart.ipynb").is_file()
     assert "```" not in page
     assert "&lt;details" not in page
+
+
+@pytest.mark.browser
+def test_the_api_page_describes_every_public_name(site: Path) -> None:
+    page = (site / "api.html").read_text(encoding="utf-8")
+    described = set(re.findall(r'<h3 id="[^"]+">(\w+)', page))
+    assert described == {name for module in MODULES for name in importlib.import_module(module).__all__} - {*LEFT_OUT}
+    assert "requests to the model, 1-200" in page
 
 
 @pytest.mark.browser
