@@ -1,0 +1,39 @@
+"""The list of mutations keeps up with the code."""
+
+import ast
+
+import pytest
+
+from tests.mutations.chosen import PACKAGE, ROOT, Mutation, chosen_mutations
+
+COVERED = ("permissions", "agent", "kernel", "notebook", "mcp")
+LEAST = 100
+
+
+@pytest.fixture(scope="module")
+def chosen() -> list[Mutation]:
+    return chosen_mutations()
+
+
+def test_each_text_that_is_to_be_changed_stands_once_in_its_file_and_the_change_is_python(
+    chosen: list[Mutation],
+) -> None:
+    assert len(chosen) >= LEAST
+    for mutation in chosen:
+        source = (ROOT / PACKAGE / mutation.file).read_text(encoding="utf-8")
+        assert ast.dump(ast.parse(mutation.applied(source))) != ast.dump(ast.parse(source)), mutation.name
+
+
+def test_every_module_that_decides_or_acts_has_a_mutation(chosen: list[Mutation]) -> None:
+    with_code = {
+        path.relative_to(ROOT / PACKAGE).as_posix()
+        for folder in COVERED
+        for path in (ROOT / PACKAGE / folder).rglob("*.py")
+        if len(ast.parse(path.read_text(encoding="utf-8")).body) > 1
+    }
+    assert with_code - {mutation.file for mutation in chosen} == set()
+
+
+def test_the_tests_that_are_to_notice_a_mutation_are_there(chosen: list[Mutation]) -> None:
+    named = {name for mutation in chosen for stage in mutation.tests for name in stage}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
