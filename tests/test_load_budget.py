@@ -74,6 +74,7 @@ def test_loading_registers_both_magics(loaded: dict[str, Any]) -> None:
     assert loaded["magics"] == ["line", "cell"]
 
 
+@pytest.mark.requirement("project.extension.load")
 def test_loading_imports_none_of_the_heavy_packages(loaded: dict[str, Any]) -> None:
     assert {name.partition(".")[0] for name in loaded["modules"]} & FORBIDDEN == set()
 

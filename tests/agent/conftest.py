@@ -61,6 +61,8 @@ class Echo:
             raise ToolError("It failed. Say something else.")
         if args.text == "crash":
             raise ZeroDivisionError("by zero")
+        if args.text == "slow":
+            context.progress("half of it")
         if args.text == "wait":
             self.waiting.set()
             await asyncio.Event().wait()

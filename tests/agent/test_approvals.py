@@ -25,6 +25,7 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
 )
+from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import answer, call, say
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 from vibe_jupyter.ui.step import plain_line
@@ -45,6 +46,7 @@ async def test_allow_once_runs_that_call_and_the_next_equal_one_asks_again(bench
     assert bench.risky.ran == ["a", "a"]
 
 
+@pytest.mark.requirement("permission.level.ask")
 async def test_nothing_starts_before_the_decision(bench: Bench) -> None:
     bench.model.will_reply(call("risky", text="a"), say("done"))
 
@@ -66,7 +68,7 @@ async def test_allow_for_this_session_covers_later_calls_of_that_tool_and_of_no_
     assert bench.permissions.granted() == ("risky",)
 
 
-@pytest.mark.requirement("permission.approve.deny")
+@pytest.mark.requirement("permission.approve.deny", "agent.loop.one-call-per-result")
 async def test_deny_gives_the_model_the_persons_words_and_the_run_goes_on(bench: Bench) -> None:
     bench.model.will_reply(call("risky", text="a"), say("understood"))
     events = await bench.ask("go", decide=lambda r: Reject(approval_id=r.approval_id, message="not on Fridays"))
@@ -74,6 +76,7 @@ async def test_deny_gives_the_model_the_persons_words_and_the_run_goes_on(bench:
     assert "not on Fridays" in bench.model.requests[1].tool_results[0]
     assert one(events, ToolFinished).outcome == "denied"
     assert one(events, RunFinished).reason == "stop"
+    check_history(bench.conversation.history)
 
 
 async def test_an_edited_call_runs_as_edited_and_the_model_is_told(bench: Bench) -> None:
@@ -119,11 +122,13 @@ async def test_where_nobody_can_approve_the_call_is_denied_with_a_reason_and_not
 
 
 @pytest.mark.requirement("magics.option.yes")
-async def test_tools_allowed_for_one_run_are_not_allowed_in_the_next(bench: Bench) -> None:
+async def test_tools_allowed_for_one_run_are_not_allowed_in_the_next_nor_others_with_them(bench: Bench) -> None:
+    bench.permissions.levels = {"quiet": "ask"}
     for allowed, runs in ((frozenset({"risky"}), ["a"]), (frozenset[str](), ["a"])):
-        bench.model.will_reply(call("risky", text="a"), say("done"))
+        bench.model.will_reply(call("risky", text="a"), call("quiet", text="a"), say("done"))
         await bench.ask("go", terms=RunTerms(attended=False, allowed=allowed))
         assert bench.risky.ran == runs
+        assert bench.quiet.ran == []
 
 
 @pytest.mark.requirement("permission.level.never")
@@ -178,6 +183,7 @@ async def test_a_grant_given_with_an_edited_call_covers_neither_version_of_it(
     assert GrantStore(bench.folder / "home", bench.folder).patterns() == {}
 
 
+@pytest.mark.requirement("notebook.run_code.approval")
 @pytest.mark.parametrize("kind", ["code", "cell", "mcp", "tool"])
 async def test_what_runs_code_is_never_offered_for_the_project_nor_kept_for_it(
     bench: Bench, kind: Literal["code", "cell", "mcp", "tool"]

@@ -11,6 +11,7 @@ def asked(events: list[object]) -> list[ApprovalRequested]:
     return [event for event in events if isinstance(event, ApprovalRequested)]
 
 
+@pytest.mark.requirement("permission.approve.once")
 async def test_equal_calls_of_one_answer_are_asked_once_and_the_card_says_how_many(bench: Bench) -> None:
     calls = [call("risky", text="a"), call("risky", text="a"), call("risky", text="b"), call("risky", text="a")]
     bench.model.will_reply(answer(calls=calls), say("done"))

@@ -76,6 +76,7 @@ async def test_an_interrupt_ends_a_wait_that_is_counted_down(bench: Bench) -> No
     assert one(await bench.ask("again"), RunFinished).reason == "stop"
 
 
+@pytest.mark.requirement("agent.events.interrupt")
 async def test_text_that_streamed_before_the_interrupt_is_kept_and_marked(bench: Bench) -> None:
     release = threading.Event()
     bench.model.will_reply(hold(release, text="The first half"))
@@ -88,6 +89,7 @@ async def test_text_that_streamed_before_the_interrupt_is_kept_and_marked(bench:
     assert one(events, RunFinished).reason == "interrupted"
 
 
+@pytest.mark.requirement("agent.events.interrupt")
 async def test_closing_the_event_stream_early_ends_the_tool_before_it_returns(bench: Bench) -> None:
     bench.model.will_reply(call("quiet", text="wait"))
     run = start_run(bench.agent(), bench.conversation, "go", terms=RunTerms())

@@ -6,21 +6,24 @@ from itertools import pairwise
 import pytest
 
 from tests.agent.conftest import Bench, one
-from vibe_jupyter.agent.limits import MAX_UNATTENDED
+from vibe_jupyter.agent.limits import MAX_UNATTENDED, TurnLimit
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
     AssistantMessage,
     MessageAdded,
     Notice,
+    ReasoningDelta,
     Reject,
     RequestSent,
     RunFinished,
     RunStarted,
     TextDelta,
     TextPart,
+    ToolCallDelta,
     ToolFinished,
     ToolMessage,
+    ToolProgress,
     ToolStarted,
     TurnStarted,
     Usage,
@@ -30,7 +33,29 @@ from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Call, Raw, Tokens, answer, call, raw, say, status
 
 
-@pytest.mark.requirement("agent.events.kinds", "agent.events.finish", "wire.finish.stop")
+@pytest.mark.requirement("agent.events.kinds")
+async def test_what_is_thought_said_called_and_done_arrives_in_its_order_in_one_stream(bench: Bench) -> None:
+    thoughtful = answer(text="Look.", calls=[call("quiet", text="slow")], reasoning="Hm.")
+    bench.model.will_reply(thoughtful, say("done"))
+    events = await bench.ask("go")
+    assert list(dict.fromkeys(type(event) for event in events)) == [
+        RunStarted,
+        MessageAdded,
+        TurnStarted,
+        RequestSent,
+        ReasoningDelta,
+        TextDelta,
+        ToolCallDelta,
+        ToolStarted,
+        ToolProgress,
+        ToolFinished,
+        RunFinished,
+    ]
+    roles = [event.message.role for event in events if isinstance(event, MessageAdded)]
+    assert roles == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.requirement("agent.events.finish", "wire.finish.stop")
 async def test_a_plain_answer_arrives_as_events_and_ends_with_one_run_finished(bench: Bench) -> None:
     bench.model.will_reply(say("Four."))
     events = await bench.ask("What is 2 + 2?")
@@ -38,6 +63,7 @@ async def test_a_plain_answer_arrives_as_events_and_ends_with_one_run_finished(b
     assert kinds == [RunStarted, MessageAdded, TurnStarted, RequestSent, MessageAdded, RunFinished]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Four."
     assert one(events, RunFinished).reason == "stop"
+    assert events[-1] == one(events, RunFinished)
     user, reply = bench.conversation.history
     assert user == UserMessage(parts=(TextPart(text="What is 2 + 2?"),))
     assert isinstance(reply, AssistantMessage)
@@ -92,11 +118,18 @@ async def test_streamed_or_not_the_history_is_the_same(bench: Bench, stream: boo
     bench.model.will_reply(answer(text="Look:", calls=[call("quiet", text="a")]), say("done"))
     await bench.ask("go")
     assert bench.model.requests[0].body.get("stream", False) is stream
-    texts = [m.text for m in bench.conversation.history if isinstance(m, AssistantMessage)]
-    assert texts == ["Look:", "done"]
+    user, asked, result, told = bench.conversation.history
+    assert user == UserMessage(parts=(TextPart(text="go"),))
+    assert isinstance(asked, AssistantMessage)
+    assert (asked.text, asked.stop_reason) == ("Look:", "tool_calls")
+    (called,) = asked.calls
+    assert (called.name, json.loads(called.arguments)) == ("quiet", {"text": "a"})
+    assert result == ToolMessage(call_id=called.id, name="quiet", parts=(TextPart(text="a"),))
+    assert isinstance(told, AssistantMessage)
+    assert (told.text, told.calls, told.stop_reason) == ("done", (), "stop")
 
 
-@pytest.mark.requirement("agent.loop.recovery")
+@pytest.mark.requirement("agent.loop.recovery", "agent.loop.one-call-per-result", "wire.call.values")
 @pytest.mark.parametrize(
     ("text", "words"), [("fail", "It failed. Say something else."), ("crash", "ZeroDivisionError: by zero")]
 )
@@ -108,6 +141,9 @@ async def test_a_failing_tool_is_a_result_for_the_model_and_the_run_goes_on(
     assert one(events, ToolFinished).outcome == "error"
     assert words in bench.model.requests[1].tool_results[0]
     assert one(events, RunFinished).reason == "stop"
+    check_history(bench.conversation.history)
+    (result,) = [message for message in bench.conversation.history if isinstance(message, ToolMessage)]
+    assert (result.name, result.is_error) == ("quiet", True)
 
 
 async def test_an_unknown_argument_is_named_with_the_nearest_one_there_is(bench: Bench) -> None:
@@ -139,13 +175,23 @@ async def test_wrong_arguments_name_the_field_and_nothing_runs(bench: Bench) -> 
 
 
 @pytest.mark.requirement("agent.loop.broken-json", "agent.loop.one-call-per-result")
-@pytest.mark.parametrize("arguments", ['{"text": "a', "[1]", '{"text": NaN}', '"a"'])
-async def test_broken_arguments_are_answered_and_the_call_never_runs(bench: Bench, arguments: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ('{"text": "a', "Unterminated string"),
+        ("[1]", "expected a JSON object, got a list"),
+        ('{"text": NaN}', "NaN is not JSON"),
+        ('"a"', "expected a JSON object, got a string"),
+    ],
+)
+async def test_broken_arguments_are_answered_and_the_call_never_runs(
+    bench: Bench, arguments: str, problem: str
+) -> None:
     bench.model.will_reply(Call("quiet", arguments), say("done"))
     await bench.ask("go")
     assert bench.quiet.ran == []
     (result,) = bench.model.requests[1].tool_results
-    assert "quiet" in result
+    assert f"The arguments of quiet are not one JSON object: {problem}" in result
     check_history(bench.conversation.history)
 
 
@@ -159,6 +205,7 @@ async def test_the_turn_limit_ends_the_run_before_one_request_too_many(bench: Be
     assert len(bench.model.requests) == requests
     assert "--max-turns" in one(events, Notice).text
     check_history(bench.conversation.history)
+    assert TurnLimit(1_000).turns == 200
 
 
 @pytest.mark.requirement("agent.usage.counting")
@@ -175,9 +222,12 @@ async def test_tokens_of_all_requests_are_added_up_for_run_and_session(bench: Be
 
 @pytest.mark.requirement("stream.sse.cut")
 async def test_a_cut_answer_is_kept_for_the_person_asked_again_once_and_not_sent(bench: Bench) -> None:
-    cut = raw([b'data: {"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}\n\n'])
+    whole_call = {"index": 0, "id": "c1", "function": {"name": "quiet", "arguments": '{"text": "a"}'}}
+    delta = {"content": "Half an ans", "tool_calls": [whole_call]}
+    cut = raw([f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n".encode()])
     bench.model.will_reply(cut, say("Whole."))
     events = await bench.ask("go")
+    assert bench.quiet.ran == []
     kept = [event for event in events if isinstance(event, MessageAdded) and not event.in_history]
     assert [event.message.text for event in kept if isinstance(event.message, AssistantMessage)] == ["Half an ans"]
     assert "Half" not in json.dumps(bench.model.requests[1].messages)
@@ -230,9 +280,12 @@ async def test_an_answer_cut_by_the_token_limit_says_so_and_keeps_its_text(bench
     bench.model.will_reply(raw([json.dumps(body).encode()], content_type="application/json"))
     events = await bench.ask("go")
     assert one(events, RunFinished).reason == "length"
-    assert isinstance(bench.conversation.history[-1], AssistantMessage)
+    last = bench.conversation.history[-1]
+    assert isinstance(last, AssistantMessage)
+    assert last.text == "It is"
 
 
+@pytest.mark.requirement("permission.approve.deny")
 async def test_the_same_call_denied_three_times_ends_the_run(bench: Bench) -> None:
     bench.model.will_reply(*[call("risky", text="a")] * 5)
     events = await bench.ask("go", terms=RunTerms(attended=False))

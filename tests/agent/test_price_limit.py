@@ -41,10 +41,14 @@ def text_of(events: list[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
+@pytest.mark.requirement("agent.events.finish")
 async def test_before_each_request_the_cost_is_looked_at(bench: Bench) -> None:
     dear = answer(calls=[call("quiet", text="a")], usage=Tokens(prompt=400_000, completion=0))
     bench.model.will_reply(dear, dear, dear, say("never asked"))
-    finished = one(await ask(bench, 1.0), RunFinished)
+    events = await ask(bench, 1.0)
+    finished = one(events, RunFinished)
+    assert events[-1] == finished
+    assert finished.usage.prompt_tokens == 1_200_000
     assert (finished.reason, finished.turns, len(bench.model.requests)) == ("price_limit", 3, 3)
     assert finished.cost == pytest.approx(1.2)
     check_history(bench.conversation.history)

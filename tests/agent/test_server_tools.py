@@ -126,7 +126,7 @@ async def test_a_call_of_the_server_runs_there_once_it_was_allowed_here(tmp_path
     assert one(events, RunFinished).reason == "stop"
 
 
-@pytest.mark.requirement("mistralrs.approval.remember")
+@pytest.mark.requirement("mistralrs.approval.remember", "mistralrs.approval.post")
 async def test_a_no_carries_the_words_and_a_yes_for_the_session_says_so(tmp_path: Path, model: Any) -> None:
     denied = [approval(), Await("appr_1"), Chunk("As you like."), *END]
     with serving(denied) as server:

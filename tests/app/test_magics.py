@@ -7,6 +7,8 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.commands.registry import COMMANDS
+from vibe_jupyter.options import OPTION_NAMES
 from vibe_jupyter.permissions.grants import GrantStore
 from vibe_jupyter.testing import answer, call, hold, say, status
 
@@ -36,13 +38,16 @@ def test_status_names_model_agent_server_and_run(session: Session) -> None:
     assert "scripted at 127.0.0.1:" in text
     assert "Agent: default" in text
     assert "Run: none active" in text
+    session.model.will_reply(call("run_code", code="get_ipython().run_line_magic('vibe', 'status')"), say("Done."))
+    session.run("%vibe --yes=run_code go")
+    assert "Run: active" in session.model.requests[1].tool_results[0]
 
 
 @pytest.mark.requirement("magics.command.help")
 def test_help_lists_the_commands_and_an_unknown_option_says_which_there_are(session: Session) -> None:
     text = session.run("%vibe help").text
-    for command in ("status", "model", "reset", "stop", "--max-turns", "--yes"):
-        assert command in text
+    for name in (*(command.name for command in COMMANDS), *OPTION_NAMES):
+        assert name in text
     assert session.run("%vibe --help").text == session.run("%vibe").text == text
     wrong = session.run("%%vibe --modle x\nhello").text
     assert "--modle" in wrong
@@ -86,13 +91,16 @@ def test_a_wish_that_begins_with_the_name_of_a_command_is_a_wish(session: Sessio
 @pytest.mark.requirement("magics.command.model", "magics.option.model")
 def test_a_model_is_chosen_for_the_session_or_for_one_cell(session: Session) -> None:
     other = f"other@{session.model.url}"
-    session.model.will_reply(say("a"), say("b"), say("c"))
+    session.model.will_reply(*map(say, "abcde"))
     session.run(f"%%vibe --model {other}\nhello")
     session.run("%%vibe\nhello")
     session.run(f"%vibe model {other}")
     session.run("%%vibe\nhello")
-    session.run("%vibe model scripted")
-    assert [request.body["model"] for request in session.model.requests] == ["other", "scripted-1", "other"]
+    for name in ("scripted", "scripted-1"):
+        session.run(f"%vibe model {name}")
+        session.run("%%vibe\nhello")
+    models = [request.body["model"] for request in session.model.requests]
+    assert models == ["other", "scripted-1", "other", "scripted-1", "scripted-1"]
 
 
 def test_an_unknown_model_is_named_with_those_there_are_and_the_choice_stays(session: Session) -> None:
@@ -254,10 +262,13 @@ def test_braces_and_dollars_in_a_prompt_are_no_variables(session: Session) -> No
     assert prompts == ["what does f'{secret}' do, and $secret", "what is {secret}?", "{secret}\nand {secret}"]
 
 
-def test_the_value_of_an_option_may_stand_in_quotes(session: Session) -> None:
-    session.model.will_reply(say("a"))
-    session.run(f'%%vibe --model "quoted@{session.model.url}" --max-turns=3\nhello')
-    assert session.model.requests[0].body["model"] == "quoted"
+@pytest.mark.requirement("magics.option.max-turns")
+def test_options_hold_for_their_cell_and_a_value_may_stand_in_quotes(session: Session) -> None:
+    session.model.will_reply(*[call("list_variables")] * 3)
+    cell = session.run(f'%%vibe --model "quoted@{session.model.url}" --max-turns=2\nhello')
+    assert [request.body["model"] for request in session.model.requests] == ["quoted", "quoted"]
+    assert "Stopped at the turn limit" in session.html(cell)
+    session.model._replies.clear()
     assert "no model 'two words'" in session.run("%vibe --model='two words' hello").text
 
 

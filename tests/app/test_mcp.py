@@ -95,7 +95,7 @@ def servers(shared: Session) -> Iterator[Servers]:
     made.config.write_text(before, encoding="utf-8")
 
 
-@pytest.mark.requirement("mcp.discovery.consent")
+@pytest.mark.requirement("mcp.discovery.consent", "project.use.exploratory")
 def test_a_program_starts_only_after_its_exact_command_was_accepted(servers: Servers) -> None:
     session = servers.session
     folder = servers.declare("loud", arguments=("one two",), more='env = {SHOUT_TOKEN = "token-of-the-test"}')

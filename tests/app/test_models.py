@@ -99,7 +99,7 @@ def test_the_prices_of_the_default_model_can_be_set_by_the_person(tmp_path: Path
     assert math.isclose(own.cost(Usage(prompt_tokens=1_000_000, cached_tokens=500_000)) or 0, 0.825)
 
 
-@pytest.mark.requirement("config.models.fields")
+@pytest.mark.requirement("config.models.fields", "config.providers.fields")
 def test_every_field_of_a_model_reaches_what_is_asked(tmp_path: Path) -> None:
     text = """
         [[providers]]

@@ -23,13 +23,16 @@ def offered(session: Session) -> list[dict[str, Any]]:
 
 @pytest.mark.requirement("wire.tools.schema", "wire.tools.schema-source")
 def test_every_schema_is_a_closed_object_without_titles(session: Session) -> None:
-    for function in offered(session):
+    offered_now = offered(session)
+    for function in offered_now:
         schema = function["parameters"]
         assert schema["type"] == "object"
         assert schema["additionalProperties"] is False
         assert set(schema.get("required", [])) <= set(schema["properties"])
         assert '"title"' not in json.dumps(schema)
         assert function["description"]
+    questions = next(one for one in offered_now if one["name"] == "ask_user_question")["parameters"]
+    assert set(questions["$defs"]) == {"QuestionArgs", "OptionArgs"}
 
 
 @pytest.mark.requirement("wire.tools.never-prompted")

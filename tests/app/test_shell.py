@@ -131,7 +131,7 @@ def test_a_tools_settings_are_its_level_both_lists_and_its_own_limits(shell: Ses
         settings(shell).write_text(before)
 
 
-@pytest.mark.requirement("tools.bash.timeout.kill")
+@pytest.mark.requirement("tools.bash.timeout.kill", "magics.interrupt.prompt-back")
 def test_a_tree_of_processes_ends_at_its_time_or_at_an_interrupt_and_the_result_says_which(shell: Session) -> None:
     tree = "(sleep 1000 & echo $! > pid; wait) & wait"
     before = settings(shell).read_text()

@@ -192,6 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
+        self.send_header("X-Session-Id", "of-a-header")
         self.end_headers()
         for line in script:
             if not self._play(line):
@@ -238,6 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _whole(self, status: int, data: bytes, kind: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        self.send_header("X-Session-Id", "of-a-header")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

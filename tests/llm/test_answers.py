@@ -45,7 +45,7 @@ def test_pieces_are_joined_in_order_with_nothing_added():
     assert message == AssistantMessage(parts=(TextPart(text="Hello \nwörld"),), stop_reason="stop", model="m-1")
 
 
-@pytest.mark.requirement("wire.response.json", "wire.response.usage")
+@pytest.mark.requirement("wire.response.json", "wire.response.usage", "openai.backend.generic")
 async def test_an_answer_is_the_same_streamed_or_not():
     reply = answer(
         "Two words. ", [call("run_code", code="x"), call("ls")], reasoning="I think", usage=Tokens(10, 5, cached=3)

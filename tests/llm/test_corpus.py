@@ -128,6 +128,7 @@ async def test_nothing_of_a_cut_stream_is_a_message_whatever_byte_it_is_cut_at()
     assert isinstance(read([body])[1], AssistantMessage)
 
 
+@pytest.mark.requirement("stream.sse.not-json")
 async def test_a_failing_stream_keeps_the_text_that_was_shown():
     first = b'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
     asker = client()

@@ -51,7 +51,11 @@ def result(text: str, *parts: ImagePart) -> ToolMessage:
 
 
 @pytest.mark.requirement(
-    "wire.request.required", "wire.request.temperature", "wire.tools.definition", "wire.tool_choice.auto"
+    "wire.request.required",
+    "wire.request.temperature",
+    "wire.tools.definition",
+    "wire.tool_choice.auto",
+    "wire.message.roles",
 )
 def test_a_whole_body_is_what_the_server_expects():
     assert encoded(SystemMessage(text="sys"), user("hi")) == {
@@ -70,7 +74,9 @@ def test_a_whole_body_is_what_the_server_expects():
     }
 
 
-@pytest.mark.requirement("wire.tools.absent", "wire.request.stream-flag", "agent.request.max-tokens")
+@pytest.mark.requirement(
+    "wire.tools.absent", "wire.request.stream-flag", "agent.request.max-tokens", "wire.request.temperature"
+)
 def test_what_is_not_set_is_not_sent():
     body = encoded(user("hi"), tools=(), stream=False)
     assert body == {
@@ -79,7 +85,8 @@ def test_what_is_not_set_is_not_sent():
         "stream": False,
         "messages": [{"role": "user", "content": "hi"}],
     }
-    assert encoded(user("hi"), max_tokens=7, temperature=1.0)["max_tokens"] == 7
+    body = encoded(user("hi"), max_tokens=7, temperature=1.0)
+    assert (body["max_tokens"], body["temperature"]) == (7, 1.0)
 
 
 @pytest.mark.requirement(
@@ -115,7 +122,7 @@ def test_texts_of_one_message_are_joined_and_images_make_it_a_list():
     ]
 
 
-@pytest.mark.requirement("wire.message.tool-content", "wire.message.assistant-null")
+@pytest.mark.requirement("wire.message.tool-content", "wire.message.assistant-null", "notebook.read_output.images")
 def test_results_are_text_and_answers_get_no_invented_text():
     image = ImagePart(media_type="image/png", data="QUJD")
     sent = encoded(user("x"), said(CALL), result("done", image), said(CALL), result(""))["messages"]

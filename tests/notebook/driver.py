@@ -83,7 +83,7 @@ TOOLS: dict[str, Any] = {
         InsertCellTool(access),
         DeleteCellsTool(access),
         MoveCellsTool(access),
-        RunCellTool(access),
+        RunCellTool(access, sees_images=lambda: True),
     )
 }
 context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=lambda: main_thread.interrupted)

@@ -238,3 +238,24 @@ def test_read_file_on_the_own_notebook_shows_what_is_on_the_screen(shared_sessio
     shared_session.model.will_reply(call("read_file", path="test.ipynb"), say("Done."))
     end(page, prompt(page, "%vibe go"))
     assert "newer = 'than the file'" in shared_session.model.requests[1].tool_results[0]
+
+
+@pytest.mark.requirement("notebook.run_code.scratch", "magics.api.ask")
+def test_code_adds_no_cell_and_says_why_it_runs_and_a_reply_names_the_cells_that_changed(
+    shared_session: Session, page: ClickedPage
+) -> None:
+    mine, gone = page.add("before = 1"), page.add("old = 1")
+    shared_session.model.will_reply(
+        call("run_code", code="6 * 7", reason="To know the product."),
+        call("read_notebook"),
+        call("edit_cell", cell_id=mine.id, source="after = 2"),
+        call("delete_cells", ids=[gone.id]),
+        say("Done."),
+    )
+    allowed = "yes=('edit_cell', 'delete_cells')"
+    asking = f"import vibe_jupyter\nreply = vibe_jupyter.ask('go', {allowed})\nprint(reply.cells_changed)"
+    cell = prompt(page, asking)
+    assert "To know the product." in page.allow(cell)
+    end(page, cell)
+    assert [one.source for one in page.cells] == ["after = 2", asking]
+    assert str((mine.id, gone.id)) in cell.text

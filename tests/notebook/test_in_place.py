@@ -96,6 +96,7 @@ def test_outputs_of_the_outer_cell_go_on_belonging_to_it(open_page: OpenPage) ->
     assert page.cells[0].text == "inner\n"
 
 
+@pytest.mark.requirement("notebook.run_cell.final")
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio; await asyncio.sleep(60)", "!sleep 60"])
 def test_an_interrupt_ends_the_cell_and_the_run(open_page: OpenPage, code: str) -> None:
     page = open_page(f"print('under way', flush=True)\n{code}\nprint('went on')")

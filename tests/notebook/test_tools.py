@@ -59,18 +59,21 @@ def test_read_notebook_lists_cells_with_all_it_takes_to_address_them(open_page: 
     assert f"#3 {page.cells[2].id[:8]} markdown" in lines
     assert f"#4 {ran.id[:8]} code [{ran.count}] stale" in lines
     assert "-> execute_result text/plain" in text(result)
+    assert "->" not in text(call(page, "read_notebook"))
     assert result["summary"] == "5 cells"
 
 
 @pytest.mark.requirement("notebook.read_notebook.listing")
 def test_read_notebook_lists_some_by_words_by_place_and_page_by_page(open_page: OpenPage) -> None:
     page = open_page(*(f"value_{n} = {n}" for n in range(100)))
-    first, found, near = call_all(
+    usual, first, found, near = call_all(
         page,
+        ("read_notebook", {}),
         ("read_notebook", {"limit": 10, "offset": 60}),
         ("read_notebook", {"query": "VALUE_42 ="}),
         ("read_notebook", {"around": "#50", "limit": 4}),
     )
+    assert text(usual).split("\n")[0] == "work/test.ipynb: 101 cells; shown 1-60; go on with offset=60"
     assert text(first).split("\n")[0] == "work/test.ipynb: 101 cells; shown 61-70; go on with offset=70"
     assert text(found).split("\n")[0] == "work/test.ipynb: 101 cells; 2 match"  # the prompt is one of them
     assert "value_42" in text(found)
@@ -146,6 +149,7 @@ def test_read_cell_gives_source_hash_state_and_outputs(open_page: OpenPage) -> N
     assert "shown 2-2" in text(part)
 
 
+@pytest.mark.requirement("notebook.read_cell.source")
 def test_read_cell_gives_as_many_lines_as_it_is_asked_for_and_says_where_to_go_on(open_page: OpenPage) -> None:
     page = open_page("a = 1\nb = 2\nc = 3\nd = 4")
     cell = page.cells[0].id
@@ -182,7 +186,7 @@ def test_read_output_pages_through_all_of_it(open_page: OpenPage) -> None:
     assert "counted from 0" in error(none)
 
 
-@pytest.mark.requirement("notebook.read_output.images")
+@pytest.mark.requirement("notebook.read_output.images", "notebook.run_cell.final")
 def test_a_figure_goes_to_a_model_that_sees_images(open_page: OpenPage) -> None:
     page = open_page()
     cell = page.run(
@@ -192,6 +196,8 @@ def test_a_figure_goes_to_a_model_that_sees_images(open_page: OpenPage) -> None:
     result = call(page, "read_output", cell_id=cell.id)
     assert [part["type"] for part in result["parts"]] == ["text", "image"]
     assert "[image/png shown to the user]" in text(result)
+    ran = after_reading(page, "run_cell", ids=[cell.id])
+    assert [part["type"] for part in ran["parts"]] == ["text", "image"]
 
 
 def test_a_result_that_is_html_alone_is_read_as_its_text(open_page: OpenPage) -> None:
@@ -219,6 +225,7 @@ def test_edit_cell_replaces_a_string_and_shows_the_diff(open_page: OpenPage) -> 
     assert len(requests(page, "edit")) == 1
 
 
+@pytest.mark.requirement("notebook.edit_cell.replace")
 def test_edit_cell_replaces_every_occurrence_when_it_is_told_to(open_page: OpenPage) -> None:
     page = open_page("a = 1\nb = a\nc = b")
     cell = page.cells[0]
@@ -250,7 +257,7 @@ def test_an_edit_that_cannot_be_done_writes_nothing(open_page: OpenPage, argumen
     assert page.cells[0].source == "a = a"
 
 
-@pytest.mark.requirement("notebook.rule.expect-hash")
+@pytest.mark.requirement("notebook.rule.expect-hash", "notebook.delete_cells.many")
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [("edit_cell", {"cell_id": "{}", "source": "agent = 1"}), ("delete_cells", {"ids": ["{}"]})],
@@ -294,9 +301,11 @@ def test_insert_cell_puts_cells_where_they_belong(open_page: OpenPage) -> None:
         ("insert_cell", {"source": "behind first", "after": top}),
         ("insert_cell", {"source": "# Top", "after": "top", "cell_type": "markdown"}),
         ("insert_cell", {"source": "behind last", "after": end}),
+        ("insert_cell", {"source": "at the end", "after": "end"}),
     )
     assert not any(result["is_error"] for result in results)
-    assert [cell.source for cell in page.cells] == ["# Top", "first", "behind first", "last", "behind last"]
+    sources = ["# Top", "first", "behind first", "last", "behind last", "at the end"]
+    assert [cell.source for cell in page.cells if cell.source in sources] == sources
     assert results[0]["preview"] == {
         "kind": "code",
         "text": "behind first",
@@ -417,7 +426,7 @@ def test_cells_with_prompts_are_not_run_and_keep_what_they_show(open_page: OpenP
     assert not edited["is_error"]
 
 
-@pytest.mark.requirement("notebook.run_cell.timeout")
+@pytest.mark.requirement("notebook.run_cell.timeout", "notebook.run_cell.final")
 def test_a_cell_run_with_a_limit_reports_timeout(open_page: OpenPage) -> None:
     page = open_page("import time; time.sleep(60)")
     result = after_reading(page, "run_cell", ids=[page.cells[0].id], timeout=0.3)
@@ -535,12 +544,14 @@ def test_a_notebook_that_is_read_only_says_so(open_page: OpenPage) -> None:
     assert "read-only" in error(result)
 
 
-@pytest.mark.requirement("notebook.run_cell.final")
+@pytest.mark.requirement("notebook.run_cell.final", "notebook.rule.size")
 def test_long_output_is_cut_and_names_the_way_to_all_of_it(open_page: OpenPage) -> None:
     page = open_page("print(*range(9000))")
     result = after_reading(page, "run_cell", ids=[page.cells[0].id])
     assert len(text(result)) <= 8_000
     assert f"read_output(cell_id='{page.cells[0].id}')" in text(result)
+    assert "\n0 1 2 3 " in text(result)
+    assert " 8997 8998 8999" in text(result)
 
 
 @pytest.mark.parametrize(

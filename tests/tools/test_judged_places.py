@@ -170,7 +170,7 @@ async def test_an_allowed_call_never_leaves_the_place_it_was_allowed_for(place: 
         assert str(place.project / CALLS[name][1].get("path", "out/a.txt")) in result
 
 
-@pytest.mark.requirement("permission.path.race")
+@pytest.mark.requirement("permission.path.race", "ui.approval.whole")
 @pytest.mark.parametrize("name", ["a new file", "a new folder", "overwrite", "edit"])
 @pytest.mark.parametrize("edited", [None, "mine\n"])
 async def test_a_place_that_changes_while_the_card_waits_is_asked_about_on_another_card(

@@ -242,6 +242,7 @@ async def test_the_threshold_decides_which_near_miss_is_shown(project: Path, edi
         await edit("f", block("alpha bets gamma", "x"), fuzzy_threshold=threshold)
 
     assert ("The closest passage" in str(refusal.value)) is shown
+    assert SearchReplaceOptions().fuzzy_threshold == 0.9
 
 
 async def test_what_only_differs_in_blanks_is_always_a_near_miss(project: Path, edit):

@@ -40,6 +40,14 @@ def test_other_actions_and_values_are_refused(wrong: dict[str, object]) -> None:
         TodoArgs.model_validate(wrong)
 
 
+@pytest.mark.requirement("tools.todo.item.fields")
+@pytest.mark.parametrize("status", ["pending", "in_progress", "completed", "cancelled"])
+@pytest.mark.parametrize("priority", ["high", "medium", "low"])
+async def test_each_status_and_each_priority_is_taken(context: ToolContext, status: str, priority: str) -> None:
+    item = {"id": "1", "content": "Plot it", "status": status, "priority": priority}
+    assert (await TodoTool().run(write(item), context)).details["todos"] == [item]
+
+
 @pytest.mark.requirement("tools.todo.write.replaces", "tools.todo.result.fields", "tools.todo.state.turns")
 async def test_a_write_replaces_the_list_and_a_read_gives_it(context: ToolContext) -> None:
     todo, other = TodoTool(), TodoTool()

@@ -61,6 +61,8 @@ class RunSummary:
     """What a reply needs of the events of a run."""
 
     def __init__(self) -> None:
+        self.cells_changed: tuple[str, ...] = ()
+        """As in `Reply`."""
         self._text = ""
         self._finished: RunFinished | None = None
 
@@ -79,7 +81,13 @@ class RunSummary:
         assert self._finished is not None
         end = self._finished
         return Reply(
-            text=self._text, reason=end.reason, usage=end.usage, turns=end.turns, seconds=end.seconds, cost=end.cost
+            text=self._text,
+            reason=end.reason,
+            cells_changed=self.cells_changed,
+            usage=end.usage,
+            turns=end.turns,
+            seconds=end.seconds,
+            cost=end.cost,
         )
 
 
@@ -168,6 +176,8 @@ class RunView:
                     f"If the kernel acts oddly, restart it; {kept_in}"
                 )
             life.over.result()  # an error that is no `VibeError` is ours, and keeps its traceback
+            if self._notebook is not None:
+                life.ending.cells_changed = tuple(self._notebook.cells.changed)
             return life.ending
 
     @contextmanager

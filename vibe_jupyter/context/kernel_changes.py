@@ -1,4 +1,4 @@
-"""What happened in the kernel since the last answer: cells that ran, and the last error.
+"""What changed in the kernel since the last answer, and the report of the last error for `%vibe fix`.
 
 Bounded, and the same text for the same state: it goes into the newest user message and is never rewritten, so that
 the conversation stays append-only.

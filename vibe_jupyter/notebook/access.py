@@ -10,7 +10,7 @@ from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
-from vibe_jupyter.protocol import Cell, CellEdit, InsertCell, SetSource
+from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, InsertCell, MoveCells, SetSource
 
 OUTPUT_LIMIT: Final = 2_000_000
 """Bytes of one output that travel when it is asked for."""
@@ -33,11 +33,14 @@ class CellAccess:
         self.reads = CellReads(notebook)
         self._put_below: str | None = None
         """The last cell this run put below its prompt; None before the first."""
+        self.changed: list[str] = []
+        """Ids of the cells this run changed, in the order of the first change."""
 
     def begin(self) -> None:
         """A run begins in the cell that runs now. Main thread."""
         self.resume()
         self._put_below = None
+        self.changed = []
 
     def resume(self) -> None:
         """A run goes on that gave the main thread back meanwhile. Main thread."""
@@ -108,6 +111,7 @@ class CellAccess:
         if done.outcome == "done":
             for edit in edits:
                 self._note_written(edit, before)
+                self.changed += [cell for cell in _edited_cells(edit) if cell not in self.changed]
         return done
 
     async def run(
@@ -164,6 +168,19 @@ class CellAccess:
                 self.reads.remembered.read(Cell(id=edit.id, number=place + 1, kind=edit.kind, source=edit.source))
             case _:
                 pass
+
+
+def _edited_cells(edit: CellEdit) -> Sequence[str]:
+    """Ids of the cells an edit is about."""
+    match edit:
+        case SetSource():
+            return (edit.cell,)
+        case InsertCell():
+            return (edit.id,)
+        case DeleteCells():
+            return [cell.id for cell in edit.cells]
+        case MoveCells():
+            return edit.cells
 
 
 class CellReads:
