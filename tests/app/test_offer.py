@@ -35,6 +35,21 @@ def test_every_schema_is_a_closed_object_without_titles(session: Session) -> Non
     assert set(questions["$defs"]) == {"QuestionArgs", "OptionArgs"}
 
 
+MADE = """
+import json
+from vibe_jupyter.tools.contract import tool_spec
+tools = get_ipython().magics_manager.registry["VibeMagics"]._app._built_in
+[offered.name for offered in tools.specs() if tools.find(offered.name) is None]
+print(json.dumps([tool_spec(tool).model_dump() for tool in tools._tools.by_name.values()]))
+"""
+
+
+def test_what_is_offered_before_the_tools_are_imported_is_what_they_take(session: Session) -> None:
+    told = offered(session)
+    made = json.loads(session.run(MADE).text)
+    assert told == made, "run: python scripts/offered_tools.py"
+
+
 @pytest.mark.requirement("wire.tools.never-prompted")
 def test_schemas_travel_in_the_tools_and_not_in_the_prompt(session: Session) -> None:
     functions = offered(session)

@@ -4,7 +4,9 @@ import concurrent.futures
 import contextlib
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -13,9 +15,8 @@ from vibe_jupyter.agent.agent import Agent, system_prompt
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.app.built_in_tools import AgentState, FileTools, NotebookAccess, all_tools, tool_lists
-from vibe_jupyter.app.custom_tools import CustomTools, MainThreadRunner
-from vibe_jupyter.app.kernel_parts import McpParts, ServingParts
+from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, tool_lists
+from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.mcp_later import LazyMcp
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import KernelSettings, TrustApproval
@@ -26,7 +27,6 @@ from vibe_jupyter.context.kernel_changes import KernelChanges
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
@@ -35,12 +35,14 @@ from vibe_jupyter.options import AGENTS, STOP_CELL, Options
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.tools.bash import why_no_shell
 from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets
-from vibe_jupyter.tools.memory import MemoryFile
-from vibe_jupyter.tools.todo import TodoOptions, TodoTool
+from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.version import __version__
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -66,23 +68,25 @@ class App:
         self._permissions = Permissions(self._workspace, grants=self.grants)
         self._context = KernelChanges(self._host.namespace)
         self._mentions = Mentions(self._host.namespace, self._workspace)
-        self._notebook = NotebookAccess(shell, pump, self._main_thread, self._page_loaded) if pump is not None else None
-        self._agent_state = AgentState(TodoTool(), MemoryFile(home / "memory", folder), self.models.sees_images)
-        self._own_tools = CustomTools(self.setup, MainThreadRunner(shell, pump, self._main_thread))
+        self._notebook = _open_notebook(shell, pump, self._main_thread, self._page_loaded)
         self.setup.found = self._host.secrets
-        built_in = all_tools(
-            CodeRunner(shell, pump, on_ran=self._host.secrets.look),
-            host=self._host,
-            main_thread=self._main_thread,
-            notebook=self._notebook,
-            call_context=self._agent_state,
+        parts = ToolParts(
+            shell,
+            pump,
+            self._main_thread,
+            self._host,
+            self._workspace,
+            self._notebook,
+            folder=folder,
+            home=home,
+            sees_images=self.models.sees_images,
+            session_folder=lambda: _folder_of(self._conversation),
         )
-        self._file_tools = FileTools(
-            self._workspace, self._notebook, lambda: _folder_of(self._conversation), sees_images=self.models.sees_images
-        )
+        self._built_in = DeferredTools(parts)
+        self._own_tools = DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
-        self._tools = JoinedToolsets(built_in, self._file_tools, self._own_tools)
+        self._tools = JoinedToolsets(self._built_in, self._own_tools)
         self.mcp = LazyMcp(
             self.setup,
             McpParts(
@@ -201,7 +205,7 @@ class App:
         self.outside.stop()
         self._forget_conversation()
         self._permissions.forget()
-        self._agent_state.todo.forget()
+        self._built_in.forget()
         self._own_tools.forget()
         self.mcp.forget()
         if self._notebook is not None:
@@ -282,8 +286,7 @@ class App:
 
     def _take_settings(self, settings: config.Settings) -> None:
         """Build the tools and rules that are made of settings; they count from now on."""
-        self._file_tools.take(settings)
-        self._agent_state.todo.options = settings.tool_options("todo", TodoOptions)
+        self._built_in.take(settings)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
         self._offered_tools = FilteredToolset(self._tools, settings.offers_tool)
@@ -343,6 +346,18 @@ class App:
                 self._engine.submit(self._notebook.show(self._run_view.view))
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())
+
+
+def _open_notebook(
+    shell: InteractiveShell, pump: Pump | None, main_thread: MainThread, on_page: Callable[[], None]
+) -> "NotebookAccess | None":
+    """The way to the notebook's page; only where a kernel has a pump."""
+    if pump is None:
+        return None
+    with without_working_folder():
+        from vibe_jupyter.app.notebook_access import NotebookAccess
+
+    return NotebookAccess(shell, pump, main_thread, on_page)
 
 
 def _folder_of(conversation: Conversation | None) -> Path | None:

@@ -4,13 +4,13 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 from pydantic import BaseModel
 
 from vibe_jupyter import config
-from vibe_jupyter.app.project import CurrentSettings, FolderLook, KernelSettings
+from vibe_jupyter.app.project import TOOLS, CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.capture import OnOutput, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
@@ -32,9 +32,6 @@ from vibe_jupyter.tools.discovery import (
     settle_value,
 )
 from vibe_jupyter.variables.describe import describe_value
-
-_TOOLS: Final = "tools"
-"""The folder below the user's own."""
 
 
 class MainThreadRunner:
@@ -90,7 +87,7 @@ class CustomTools:
         reading = current.reading
         options = {name: entry.model_dump(exclude_none=True) for name, entry in reading.settings.tools.items()}
         problems: list[str] = []
-        own = config.vibe_home(self._setup.environ) / _TOOLS
+        own = config.vibe_home(self._setup.environ) / TOOLS
         files = [file for path in self._named_paths(reading) for file in _files_below(path, problems)]
         files += _project_files(current.look)
         files += _files_below(own, problems) if own.is_dir() else []

@@ -1,19 +1,44 @@
-"""The parts of one kernel's app that MCP, in both directions, is built from."""
+"""The parts of one kernel's app that its tools and MCP, in both directions, are built from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.built_in_tools import NotebookAccess
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.permissions.decide import Permissions
 from vibe_jupyter.permissions.grants import Grants
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+
+
+@dataclass(frozen=True)
+class ToolParts:
+    """What the built-in tools use of it."""
+
+    shell: InteractiveShell
+    pump: Pump | None
+    main_thread: MainThread
+    host: ShellHost
+    workspace: Workspace
+    notebook: "NotebookAccess | None"
+    folder: Path
+    """The kernel's, as it was found."""
+    home: Path
+    """The user's own."""
+    sees_images: Callable[[], bool]
+    """Whether images go to the model that answers now."""
+    session_folder: Callable[[], Path | None]
+    """Where the session that is open keeps its files."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +50,7 @@ class ServingParts:
     engine: Engine
     main_thread: MainThread
     host: ShellHost
-    notebook: NotebookAccess
+    notebook: "NotebookAccess"
     permissions: Permissions
     setup: KernelSettings
 

@@ -25,6 +25,8 @@ from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
 from vibe_jupyter.protocol import Headline, Preview
 from vibe_jupyter.ui.run_retention import EVERYTHING
 
+TOOLS: Final = "tools"
+"""The folder of custom tools below the user's own."""
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {

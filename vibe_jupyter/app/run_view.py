@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.app.built_in_tools import NotebookAccess
 from vibe_jupyter.app.deferred_view import DeferredFrontEnd
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
@@ -24,6 +23,7 @@ from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.ui.run_retention import RunRetention
 
 if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.ui.page import ShownView
 
 CLOSE_WAIT = 3.0
@@ -99,7 +99,7 @@ class RunView:
         engine: Engine,
         main_thread: MainThread,
         host: ShellHost,
-        notebook: NotebookAccess | None,
+        notebook: "NotebookAccess | None",
         presses: Presses,
     ) -> None:
         self._life: _Life | None = None

@@ -15,8 +15,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.built_in_tools import NotebookAccess, tool_lists
+from vibe_jupyter.app.deferred_tools import tool_lists
 from vibe_jupyter.app.kernel_parts import ServingParts
+from vibe_jupyter.app.notebook_access import NotebookAccess
 from vibe_jupyter.app.run_view import new_conversation
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError, ToolError, VibeError
@@ -34,8 +35,8 @@ from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
-from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult, ToolSpec
-from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext, tool_spec
+from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
+from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
@@ -44,20 +45,6 @@ from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
 from vibe_jupyter.version import __version__
-
-_CLASSES: Final = (
-    ReadNotebookTool,
-    ReadCellTool,
-    ReadOutputTool,
-    ListVariablesTool,
-    InspectVariableTool,
-    EditCellTool,
-    InsertCellTool,
-    DeleteCellsTool,
-    MoveCellsTool,
-    RunCellTool,
-    RunCodeTool,
-)
 
 BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
 START_WAIT: Final = 10.0
@@ -314,11 +301,6 @@ def exposed_tools(
         RunCodeTool(main_thread, CodeRunner(shell, pump), sees_images=_always_sees_images),
     ]
     return StaticToolset([run_in_turns(tool, turn) for tool in tools])
-
-
-def exposed_specs() -> list[ToolSpec]:
-    """What such a notebook offers, told without one."""
-    return [tool_spec(cast("Tool[Any]", one)) for one in _CLASSES]
 
 
 def _always_sees_images() -> bool:

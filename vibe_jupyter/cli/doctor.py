@@ -49,7 +49,7 @@ try:
 except Exception as error:
     said["pump"] = str(error)
 try:
-    from vibe_jupyter.tools.bash import why_no_shell
+    from vibe_jupyter.tools.shell_path import why_no_shell
     said["shell"] = why_no_shell()
 except ImportError:
     said["shell"] = ""

@@ -1,6 +1,7 @@
 """Everything that can be set, in one value. What each key means stands beside it."""
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -10,12 +11,7 @@ from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
 from vibe_jupyter.protocol import Level
-from vibe_jupyter.tools.bash import BashOptions
-from vibe_jupyter.tools.grep import GrepOptions
-from vibe_jupyter.tools.read_file import ReadFileOptions
-from vibe_jupyter.tools.search_replace import SearchReplaceOptions
-from vibe_jupyter.tools.todo import TodoOptions
-from vibe_jupyter.tools.write_file import WriteFileOptions
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui.run_retention import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,14 +21,32 @@ PromptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]
 RENAMED: Final = {"auto_approve": "bypass_tool_permissions"}
 """Older name of a key to the present one; both are taken."""
 
-TOOL_OPTIONS: Final[Mapping[str, type[BaseModel]]] = {
-    "bash": BashOptions,
-    "grep": GrepOptions,
-    "read_file": ReadFileOptions,
-    "search_replace": SearchReplaceOptions,
-    "todo": TodoOptions,
-    "write_file": WriteFileOptions,
-}
+
+class _OptionModels(Mapping[str, type[BaseModel]]):
+    """Imports a tool when its options are asked for."""
+
+    _classes: Final = {
+        "bash": "BashOptions",
+        "grep": "GrepOptions",
+        "read_file": "ReadFileOptions",
+        "search_replace": "SearchReplaceOptions",
+        "todo": "TodoOptions",
+        "write_file": "WriteFileOptions",
+    }
+
+    def __getitem__(self, name: str) -> type[BaseModel]:
+        class_name = self._classes[name]
+        with without_working_folder():
+            return getattr(importlib.import_module(f"vibe_jupyter.tools.{name}"), class_name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+TOOL_OPTIONS: Final = _OptionModels()
 """Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"read_file": ("read",), "search_replace": ("edit",)}

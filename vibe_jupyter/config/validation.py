@@ -63,9 +63,9 @@ def validate_settings(tree: SettingNode) -> Settings:
         settings = Settings.model_validate_json(json.dumps(tree.plain()), strict=True)
     except ValidationError as error:
         raise config_error(error, tree) from None
-    for name, options in TOOL_OPTIONS.items():
+    for name in TOOL_OPTIONS:
         if name in settings.tools:
-            _check_options(name, options, tree)
+            _check_options(name, TOOL_OPTIONS[name], tree)
     return settings
 
 

@@ -1,8 +1,5 @@
 """The tool `bash`: one shell command in the project folder, with all it starts ended when it ends."""
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,9 +12,8 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
+from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
-SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash")
-"""Where the one shell is looked for: what was judged as bash is run by bash, whatever ``$SHELL`` says."""
 LONGEST_TIMEOUT: Final = 3_600
 """Seconds."""
 _SAID: Final = 2_000
@@ -107,20 +103,6 @@ class BashTool:
             output_limit=self._options.max_output_bytes,
         )
         return _bash_result(args.command, await run_command(command, context.progress), seconds)
-
-
-def find_shell() -> str | None:
-    """The bash commands are run by; None on Windows, where none that was judged is there."""
-    if sys.platform == "win32":
-        return None
-    return next((path for path in SHELLS if os.access(path, os.X_OK)), None) or shutil.which("bash")
-
-
-def why_no_shell() -> str:
-    """Why the tool is not offered, as one sentence for the user; empty where it is."""
-    if sys.platform == "win32":
-        return "bash is not offered on Windows: it was not tried there. Run the kernel in WSL to have it."
-    return "" if find_shell() else "bash is not offered: there is no bash on this machine."
 
 
 def _bash_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:

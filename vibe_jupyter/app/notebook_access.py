@@ -1,0 +1,85 @@
+"""The way from the kernel to the notebook's page: its bridge, its cells, and what is drawn there."""
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.nested_cells import NestedCells
+from vibe_jupyter.kernel.pump import Pump, QueuedCell
+from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.open_notebook import FinishedRuns, OpenNotebook
+from vibe_jupyter.version import __version__
+
+if TYPE_CHECKING:
+    from vibe_jupyter.ui.page import ShownView
+
+
+class NotebookAccess:
+    """The way to the notebook's page; only where a kernel has a pump."""
+
+    def __init__(
+        self, shell: InteractiveShell, pump: Pump, main_thread: MainThread, on_page: Callable[[], None]
+    ) -> None:
+        self._bridge = Bridge(getattr(shell, "kernel", None), version=__version__, on_page=on_page)
+        self._bridge.on_heard = pump.idle_said.set
+        self._bridge.install()
+        self.ends = FinishedRuns(self._bridge)
+        self._shell = shell
+        self._main_thread = main_thread
+        self._in_place = NestedCells(shell, pump)
+        pump.on_execute_at_rest = self._in_place.take_called_off
+        self.cells = self.access()
+
+    def access(self) -> CellAccess:
+        """A way to the cells for somebody else, who remembers what they read themselves."""
+        return CellAccess(
+            OpenNotebook(
+                self._shell,
+                bridge=self._bridge,
+                main_thread=self._main_thread,
+                in_place=self._in_place,
+                version=__version__,
+            )
+        )
+
+    @property
+    def number(self) -> int | None:
+        """The execution count of the cell whose run has just ended; None for a cell without one."""
+        return self._in_place.outer_number
+
+    def take(self, cell: QueuedCell) -> bool:
+        """Whether a queued cell is one that the agent runs in its place."""
+        return self._in_place.take(cell)
+
+    def runs_in(self, cell: QueuedCell) -> bool:
+        """Whether a queued cell is the very one that the run is in."""
+        return cell.cell_id is not None and cell.cell_id == self._bridge.prompt_cell
+
+    def begin(self) -> None:
+        """Look for the page of the cell that runs now. Main thread."""
+        self._bridge.begin()
+
+    async def has_page(self) -> bool:
+        """Whether a page with our extension shows this notebook; known within seconds. On the engine's loop."""
+        return await self._bridge.panel() is not None
+
+    async def draw(self, view: "ShownView") -> None:
+        """Have the page draw a view that a server put into a cell it runs. On the engine's loop."""
+        with contextlib.suppress(NotebookError):  # there is no such page, or its extension is older
+            await self._bridge.find_prompt_cell(view.model_id)
+
+    async def show(self, view: "ShownView", *, cell: str | None = None) -> None:
+        """Have a reloaded page show a view again, by default in the cell the run is in."""
+        cell = cell or self._bridge.prompt_cell
+        with contextlib.suppress(NotebookError):  # there is no such page, or it shows the view already
+            if cell is not None:
+                await self._bridge.request("show", cell=cell, model_id=view.model_id, display_id=view.display_id)
+
+    def close(self) -> None:
+        """Hear nothing of pages any more."""
+        self._bridge.uninstall()
