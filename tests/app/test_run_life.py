@@ -2,7 +2,10 @@
 
 import os
 import signal
+import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -66,6 +69,65 @@ def test_an_interrupt_while_the_first_prompt_imports_shows_no_traceback_and_send
         cell = session.wire.cell(session.wire.send("%%vibe\ngo", allow_stdin=False))
         assert cell.error == STOPPED
         assert session.model.requests == []
+        session.model.will_reply(say("Here."))
+        assert "Here." in transcript(session.run("%vibe hello"))
+
+
+LONG_CALL = """\
+import os, time
+while not os.path.exists("seen"):
+    time.sleep(0.01)
+"""
+
+
+def test_the_first_run_of_a_kernel_is_on_the_screen_while_a_call_allowed_in_advance_computes(tmp_path: Path) -> None:
+    with running_session(INSTALLED, tmp_path) as session:
+        session.model.will_reply(call("run_code", code=LONG_CALL), say("Seen."))
+        request = session.wire.send("%%vibe --yes=run_code\ngo")
+        session.view(request).wait_for("Running code")
+        (tmp_path / "seen").touch()
+        assert "Seen." in transcript(session.wire.cell(request))
+
+
+@pytest.fixture
+def ask_silent_server() -> Iterator[Callable[[Session], str]]:
+    """Begins a run at a server that never answers TLS's first word, so that no request is ever sent; the cell's own
+    request, when the connection has begun."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server.settimeout(WAIT)
+
+        def ask(session: Session) -> str:
+            request = session.wire.send(f"%vibe --model=any@https://127.0.0.1:{server.getsockname()[1]} go")
+            stack.enter_context(server.accept()[0])
+            return request
+
+        yield ask
+
+
+def test_a_first_run_is_shown_though_its_request_cannot_be_sent_yet(
+    tmp_path: Path, ask_silent_server: Callable[[Session], str]
+) -> None:
+    with running_session(INSTALLED, tmp_path) as session:
+        request = ask_silent_server(session)
+        session.view(request)
+        session.wire.interrupt()
+        cell = session.wire.cell(request)
+        assert cell.error == STOPPED
+        assert "Retrying" not in transcript(cell), "shown only when the connection had failed"
+
+
+@pytest.mark.requirement("magics.interrupt.prompt-back")
+def test_a_first_run_that_is_interrupted_before_its_view_opens_is_shown_as_stopped(
+    tmp_path: Path, ask_silent_server: Callable[[Session], str]
+) -> None:
+    with running_session(INSTALLED, tmp_path) as session:
+        session.run("from vibe_jupyter.app import deferred_view\ndeferred_view.OPEN_WITHIN = 60")
+        request = ask_silent_server(session)
+        session.wire.interrupt()
+        cell = session.wire.cell(request)
+        assert cell.error == STOPPED
+        assert "Stopped" in transcript(cell)
         session.model.will_reply(say("Here."))
         assert "Here." in transcript(session.run("%vibe hello"))
 

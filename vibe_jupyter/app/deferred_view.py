@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 OPEN_WITHIN: Final = 1.0
 """Seconds after which a run is shown though its first request is not on its way yet, such as to a host that is slow."""
+DRAWN_WITHIN: Final = 0.5
+"""Seconds that the first call of a run leaves a page to draw the view: while code runs, the page is not heard."""
 _VIEW: Final = "vibe_jupyter.ui.front_end_choice"
 _ATTEMPTS: Final = 2
 """An interrupt drops what waits for the main thread; the view is shown all the same, with how the run ended."""
@@ -38,6 +40,9 @@ class DeferredFrontEnd:
         self._send: Send | None = None
         self._view: FrontEnd | None = None
         self._wanted = asyncio.Event()
+        self._is_open = asyncio.Event()
+        """Set when there is a view, or none can be had; what it missed comes after that."""
+        self._is_drawn = False
         self._opening: asyncio.Task[None] | None = None
         self._waiting: deque[Event] = deque()
         """What the view has not taken yet, in order."""
@@ -74,6 +79,17 @@ class DeferredFrontEnd:
         await asyncio.wait([self._begin_opening()])
         return self._view is not None and await self._view.attended()
 
+    async def let_draw(self) -> None:
+        """Wait until there is a view and, once in a run, for a page to draw it."""
+        if self._is_drawn:
+            return
+        self._is_drawn = True
+        self._wanted.set()
+        self._begin_opening()
+        await self._is_open.wait()
+        if (is_drawn := getattr(self._view, "is_drawn", None)) is not None:
+            await is_drawn(within=DRAWN_WITHIN)
+
     def close(self) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._send = None
@@ -85,8 +101,11 @@ class DeferredFrontEnd:
         return self._opening
 
     async def _open_when_wanted(self) -> None:
-        if self._view is None:
-            await self._open_late()
+        try:
+            if self._view is None:
+                await self._open_late()
+        finally:
+            self._is_open.set()
         while self._view is not None and self._waiting:
             await self._view.on_event(self._waiting.popleft())
 

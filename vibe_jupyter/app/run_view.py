@@ -188,6 +188,7 @@ class RunView:
             self._life = life
             front_end.open(run.send)
             self._front_end = front_end
+            self._main_thread.before_calls = front_end.let_draw
             if self._notebook is not None:
                 self._notebook.cells.begin()
             yield life
@@ -201,6 +202,7 @@ class RunView:
 
     def _leave(self, front_end: DeferredFrontEnd) -> None:
         view, self._front_end = self.view, None
+        self._main_thread.before_calls = None
         try:
             if self._notebook is not None:
                 self._notebook.cells.end()

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -68,6 +68,8 @@ class MainThread:
         self._items: deque[_Item[Any]] = deque()
         self._arrived = threading.Event()
         self._server: object | None = None
+        self.before_calls: Callable[[], Awaitable[None]] | None = None
+        """Awaited by each call that an interrupt may end, such as for a view that could not be drawn meanwhile."""
 
     @property
     def interrupted(self) -> bool:
@@ -96,6 +98,8 @@ class MainThread:
             Interrupted: the user interrupted it, or the run before it began.
             NotebookError: no cell serves any more, or the function asked to end the process.
         """
+        if raises and self.before_calls is not None:
+            await self.before_calls()
         item = _Item(function, raises=raises)
         with self._lock:
             self._items.append(item)

@@ -270,6 +270,10 @@ class WidgetFallback:
         if isinstance(event, RunFinished):
             await self._end_watch()
 
+    async def is_drawn(self, *, within: float) -> bool:
+        """Whether a page shows the run by now, or in so many seconds."""
+        return self._fallback is not None or await self._live.is_drawn(within=within)
+
     async def attended(self) -> bool:
         """There is the view, or else a text prompt."""
         return True
