@@ -36,6 +36,8 @@ NAMES: Final = _words(
     "basename cat cut date diff dirname du echo false file find git grep head ls nl pwd sort stat tail tr tree true "
     "uname uniq wc which whoami"
 )
+BY_CHANCE: Final = _words(": [ arch cmp comm df exit fold free id nproc od ps rev seq test type")
+"""Short commands that read, which letters at random may come to."""
 OPTIONS: Final = _words(
     "-a -b -c -d -e -f -g -h -i -j -k -l -m -n -o -p -q -r -s -t -u -v -w -x -y -z -A -B -C -D -E -F -G -H -I -L -N -O "
     "-P -R -S -T -U -V -W -X -1 -5 -ro -uo -la -rn -nr -c5 -k2 -t, -oPWNED -Po -L2 -n1 -f.env -S1k -- - -exec -delete "
@@ -137,13 +139,16 @@ def objection(command: str, project: Path) -> str:
 
 def _objection_to(words: Sequence[str], project: Path) -> str:
     marks = [at for at, word in enumerate(words) if set(word) <= set("<>&") and word]
-    if targets := {words[at + 1] for at in marks} - {"/dev/null", "1"}:
+    if targets := {words[at + 1] for at in marks if words[at] != "<"} - {"/dev/null", "1"}:
         return f"redirected to {targets}"
+    for source in (words[at + 1] for at in marks if words[at] == "<" and words[at + 1] != "/dev/null"):
+        if said := _objection_to_word(source, "<", project):
+            return said
     words = words[: marks[0]] if marks else words
     words = words[:-1] if marks and words and words[-1] in ("0", "1", "2") else words
     if not words:
         return ""
-    if words[0] not in NAMES:
+    if words[0] not in (*NAMES, *BY_CHANCE):
         return f"{words[0]!r} is no command that reads"
     if words[0] in ("echo", "true", "false", "basename", "dirname", "tr", "which"):
         return ""
