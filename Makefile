@@ -13,13 +13,14 @@ JOBS ?= 3
 # (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps test-matrix check bench docs requirements screenshots wheel release clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps mutations test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
 	@echo "make lab           JupyterLab with the extension, on notebooks/"
 	@echo "make test          everything: checks, then all tests"
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
+	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
 	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, real MCP clients, MCP servers with a browser"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, a turn's path, the bridge, as tables"
@@ -70,6 +71,10 @@ test: setup kernels llama model-vendors mcp-servers shared-servers check
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.
 sweeps: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.sweeps $(SWEEPS)
+
+# Verdicts are kept in artifacts/ as long as code and tests stay. Some of them: `make mutations MUTATIONS="--only agent/run"`.
+mutations: setup
+	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.mutations $(MUTATIONS)
 
 test-matrix: setup
 	$(PY) tests/kernel/matrix.py --all --pythons --lab

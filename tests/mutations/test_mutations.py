@@ -1,10 +1,11 @@
-"""The list of mutations keeps up with the code."""
+"""The chosen mutations keep up with the code, and a seed draws the same ones each time."""
 
 import ast
 
 import pytest
 
 from tests.mutations.chosen import PACKAGE, ROOT, Mutation, chosen_mutations
+from tests.mutations.drawn import COUNT, drawn_mutations
 
 COVERED = ("permissions", "agent", "kernel", "notebook", "mcp")
 LEAST = 100
@@ -37,3 +38,13 @@ def test_every_module_that_decides_or_acts_has_a_mutation(chosen: list[Mutation]
 def test_the_tests_that_are_to_notice_a_mutation_are_there(chosen: list[Mutation]) -> None:
     named = {name for mutation in chosen for stage in mutation.tests for name in stage}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_a_seed_draws_the_same_changes_again_and_another_seed_draws_others() -> None:
+    drawn = drawn_mutations()
+    assert len(drawn) == COUNT
+    assert [one.name for one in drawn_mutations()] == [one.name for one in drawn]
+    assert {one.name for one in drawn_mutations(seed=1)} != {one.name for one in drawn}
+    for mutation in drawn:
+        source = (ROOT / PACKAGE / mutation.file).read_text(encoding="utf-8")
+        assert ast.dump(ast.parse(mutation.applied(source))) != ast.dump(ast.parse(source)), mutation.name

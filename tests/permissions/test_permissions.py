@@ -115,3 +115,28 @@ def test_what_a_profile_forbids_no_allowlist_allows_whatever_name_it_uses(permis
     terms = RunTerms(levels={named: "never"})
     assert isinstance(permissions.decide(Aliased("ask"), PathArguments(path="a.csv"), RunTerms()), Allow)
     assert isinstance(permissions.decide(Aliased("ask"), PathArguments(path="a.csv"), terms), Deny)
+
+
+def test_a_call_of_an_external_client_asks_too_and_is_denied_where_nobody_is_here(permissions: Permissions) -> None:
+    assert isinstance(decide(permissions, "a.csv", RunTerms(external=True), "ask"), Ask)
+    refused = decide(permissions, "a.csv", RunTerms(external=True, attended=False), "ask")
+    assert isinstance(refused, Deny)
+    assert "serve the notebook again" in refused.reason
+    assert "--yes" not in refused.reason
+
+
+class NamedTwice(Reader):
+    """A tool that also goes by a name of its own, and by one that another tool has too."""
+
+    others = ("files_reader",)
+    unclear = ("any_reader",)
+
+
+def test_a_name_that_may_mean_another_tool_too_forbids_a_tool_and_allows_none(project: Path) -> None:
+    def decided(name: str, level: Level) -> object:
+        permissions = Permissions(Workspace(project), levels={name: level})
+        return permissions.decide(NamedTwice("ask"), PathArguments(path="a.csv"), RunTerms())
+
+    assert isinstance(decided("files_reader", "always"), Allow)
+    assert isinstance(decided("any_reader", "always"), Ask)
+    assert isinstance(decided("any_reader", "never"), Deny)
