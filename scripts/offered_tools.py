@@ -2,7 +2,7 @@
 
     python scripts/offered_tools.py
 
-Two lists: what a model is told of each tool, for the first request of a kernel; and what a served notebook offers, for
+Two lists: what a model reads of each tool, for the first request of a kernel; and what a served notebook offers, for
 clients of `vibe-jupyter mcp` that start before one is served. Run it when a tool changes its description or its
 arguments; tests compare.
 """

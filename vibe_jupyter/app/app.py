@@ -70,18 +70,8 @@ class App:
         self._mentions = Mentions(self._host.namespace, self._workspace)
         self._notebook = _open_notebook(shell, pump, self._main_thread, self._page_loaded)
         self.setup.found = self._host.secrets
-        parts = ToolParts(
-            shell,
-            pump,
-            self._main_thread,
-            self._host,
-            self._workspace,
-            self._notebook,
-            folder=folder,
-            home=home,
-            sees_images=self.models.sees_images,
-            session_folder=lambda: _folder_of(self._conversation),
-        )
+        around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
+        parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation))
         self._built_in = DeferredTools(parts)
         self._own_tools = DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)

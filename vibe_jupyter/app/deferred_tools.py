@@ -1,6 +1,6 @@
 """The tools of a kernel as the first request names them: the tools themselves are imported with the first call of one.
 
-What the model is told of the built-in tools stands in a file beside this one, which `scripts/offered_tools.py` writes.
+What the model reads of the built-in tools stands in a file beside this one, which `scripts/offered_tools.py` writes.
 """
 
 import json
@@ -103,7 +103,7 @@ class DeferredCustomTools:
 
 
 def stored_specs() -> list[ToolSpec]:
-    """What the model is told of all built-in tools, in their order."""
+    """What the model reads of all built-in tools, in their order."""
     stored: list[dict[str, Any]] = json.loads(SPECS.read_text(encoding="utf-8"))
     return [ToolSpec(**spec) for spec in stored]
 
