@@ -140,3 +140,27 @@ def test_a_name_that_may_mean_another_tool_too_forbids_a_tool_and_allows_none(pr
     assert isinstance(decided("files_reader", "always"), Allow)
     assert isinstance(decided("any_reader", "always"), Ask)
     assert isinstance(decided("any_reader", "never"), Deny)
+
+
+class TwoPaths(PathArguments):
+    other: str
+
+
+class Comparer(Reader):
+    """A tool that touches two files."""
+
+    arguments = TwoPaths
+
+    def touches(self, args: PathArguments) -> Sequence[Resource]:
+        assert isinstance(args, TwoPaths)
+        return [Resource(kind="path", value=one, access="read") for one in (args.path, args.other)]
+
+
+def test_an_allowlist_lets_a_call_through_that_names_nothing_beside_it(project: Path) -> None:
+    (project / "b.csv").write_text("x\n2\n")
+    permissions = Permissions(Workspace(project), lists={"reader": ToolLists(allow=("a.*", "b.csv"))})
+    both = permissions.decide(Comparer("ask"), TwoPaths(path="a.csv", other="b.csv"), RunTerms())
+    assert isinstance(both, Allow)
+    permissions.lists = {"reader": ToolLists(allow=("a.*",))}
+    one = permissions.decide(Comparer("ask"), TwoPaths(path="a.csv", other="b.csv"), RunTerms())
+    assert isinstance(one, Ask)

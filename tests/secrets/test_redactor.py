@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -178,6 +179,19 @@ def test_a_known_value_that_was_cut_off_is_redacted_all_the_same() -> None:
     assert redactor("[… 9 characters left out …]\nw9Lm4Pz8 rest") == (
         "[… 9 characters left out …]\n[redacted: A_KEY, 8 characters] rest"
     )
+
+
+def test_a_known_value_is_found_as_python_json_and_an_address_write_it() -> None:
+    value = 'pläin words & a "quote"\\'
+    redactor = Redactor({value: "NOTE"})
+    for spelled in (
+        value,
+        repr(value),
+        json.dumps(value),
+        json.dumps(value, ensure_ascii=False),
+        quote(value, safe=""),
+    ):
+        assert "words" not in redactor(f"see /search?q={spelled}&page=2")
 
 
 def test_exceptions_are_made_by_name_and_by_kind() -> None:

@@ -14,7 +14,7 @@ from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
 from vibe_jupyter.agent.call_context import LOOK_SHARE, ProgressStreams
 from vibe_jupyter.agent.model_call import AnswerText
-from vibe_jupyter.permissions.redaction import RedactedStream, Redactor, may_hold_secret
+from vibe_jupyter.permissions.redaction import HELD_LIMIT, PLACEHOLDER, RedactedStream, Redactor, may_hold_secret
 from vibe_jupyter.permissions.secret_shapes import shaped
 from vibe_jupyter.protocol import ToolProgress
 
@@ -127,6 +127,15 @@ def test_a_plain_word_is_shown_at_once_and_anything_else_when_it_is_whole() -> N
         " Its ",
     ]
     assert stream.end() == "k3"
+
+
+def test_a_key_that_does_not_end_is_not_held_back_for_ever() -> None:
+    stream = RedactedStream(Redactor())
+    assert stream.feed("-----BEGIN PRIVATE KEY-----\n") == ""
+    line = "x7Gh2kQw9Lm4Pz8" * 4 + "\n"
+    shown = "".join(stream.feed(line) for _ in range(HELD_LIMIT // len(line) + 1))
+    assert PLACEHOLDER.search(shown)
+    assert "x7Gh2kQw" not in shown
 
 
 def test_an_answer_is_streamed_without_a_look_through_the_variables_for_each_piece() -> None:
