@@ -30,10 +30,18 @@ WANTED = 0.95
 """Share of the mutations that are not equivalent to be killed, of each kind."""
 TEST_TIMEOUT = 60
 """Seconds of one test; a test that takes this long is one that hangs, if it takes less than a third of it unchanged."""
-RUN_TIMEOUT = 900
+RUN_TIMEOUT = 2400
 """Seconds of all tests of one stage."""
 RESULTS = ROOT / "artifacts" / "mutations.jsonl"
 _LINKED = (".venv", ".matrix", "labextension/node_modules")
+_PLUGINS = (
+    "pytest_asyncio.plugin",
+    "pytest_timeout",
+    "xdist.plugin",
+    "pytest_rerunfailures",
+    "tests.mutations.outcomes",
+)
+"""All that the tests need; the others take longer to load than most runs."""
 _LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv", ".matrix", "node_modules", "__pycache__", "site", "artifacts", "build", "dist"),
     *(".pytest_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache"),
@@ -86,28 +94,23 @@ class Copy:
             self.write(mutation.file, source)
 
     def run(self, tests: Sequence[str], *more: str) -> dict[str, tuple[str, float]]:
-        """How each test ended, and its seconds; what hangs as a whole has the name of its first file."""
+        """How each test ended, and its seconds; where nobody says it, the first file stands for all of them."""
         with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
-            options = [
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-p",
-                "tests.mutations.outcomes",
-                "-o",
-                f"timeout={TEST_TIMEOUT}",
-            ]
+            options = ["-q", "-p", "no:cacheprovider", "-o", f"timeout={TEST_TIMEOUT}"]
+            options += [word for name in _PLUGINS for word in ("-p", name)]
             command = [sys.executable, "-m", "pytest", *options, *more, *tests]
-            process = self._start(command, {FILE: out.name})
+            process = self._start(command, {FILE: out.name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
             try:
                 code = process.wait(RUN_TIMEOUT)
             except subprocess.TimeoutExpired:
-                code = -1
+                code = None
             finally:
                 _end_group(process)
             lines = [json.loads(line) for line in Path(out.name).read_text(encoding="utf-8").splitlines()]
         ended = {name: (outcome, seconds) for name, outcome, seconds in lines}
-        if code not in (0, 5) and not _failed(ended):
+        if code is None:
+            ended[tests[0]] = ("not done", float(RUN_TIMEOUT))
+        elif code not in (0, 5) and not _failed(ended):
             ended[tests[0]] = ("failed", 0.0)
         return ended
 
@@ -130,13 +133,14 @@ def judge(mutation: Mutation, kind: str, copy: Copy) -> Verdict:
     unsure = ""
     for stage in mutation.tests:
         with copy.with_mutation(mutation):
-            failed = _failed(copy.run(stage, "-x", "-n", "0"))
+            ended = copy.run(stage, "-x", "-n", "0")
+            failed = _failed(ended)
             again = _failed(copy.run(failed[:1], "-n", "0")) if failed else []
         if failed and again:
             alone = copy.run(failed[:1], "-n", "0")
             if alone and not _failed(alone) and max(seconds for _, seconds in alone.values()) < TEST_TIMEOUT / 3:
                 return Verdict(mutation.name, kind, "killed", failed[0], digest)
-        unsure = unsure or (failed[0] if failed else "")
+        unsure = next(iter(failed), "the time was up" if "not done" in dict(ended.values()) else unsure)
     return Verdict(mutation.name, kind, "unsure" if unsure else "survived", unsure, digest)
 
 
@@ -175,7 +179,7 @@ def _digest(mutation: Mutation) -> str:
 
 def run_all(mutations: Sequence[tuple[str, Mutation]], *, jobs: int, results: Path, baseline: bool) -> list[Verdict]:
     """The verdict on each; those known for this very code are read from `results`, new ones are added."""
-    known = {one.digest: one for one in _read_results(results)}
+    known = {one.digest: one for one in _read_results(results) if one.state != "unsure"}
     done = [
         Verdict(one.name, kind, "equivalent", one.equivalent) if one.equivalent else known[_digest(one)]
         for kind, one in mutations

@@ -27,6 +27,11 @@ _COMPARISONS = {
 _ARITHMETIC = {"+": "-", "-": "+", "*": "/", "//": "*", "/": "*", "%": "*", "&": "|", "<<": ">>", ">>": "<<"}
 _CONNECTIONS = {"and": "or", "or": "and"}
 _ONCE_FOR_ALL = frozenset({"TYPE_CHECKING"})
+_LEFT_TO_OTHERS = (
+    *("tests/browser", "tests/mutations", "tests/sweeps", "tests/docs", "tests/test_", "tests/mcp/test_real"),
+    "tests/permissions/test_shell_fuzz",
+)
+"""Tests that take long, or other commands each time; some of them are in the folders of `_WIDER` all the same."""
 _WIDER = {
     "agent": ("tests/agent", "tests/app"),
     "app": ("tests/app", "tests/headless"),
@@ -173,23 +178,32 @@ def _walk(node: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _stages(file: str, users: dict[str, set[str]]) -> tuple[tuple[str, ...], ...]:
-    """Tests that import the module, then those of its part of the package."""
+    """Tests that import the module or are named like it, then all of its part of the package."""
     module = ".".join((PACKAGE, *Path(file).with_suffix("").parts)).removesuffix(".__init__")
     part = file.partition("/")[0].removesuffix(".py")
-    direct = tuple(sorted(users.get(module, ())))
-    own = ROOT / "tests" / part
-    wider = _WIDER.get(part, (f"tests/{part}",) if own.is_dir() else ("tests/app", "tests/headless"))
-    return tuple(stage for stage in (direct, wider) if stage)
+    own = (f"tests/{part}",) if (ROOT / "tests" / part).is_dir() else ("tests/app", "tests/headless")
+    wider = _WIDER.get(part, own)
+    words = _words_of(file) - _words_of(part)
+    alike = {path for folder in wider for path in _test_files(folder) if words & _words_of(Path(path).name)}
+    near = tuple(sorted(users.get(module, set[str]()) | alike))
+    return (near, wider) if near else (wider,)
+
+
+def _words_of(path: str) -> set[str]:
+    return {word.removesuffix("s") for word in re.split(r"[^a-z]+", path.removesuffix(".py"))} - {"", "test"}
+
+
+def _test_files(folder: str) -> list[str]:
+    found = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("test_*.py"))
+    return [name for name in found if not name.startswith(_LEFT_TO_OTHERS)]
 
 
 def _tests_by_module() -> dict[str, set[str]]:
-    """The test files that import each module of the package themselves; tests in a browser are left to `_WIDER`."""
+    """The test files that import each module of the package themselves."""
     users: dict[str, set[str]] = {}
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(("tests/browser", "tests/mutations", "tests/sweeps", "tests/test_")):
-            for module in _imported(ast.parse(path.read_text(encoding="utf-8"))):
-                users.setdefault(module, set()).add(name)
+    for name in _test_files("tests"):
+        for module in _imported(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            users.setdefault(module, set()).add(name)
     return users
 
 

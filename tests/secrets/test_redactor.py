@@ -181,6 +181,12 @@ def test_a_known_value_that_was_cut_off_is_redacted_all_the_same() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["cookie", "Cookie", "Set-Cookie", "PROXY-AUTHORIZATION"])
+def test_a_header_is_redacted_to_the_end_of_its_line(name: str) -> None:
+    text = Redactor()(f"{name}: theme=dark blue; id=17; seen=2 of 3\nHost: example.org")
+    assert PLACEHOLDER.sub("", text) == f"{name}: \nHost: example.org"
+
+
 def test_a_known_value_is_found_as_python_json_and_an_address_write_it() -> None:
     value = 'pläin words & a "quote"\\'
     redactor = Redactor({value: "NOTE"})
