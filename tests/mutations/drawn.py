@@ -11,6 +11,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,28 +50,34 @@ _WIDER = {
 def drawn_mutations(seed: int = SEED, count: int = COUNT) -> list[Mutation]:
     """So many, in the order of their files."""
     argued = _argued_equivalents()
+    seen: Counter[str] = Counter()
+    ranked: list[tuple[bytes, Mutation]] = []
+    for one in _every_mutation():
+        said = f"{one.file} {one.breaks} {one_line(one.was)} -> {one_line(one.becomes)}"
+        seen[said] += 1
+        ranked.append((hashlib.sha256(f"{seed} {said} {seen[said]}".encode()).digest(), one))
+    drawn = [mutation for _, mutation in sorted(ranked, key=lambda each: each[0])[:count]]
+    drawn.sort(key=lambda one: (one.file, one.place))
+    return [replace(one, equivalent=argued.get((one.breaks, one.name), "")) for one in drawn]
+
+
+@cache
+def _every_mutation() -> tuple[Mutation, ...]:
     users = _tests_by_module()
-    found: list[tuple[bytes, Mutation]] = []
+    found: list[Mutation] = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         file = path.relative_to(ROOT / PACKAGE).as_posix()
-        source = path.read_text(encoding="utf-8")
         tests = _stages(file, users)
-        seen: Counter[str] = Counter()
-        for place, was, becomes, where in _Sites(source).all():
-            said = f"{file} {where} {one_line(was)} -> {one_line(becomes)}"
-            seen[said] += 1
-            rank = hashlib.sha256(f"{seed} {said} {seen[said]}".encode()).digest()
-            found.append((rank, Mutation(file, was, becomes, place, where, tests)))
-    drawn = [mutation for _, mutation in sorted(found, key=lambda each: each[0])[:count]]
-    drawn.sort(key=lambda one: (one.file, one.place))
-    return [replace(one, equivalent=argued.get((one.file, one.name), "")) for one in drawn]
+        sites = _Sites(path.read_text(encoding="utf-8")).all()
+        found += [Mutation(file, was, becomes, place, where, tests) for place, was, becomes, where in sites]
+    return tuple(found)
 
 
 def _argued_equivalents() -> dict[tuple[str, str], str]:
     if not EQUIVALENT.exists():
         return {}
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["equivalent"]
-    return {(entry["name"].partition(":")[0], entry["name"]): entry["why"] for entry in entries}
+    return {(entry["function"], entry["name"]): entry["why"] for entry in entries}
 
 
 class _Sites:

@@ -1,5 +1,6 @@
 """The shell tool under the user's rules: verdict, levels, lists and grants together."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.rules import ToolLists
+from vibe_jupyter.permissions.shell.git import git_environment
+from vibe_jupyter.permissions.shell.git_objects import OBJECT_SIZE_LIMIT
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 
@@ -240,6 +243,66 @@ def test_a_place_that_is_named_asks_each_time_in_whatever_a_command_nests(
     decision = decide(permissions, command, terms)
     assert isinstance(decision, Ask), decision
     assert decision.remember_as is None
+
+
+@pytest.mark.parametrize("terms", EVERY_MODE)
+def test_a_repository_that_names_a_program_asks_each_time(permissions: Permissions, terms: RunTerms) -> None:
+    git = ["git", "-C", str(permissions.workspace.root)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert isinstance(decide(permissions, "git status", terms), Allow)
+    subprocess.run([*git, "config", "core.fsmonitor", "./watcher"], check=True)
+    decision = decide(permissions, "git status", terms)
+    assert isinstance(decision, Ask)
+    assert "core.fsmonitor" in decision.reason
+    assert decision.remember_as is None
+
+
+def test_behind_a_command_that_changes_the_shell_no_allowlist_counts(permissions: Permissions) -> None:
+    permissions.lists = {"bash": ToolLists(allow=("make", "alias", "hash"))}
+    assert isinstance(decide(permissions, "make"), Allow)
+    for command in ("alias make=./evil; make", "hash -p ./evil make && make"):
+        assert asked(permissions, command).remember_as is None
+
+
+def test_what_other_branches_hold_is_not_shown_unasked(permissions: Permissions) -> None:
+    git = ["git", "-C", str(permissions.workspace.root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in ("init -q", "add README.md", "commit -qm one", "switch -qc keys", "add -f .env", "commit -qm two"):
+        subprocess.run([*git, *words.split()], check=True)
+    subprocess.run([*git, "switch", "-q", "-"], check=True)
+    (permissions.workspace.root / ".env").write_text("KEY=secret\n")
+    assert isinstance(decide(permissions, "git log -p"), Allow)
+    for options in ("--all", "--branches", "-g"):
+        assert "every branch" in asked(permissions, f"git log -p {options}").reason
+
+
+def test_an_object_of_git_that_unpacks_to_very_much_is_not_looked_through(permissions: Permissions) -> None:
+    git = ["git", "-C", str(permissions.workspace.root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "README.md"], check=True)
+    subprocess.run([*git, "commit", "-qF", "-"], check=True, input=b"long " * OBJECT_SIZE_LIMIT)
+    assert "very large" in asked(permissions, "git show").reason
+
+
+def test_a_work_tree_whose_repository_does_not_know_it_is_not_read_unasked(
+    permissions: Permissions, tmp_path: Path
+) -> None:
+    git = ["git", "-C", str(tmp_path / "other"), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    (tmp_path / "other").mkdir()
+    for words in ("init -q", "commit -q --allow-empty -m one", f"worktree add -q {tmp_path / 'linked'}"):
+        subprocess.run([*git, *words.split()], check=True)
+    linked = Permissions(Workspace(tmp_path / "linked"))
+    assert isinstance(decide(linked, "git status"), Allow)
+    (permissions.workspace.root / ".git").write_text((tmp_path / "linked" / ".git").read_text())
+    assert "does not know this folder" in asked(permissions, "git status").reason
+
+
+def test_a_folder_that_only_looks_like_a_repository_is_none_for_any_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path)], check=True)
+    seen = subprocess.run(
+        ["git", "rev-parse"], cwd=tmp_path, env={**os.environ, **git_environment()}, capture_output=True, text=True
+    )
+    assert seen.returncode != 0
+    assert "safe.bareRepository" in seen.stderr
 
 
 def test_what_is_nested_and_names_no_such_place_runs_where_the_shell_is_allowed(permissions: Permissions) -> None:

@@ -148,6 +148,7 @@ git show HEAD~1
 cd ..
 cd ../outside && cat secret.txt
 cd link_dir_out
+grep -q nothing README.md && cd src; cat ../README.md
 grep -R x src
 cat < .env
 wc -l < ../outside/secret.txt
@@ -204,6 +205,7 @@ sed -n '1e touch PWNED' README.md
 sed 's/a/b/w PWNED' README.md
 awk 'BEGIN{system("touch PWNED")}'
 awk '{while (1) {}}' README.md
+sed 's/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g; s/./&&&&&&&&&&&&&&&&&&&&/g' README.md
 awk '{s = s s}' README.md
 jq '$ENV' package.json
 printf '%n' 'a[$(touch PWNED)]'
@@ -247,6 +249,8 @@ grep REA* README.md
 cat $@""",
     "redirection": """\
 ls >| PWNED
+awk '{print > "PWNED"}' README.md
+awk '{printf "%s", $1 > $2}' README.md
 cat <<< x
 ls 12>/dev/null
 ls |& cat""",
@@ -275,6 +279,12 @@ def test_what_only_reads_inside_the_project_does_not_ask(decide: Judge, command:
 def test_what_is_not_known_to_only_read_asks_and_the_rule_is_named(decide: Judge, rule: str, command: str) -> None:
     verdict = decide(command)
     assert (verdict.verdict, verdict.rule) == ("ask", rule), verdict
+
+
+def test_a_folder_behind_a_link_is_not_entered_unasked(fresh_project: Path) -> None:
+    (fresh_project / "link_src").symlink_to("src")
+    verdict = judge_command("cd link_src && cat main.py", Workspace(fresh_project))
+    assert (verdict.verdict, verdict.rule) == ("ask", "operand")
 
 
 @pytest.mark.parametrize("command", ["ls\0", "cat \ud800"])

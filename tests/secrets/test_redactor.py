@@ -1,5 +1,6 @@
 """What the redactor finds, what it leaves alone, and what it costs."""
 
+import base64
 import json
 import random
 import time
@@ -179,6 +180,19 @@ def test_a_known_value_that_was_cut_off_is_redacted_all_the_same() -> None:
     assert redactor("[… 9 characters left out …]\nw9Lm4Pz8 rest") == (
         "[… 9 characters left out …]\n[redacted: A_KEY, 8 characters] rest"
     )
+
+
+def test_a_password_has_four_characters_or_more() -> None:
+    assert Redactor()("password = 'ab1!'") == "password = '[redacted: password, 4 characters]'"
+    assert Redactor()("password = 'a1!'") == "password = 'a1!'"
+
+
+@pytest.mark.parametrize("head", [{"alg": "none"}, {"enc": "A256GCM", "zip": "DEF"}, {"typ": "JWT", "kid": "1"}])
+def test_a_token_is_known_by_what_its_first_part_says(head: dict[str, str]) -> None:
+    first = base64.urlsafe_b64encode(json.dumps(head).encode()).decode().rstrip("=")
+    assert Redactor()(f"see {first}.abc.defg for more").startswith("see [redacted: JWT, ")
+    other = base64.urlsafe_b64encode(b'{"colour":"red"}').decode().rstrip("=")
+    assert "JWT" not in Redactor()(f"see {other}.abc.defg for more")
 
 
 @pytest.mark.parametrize("name", ["cookie", "Cookie", "Set-Cookie", "PROXY-AUTHORIZATION"])
