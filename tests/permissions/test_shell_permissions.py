@@ -11,8 +11,10 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.rules import ToolLists
+from vibe_jupyter.permissions.shell import ShellVerdict
 from vibe_jupyter.permissions.shell.git import git_environment
 from vibe_jupyter.permissions.shell.git_objects import OBJECT_SIZE_LIMIT
+from vibe_jupyter.permissions.shell.judge import judge_all
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 
@@ -273,6 +275,17 @@ def test_what_other_branches_hold_is_not_shown_unasked(permissions: Permissions)
     assert isinstance(decide(permissions, "git log -p"), Allow)
     for options in ("--all", "--branches", "-g"):
         assert "every branch" in asked(permissions, f"git log -p {options}").reason
+
+
+def test_of_several_commands_the_strictest_verdict_counts(permissions: Permissions) -> None:
+    def verdict(*commands: str) -> ShellVerdict:
+        return judge_all(commands, permissions.workspace, ToolLists(deny=("rm",)).for_shell())
+
+    assert verdict("ls", "pwd").verdict == "allow"
+    assert verdict("ls", "make").verdict == verdict("make", "ls").verdict == "ask"
+    assert verdict("rm x", "make", "ls").verdict == verdict("ls", "make", "rm x").verdict == "deny"
+    assert verdict("make", "cat /etc/passwd").rule == "place"
+    assert verdict("make", "make all").remember_as is None
 
 
 def test_an_object_of_git_that_unpacks_to_very_much_is_not_looked_through(permissions: Permissions) -> None:

@@ -281,6 +281,12 @@ def test_what_is_not_known_to_only_read_asks_and_the_rule_is_named(decide: Judge
     assert (verdict.verdict, verdict.rule) == ("ask", rule), verdict
 
 
+def test_a_quoted_tilde_is_a_folder_of_that_name(fresh_project: Path) -> None:
+    (fresh_project / "~").mkdir()
+    (fresh_project / "~" / "notes.md").write_text("notes\n")
+    assert judge_command("cat '~/notes.md'", Workspace(fresh_project)).verdict == "allow"
+
+
 def test_a_folder_behind_a_link_is_not_entered_unasked(fresh_project: Path) -> None:
     (fresh_project / "link_src").symlink_to("src")
     verdict = judge_command("cd link_src && cat main.py", Workspace(fresh_project))
