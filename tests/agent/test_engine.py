@@ -5,7 +5,9 @@ import logging
 import queue
 from logging.handlers import QueueHandler
 
-from vibe_jupyter.agent.engine import Engine
+import pytest
+
+from vibe_jupyter.agent.engine import Engine, keep_quiet
 
 WAIT = 30.0  # seconds
 
@@ -32,3 +34,23 @@ def test_a_failure_that_no_task_waits_for_is_logged_under_our_name() -> None:
     assert record.name == "vibe_jupyter.agent.engine"
     assert "ZeroDivisionError" in record.getMessage()
     assert records.empty()
+
+
+def test_records_of_ours_go_to_handlers_of_our_own_logger_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, root = logging.getLogger("vibe_jupyter"), logging.getLogger()
+    monkeypatch.setattr(ours, "propagate", True)
+    everybodys: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    own: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    handlers = (root, QueueHandler(everybodys)), (ours, QueueHandler(own))  # type: ignore[arg-type]
+    try:
+        for logger, handler in handlers:
+            logger.addHandler(handler)
+        keep_quiet()
+        logging.getLogger("vibe_jupyter.agent").error("of ours")
+        logging.getLogger("somebody").error("of theirs")
+    finally:
+        for logger, handler in handlers:
+            logger.removeHandler(handler)
+    assert own.get_nowait().getMessage() == "of ours"
+    assert everybodys.get_nowait().getMessage() == "of theirs"
+    assert everybodys.empty()

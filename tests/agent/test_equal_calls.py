@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.agent.conftest import Bench, one
-from vibe_jupyter.protocol import ApprovalRequested, Approve, Reject, ToolFinished
+from tests.agent.conftest import Bench, Echo, EchoArguments, one
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Preview, Reject, ToolFinished
 from vibe_jupyter.testing import answer, call, say
+from vibe_jupyter.tools.contract import StaticToolset
 
 
 def asked(events: list[object]) -> list[ApprovalRequested]:
@@ -46,3 +47,19 @@ async def test_equal_calls_run_as_the_person_edited_the_one_that_was_shown(bench
     bench.model.will_reply(answer(calls=[call("risky", text="a"), call("risky", text="a")]), say("done"))
     await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, edited=edited))
     assert bench.risky.ran == [edited or "a"] * 2
+
+
+class Counter(Echo):
+    """A tool that would do something else each time."""
+
+    def preview(self, args: EchoArguments) -> Preview:
+        return Preview(kind="text", text=f"{args.text} after {len(self.ran)}")
+
+
+async def test_an_equal_call_that_would_do_something_else_by_now_is_asked_about(bench: Bench) -> None:
+    counter = Counter("counter", "ask")
+    bench.tools = StaticToolset([counter])
+    bench.model.will_reply(answer(calls=[call("counter", text="a"), call("counter", text="a")]), say("done"))
+    events = await bench.ask("go", decide=lambda request: Approve(approval_id=request.approval_id))
+    assert [card.preview.text for card in asked([*events])] == ["a after 0", "a after 1"]
+    assert counter.ran == ["a", "a"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import WAIT, Bench, one
+from tests.agent.conftest import WAIT, Bench, Echo, EchoArguments, one
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
@@ -24,12 +24,14 @@ from vibe_jupyter.protocol import (
     RunFinished,
     TextDelta,
     ToolFinished,
+    ToolResult,
     ToolStarted,
     TurnStarted,
 )
 from vibe_jupyter.session.conversation import check_history, fold_history
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, hold, say, status
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 
 CALLS = answer(text="Working.", calls=[call("risky", text="wait"), call("risky", text="b")])
 
@@ -54,6 +56,7 @@ async def test_an_interrupt_at_any_moment_leaves_a_valid_history_and_a_working_a
     events = await bench.ask("go", on_event=at_first(moment, bench), terms=terms)
     finished = one(events, RunFinished)
     assert finished.reason == "interrupted"
+    assert finished.turns <= 1
     assert events[-1] is finished
     check_history(bench.conversation.history)
     ended = [event.call_id for event in events if isinstance(event, ToolFinished)]
@@ -170,3 +173,23 @@ async def test_a_full_disk_stops_the_run_before_the_effect_and_says_so(
     full.clear()
     bench.model.will_reply(say("Space is back."))
     assert one(await bench.ask("again"), RunFinished).reason == "stop"
+
+
+class Stubborn(Echo):
+    """A tool that deals with its interrupt."""
+
+    async def run(self, args: EchoArguments, context: ToolContext) -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return ToolResult.text("half of it")
+        raise AssertionError("nobody sets it")
+
+
+async def test_a_tool_that_deals_with_an_interrupt_still_ends_the_run(bench: Bench) -> None:
+    bench.tools = StaticToolset([Stubborn("quiet", "always")])
+    bench.model.will_reply(call("quiet", text="a"), say("never asked"))
+    events = await bench.ask("go", on_event=at_first(ToolStarted, bench))
+    finished = one(events, RunFinished)
+    assert (finished.reason, finished.turns, len(bench.model.requests)) == ("interrupted", 1, 1)
+    check_history(bench.conversation.history)

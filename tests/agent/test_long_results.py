@@ -30,3 +30,12 @@ async def test_a_result_that_fits_is_not_kept(bench: Bench) -> None:
     await bench.ask("go")
     assert bench.model.requests[1].tool_results == ["x" * RESULT_LIMIT]
     assert not (bench.journal.path.parent / "results").exists()
+
+
+async def test_what_is_kept_of_a_long_result_holds_no_secret(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="password = 'x7Gh2-kQw9'\n", times=3_000), say("done"))
+    await bench.ask("go")
+    kept = [path.read_text(encoding="utf-8") for path in (bench.journal.path.parent / "results").iterdir()]
+    assert len(kept) == 1
+    assert "[redacted: password" in kept[0]
+    assert "x7Gh2" not in kept[0]

@@ -1,12 +1,14 @@
 """The loop against a scripted model: what is asked, what runs, what comes back."""
 
 import json
+import time
 from itertools import pairwise
 
 import pytest
 
-from tests.agent.conftest import Bench, one
+from tests.agent.conftest import Bench, Echo, EchoArguments, one
 from vibe_jupyter.agent.limits import MAX_UNATTENDED, TurnLimit
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -24,6 +26,7 @@ from vibe_jupyter.protocol import (
     ToolFinished,
     ToolMessage,
     ToolProgress,
+    ToolResult,
     ToolStarted,
     TurnStarted,
     Usage,
@@ -31,6 +34,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import Call, Raw, Tokens, answer, call, raw, say, status
+from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 
 
 @pytest.mark.requirement("agent.events.kinds")
@@ -331,3 +335,20 @@ async def test_blank_or_null_arguments_count_as_an_empty_object(bench: Bench, ar
     await bench.ask("go")
     (result,) = bench.model.requests[1].tool_results
     assert "text: Field required" in result
+
+
+class Refusing(Echo):
+    """A tool that finds out, some time after it began, that there is nothing to do."""
+
+    async def run(self, args: EchoArguments, context: ToolContext) -> ToolResult:
+        until = time.monotonic() + 0.01
+        while time.monotonic() < until:
+            pass
+        raise NothingDone("Nothing was done.")
+
+
+async def test_a_call_that_did_nothing_took_no_time(bench: Bench) -> None:
+    bench.tools = StaticToolset([Refusing("quiet", "always")])
+    bench.model.will_reply(call("quiet", text="a"), say("done"))
+    finished = one(await bench.ask("go"), ToolFinished)
+    assert (finished.outcome, finished.seconds) == ("error", 0.0)

@@ -80,3 +80,8 @@ async def test_what_a_cut_answer_used_is_counted_too(bench: Bench) -> None:
 async def test_counts_in_the_midst_are_not_added_to_those_of_the_end(bench: Bench) -> None:
     bench.model.will_reply(raw([chunk("a", used=10), chunk("b", used=20), chunk("c", used=30, finish="stop")]))
     assert one(await ask(bench, 0.0), RunFinished).usage.prompt_tokens == 30
+
+
+async def test_counts_in_the_midst_are_those_of_an_answer_whose_end_names_none(bench: Bench) -> None:
+    bench.model.will_reply(raw([chunk("a", used=10), chunk("b", used=20), chunk("c", finish="stop")]))
+    assert one(await ask(bench, 0.0), RunFinished).usage.prompt_tokens == 20

@@ -306,6 +306,16 @@ async def test_a_file_is_shown_once_and_can_be_taken_out(tmp_path: Path, model: 
     assert files[0].path in html
 
 
+async def test_a_file_replaces_none_that_has_its_name(tmp_path: Path, model: Any) -> None:
+    with serving([produced(id="f1", text="one"), produced(id="f2", text="two"), Chunk("Made."), *END]) as server:
+        _, events = await drive(tmp_path, model, server)
+    files = [Path(event.path) for event in events if isinstance(event, FileProduced)]
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in files] == [
+        ("table.csv", "one"),
+        ("table-2.csv", "two"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [(404, "30 minutes"), (410, "not its content"), (422, "could not make it"), (500, "status 500")],
