@@ -3,6 +3,7 @@
 Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vibe_jupyter.version import __version__
@@ -10,11 +11,12 @@ from vibe_jupyter.version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from vibe_jupyter import describe
     from vibe_jupyter.app.run_view import Reply
     from vibe_jupyter.magics import ask
     from vibe_jupyter.tools.custom import tool
 
-__all__ = ["Reply", "__version__", "ask", "load_ipython_extension", "tool", "unload_ipython_extension"]
+__all__ = ["Reply", "__version__", "ask", "describe", "load_ipython_extension", "tool", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
@@ -37,6 +39,8 @@ def __getattr__(name: str) -> Any:
         from vibe_jupyter.magics import ask
 
         return ask
+    if name == "describe":
+        return import_module("vibe_jupyter.describe")
     if name == "Reply":
         from vibe_jupyter.app.run_view import Reply
 

@@ -102,7 +102,7 @@ async def test_an_object_is_told_by_its_class_and_the_names_it_has(namespace, in
 
     text = text_of(await inspect("model"))
 
-    assert text.split("\n")[1:] == ["attributes: weights", text.split("\n")[2]]
+    assert text.split("\n")[1:] == ["attributes: weights=[1]", text.split("\n")[2]]
     assert text.split("\n")[2].endswith("Model defines: fit, score")
 
 

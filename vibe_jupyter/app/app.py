@@ -39,6 +39,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets
 from vibe_jupyter.tools.shell_path import why_no_shell
+from vibe_jupyter.variables.own_words import allow_ai_repr
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
@@ -277,6 +278,7 @@ class App:
     def _take_settings(self, settings: config.Settings) -> None:
         """Build the tools and rules that are made of settings; they count from now on."""
         self._built_in.take(settings)
+        allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
         self._offered_tools = FilteredToolset(self._tools, settings.offers_tool)

@@ -20,8 +20,8 @@ from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "never": 2}
-_OF_THE_USER: Final = "privacy"
-"""A table that no project sets: it says what may leave this machine."""
+_OF_THE_USER: Final = ("privacy", "variables")
+"""Tables that no project sets: they say what may leave this machine, and which code runs to describe a variable."""
 _SHOWN: Final = 200
 """Characters shown of one value."""
 
@@ -54,12 +54,9 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
     """
     if file.trusted:
         layer, told = move_renamed_keys(parse_toml(file.text, file.path, "project"))
-        if _OF_THE_USER not in layer.table:
-            return layer, told
-        return _without(layer, _OF_THE_USER), [
-            *told,
-            f"{file.path}: [privacy] is not used; only your file sets it.",
-        ]
+        found = [name for name in _OF_THE_USER if name in layer.table]
+        told = [*told, *(f"{file.path}: [{name}] is not used; only your file sets it." for name in found)]
+        return _without(layer, *found), told
     try:
         layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
         kept = SettingNode(dict(_tightening_settings(layer, below)), layer.origin)
@@ -79,7 +76,7 @@ def list_demands(file: ProjectFile) -> list[str]:
         layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
     except ConfigError as error:
         return [f"settings that cannot be read: {error}"]
-    layer = _without(layer, _OF_THE_USER)
+    layer = _without(layer, *_OF_THE_USER)
     kept = SettingNode(dict(_tightening_settings(layer, SettingNode({}, layer.origin))), layer.origin)
     return [
         f"{file.path.name}: {_demand_line(key_text(path, layer), node)}"
@@ -104,8 +101,8 @@ def tool_paths(file: ProjectFile) -> list[str]:
     return [] if named is None else [item.value for item in named.items if isinstance(item.value, str)]
 
 
-def _without(layer: SettingNode, key: str) -> SettingNode:
-    return SettingNode({name: node for name, node in layer.table.items() if name != key}, layer.origin)
+def _without(layer: SettingNode, *keys: str) -> SettingNode:
+    return SettingNode({name: node for name, node in layer.table.items() if name not in keys}, layer.origin)
 
 
 def _tightening_settings(layer: SettingNode, below: SettingNode) -> Iterator[tuple[str, SettingNode]]:

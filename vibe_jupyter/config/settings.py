@@ -74,6 +74,13 @@ class Privacy(Entry):
         return any(matches_pattern(pattern, name) for pattern in self.allow)
 
 
+class Variables(Entry):
+    """How variables are described. A project's settings say nothing of it, trusted or not."""
+
+    ai_repr: tuple[str, ...] = ()
+    """Classes whose `_ai_repr_` is asked: ``package.module.Class``."""
+
+
 class ToolEntry(BaseModel):
     """One tool. Other keys than these are the tool's own options."""
 
@@ -177,6 +184,7 @@ class Settings(Entry):
     project_context: ProjectContext = ProjectContext()
     session_logging: SessionLogging = SessionLogging()
     privacy: Privacy = Privacy()
+    variables: Variables = Variables()
 
     def levels(self) -> Mapping[str, Level]:
         """Tool name to level, where one is set."""

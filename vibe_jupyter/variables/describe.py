@@ -4,7 +4,7 @@ An adapter that fails never fails its caller: the value is described by its clas
 
 An adapter is found by the classes of the value: the nearest one in its method resolution order that is, by identity,
 a class some adapter names. Libraries that are not imported are not imported for it. A new kind of value is one line in
-`_LIBRARY_ADAPTERS` and an adapter beside the others in `vibe_jupyter.variables.adapters`.
+`vibe_jupyter.variables.kinds` and an adapter beside the others in `vibe_jupyter.variables.adapters`.
 """
 
 import collections
@@ -28,17 +28,8 @@ from vibe_jupyter.variables.adapters import (
     VariableView,
     class_mro,
     loaded_attribute,
-    module_of,
     type_name,
 )
-from vibe_jupyter.variables.adapters.lazy_values import figure_adapter, jax_adapter, lazy_adapter, torch_adapter
-from vibe_jupyter.variables.adapters.numpy_arrays import numpy_adapter, numpy_scalar_adapter
-from vibe_jupyter.variables.adapters.pandas_frames import (
-    pandas_frame_adapter,
-    pandas_index_adapter,
-    pandas_series_adapter,
-)
-from vibe_jupyter.variables.adapters.polars_frames import polars_frame_adapter, polars_series_adapter
 from vibe_jupyter.variables.adapters.python_values import (
     builtin_function_adapter,
     class_adapter,
@@ -49,6 +40,8 @@ from vibe_jupyter.variables.adapters.python_values import (
     object_adapter,
     scalar_adapter,
 )
+from vibe_jupyter.variables.kinds import library_adapter
+from vibe_jupyter.variables.own_words import in_own_words
 
 T = TypeVar("T")
 
@@ -86,25 +79,6 @@ _CONTAINERS: Final = (
     collections.defaultdict,
     collections.deque,
 )
-_LIBRARY_ADAPTERS: Final[dict[tuple[str, str], VariableAdapter]] = {
-    ("numpy", "ndarray"): numpy_adapter(),
-    ("numpy", "generic"): numpy_scalar_adapter(),
-    ("pandas", "DataFrame"): pandas_frame_adapter(),
-    ("pandas", "Series"): pandas_series_adapter(),
-    ("pandas", "Index"): pandas_index_adapter(),
-    ("polars", "DataFrame"): polars_frame_adapter(),
-    ("polars", "Series"): polars_series_adapter(),
-    ("polars", "LazyFrame"): lazy_adapter("polars", "polars LazyFrame"),
-    ("dask.dataframe", "DataFrame"): lazy_adapter("dask", "Dask DataFrame"),
-    ("dask_expr", "DataFrame"): lazy_adapter("dask", "Dask DataFrame"),
-    ("pyspark.sql.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
-    ("pyspark.sql.classic.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
-    ("pyspark.sql.connect.dataframe", "DataFrame"): lazy_adapter("pyspark", "Spark DataFrame"),
-    ("torch", "Tensor"): torch_adapter(),
-    ("jaxlib._jax", "ArrayImpl"): jax_adapter(),
-    ("jaxlib.xla_extension", "ArrayImpl"): jax_adapter(),
-    ("matplotlib.figure", "Figure"): figure_adapter(),
-}
 _BUILTIN_ADAPTERS: Final[TypeMap[VariableAdapter]] = TypeMap(
     {
         **{cls: scalar_adapter(cls) for cls in _SCALARS},
@@ -116,7 +90,6 @@ _BUILTIN_ADAPTERS: Final[TypeMap[VariableAdapter]] = TypeMap(
         enum.Enum: enum_adapter(),
     }
 )
-_PACKAGES: Final = {module.partition(".")[0] for module, _ in _LIBRARY_ADAPTERS}
 _OBJECT_ADAPTER: Final = object_adapter()
 
 
@@ -179,17 +152,9 @@ def _undescribed(value: object, error: BaseException) -> str:
 
 
 def _adapter_of_class(cls: type) -> VariableAdapter | None:
-    if adapter := _BUILTIN_ADAPTERS.get(cls):
-        return adapter
-    package = module_of(cls).partition(".")[0]
-    if package not in _PACKAGES:
-        return None
-    adapters = _LIBRARY_ADAPTERS.items()
-    return next((adapter for (module, name), adapter in adapters if loaded_attribute(module, name) is cls), None)
+    return _BUILTIN_ADAPTERS.get(cls) or library_adapter(cls)
 
 
 def _find_adapter(value: object) -> VariableAdapter:
-    for cls in class_mro(type(value)):
-        if adapter := _adapter_of_class(cls):
-            return adapter
-    return _OBJECT_ADAPTER
+    found = (adapter for cls in class_mro(type(value)) if (adapter := _adapter_of_class(cls)))
+    return in_own_words(value, next(found, _OBJECT_ADAPTER))

@@ -223,14 +223,27 @@ def _output_text(output: Output) -> str:
 
 def _mime_text(data: dict[str, Any]) -> str:
     image = _image_type(data)
+    chart = _chart_text(data)
     if image:
-        return f"[{image} shown to the user]"
+        return "\n".join(filter(None, (chart, f"[{image} shown to the user]")))
+    if chart:
+        return chart
     plain = str(data.get("text/plain", ""))
     if not plain or _OBJECT_REPR.fullmatch(plain):
         plain = str(next((data[mime] for mime in ("text/markdown", "text/latex") if mime in data), "")) or _of_html(
             data
         )
     return plain_text(plain) or f"[{', '.join(sorted(data))} shown to the user]"
+
+
+def _chart_text(data: dict[str, Any]) -> str:
+    """What a chart shows, where the output is one that the page draws."""
+    if not any(mime.startswith("application/") or mime == "text/html" for mime in data):
+        return ""
+    with without_working_folder():
+        from vibe_jupyter.charts.outputs import output_chart  # noqa: PLC0415 - most outputs are text
+
+    return output_chart(data)
 
 
 def _of_html(data: dict[str, Any]) -> str:

@@ -85,10 +85,18 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
             width=width if view.columns is None else len(chosen),
             columns=columns,
             looked_at=(rows if places is None else len(places)) if view.stats else 0,
-            index=index_text(frame.index),
+            index=_axes_text(frame),
             head=_head_rows(frame, chosen[:HEAD_COLUMNS], foreign, view.rows),
         )
     )
+
+
+def _axes_text(frame: Any) -> str:
+    """The index, and the columns where they have several levels."""
+    texts = [index_text(frame.index)]
+    if type_of(frame.columns) is loaded_attribute("pandas", "MultiIndex"):
+        texts.append(f"columns: {_index_line(frame.columns)}")
+    return "\n".join(filter(None, texts))
 
 
 def _plain_frame(value: Any) -> Any:
@@ -153,6 +161,11 @@ def _memory_of(value: Any) -> Any:
 
 def _series_values(value: Any) -> Any:
     return _memory_of(value).blocks[0].values
+
+
+def pandas_values(value: Any) -> Any:
+    """The storage of a series or an index."""
+    return _series_values(value) if "_mgr" in instance_dict(value) else plain_index(value)._values
 
 
 def _as_frame(value: Any) -> Any:
@@ -241,8 +254,9 @@ def labels_of(frame: Any, limit: int | None) -> list[str]:
 def _index_line(index: Any) -> str:
     cls = type_of(index)
     if cls is loaded_attribute("pandas", "MultiIndex"):
-        names = ", ".join(plain_cell_text(name, CELL_WIDTH) for name in index.names)
-        return f"MultiIndex {len(index):,} ({names})"
+        sizes = zip(index.names, index.levels, strict=True)
+        levels = ", ".join(f"{plain_cell_text(name, CELL_WIDTH)} {len(level):,}" for name, level in sizes)
+        return f"MultiIndex {len(index):,} (levels {levels})"
     named = f" {plain_cell_text(index.name, CELL_WIDTH)}" if index.name is not None else ""
     return f"{cls.__name__}{named} {len(index):,} {pandas_type(index.dtype)}{_first_and_last(index)}"
 
@@ -354,10 +368,10 @@ def _as_array(values: Any) -> Any:
 def sample_values(values: Any, places: tuple[int, ...] | None) -> list[object]:
     if places is None or not hasattr(values, "_pa_array"):
         return cast("list[object]", _column_sample(values, places).tolist())
-    return _values_of_chunks(values._pa_array.chunks, places)
+    return values_of_chunks(values._pa_array.chunks, places)
 
 
-def _values_of_chunks(chunks: Sequence[Any], places: tuple[int, ...]) -> list[object]:
+def values_of_chunks(chunks: Sequence[Any], places: tuple[int, ...]) -> list[object]:
     """Values of an Arrow column in pieces, piece by piece: Arrow itself would first join them all."""
     values: list[object] = []
     start, first = 0, 0

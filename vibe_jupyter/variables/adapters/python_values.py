@@ -214,8 +214,11 @@ def _object_line(value: object) -> str:
 
 
 def _describe_object(value: object, view: VariableView) -> VariableDescription:
-    stored = public_names(instance_dict(value), _NAMES_SHOWN)
-    lines = [f"attributes: {', '.join(stored)}"] if stored else []
+    stored = instance_dict(value)
+    shown = [
+        f"{name}={plain_line(stored[name], depth=1, width=_ITEM_WIDTH)}" for name in public_names(stored, _NAMES_SHOWN)
+    ]
+    lines = [f"attributes: {', '.join(shown)}"] if shown else []
     lines.append(_defined_names(type(value)))
     return VariableDescription(headline=_object_line(value), body="\n".join(line for line in lines if line))
 

@@ -1,0 +1,65 @@
+"""Charts as text, for a model that may not see them. Start reading at `vibe_jupyter.charts.outputs` and `chart_text`.
+
+Every library's charts become the same few values: panels with axes and series, whose data are plain lists.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from vibe_jupyter.charts.columns import NOTHING, Column
+
+__all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "Column", "Panel", "Series"]
+
+CHART_LIMIT: Final = 400
+"""Characters of the text of one chart."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis, or another channel that shows data, such as color."""
+
+    name: str
+    """``x``, ``y``, ``z``, ``color``, ``size``."""
+    label: str = ""
+    column: Column = NOTHING
+    """All that is drawn along it."""
+    note: str = ""
+    """Such as ``log``."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is drawn in one go: a line, the points of one color, the bars of one group."""
+
+    kind: str
+    name: str = ""
+    x: Column = NOTHING
+    y: Column = NOTHING
+    note: str = ""
+    size: int | None = None
+    """Data points, where they are not what is drawn, as in a histogram."""
+
+    @property
+    def count(self) -> int:
+        """Data points."""
+        return max(self.x.count, self.y.count) if self.size is None else self.size
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    axes: Sequence[Axis] = ()
+    series: Sequence[Series] = ()
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """All panels of one picture."""
+
+    library: str
+    panels: Sequence[Panel] = field(default_factory=tuple[Panel, ...])
+    title: str = ""

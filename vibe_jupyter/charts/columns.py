@@ -1,0 +1,232 @@
+"""Data of a chart as lists of numbers or texts, and what can be said of them."""
+
+import array
+import base64
+import binascii
+import datetime
+import itertools
+import math
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, cast
+
+Value = float | str
+"""A number, or a text; times are texts in the form of ISO 8601."""
+
+MOST_VALUES: Final = 2_000_000
+"""Numbers of one packed column that are unpacked."""
+_TREND: Final = 0.6
+"""Correlation with the order from which on a series rises or falls."""
+_TREND_POINTS: Final = 4
+_TREND_SAMPLE: Final = 500
+"""Points of a longer series that its trend is taken from."""
+_TEXT_WIDTH: Final = 24
+_CATEGORIES: Final = 4
+"""Different texts named of one axis."""
+_TIME: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?)?")
+_MIDNIGHT: Final = re.compile(r"[T ]00:00(:00(\.0+)?)?(Z|\+00:?00)?$")
+_CODES: Final[Mapping[str, str]] = {
+    **{"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d"},
+    **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q"},
+    **{"uint64": "Q", "float32": "f", "float64": "d", "bool": "b"},
+}
+"""Types of packed numbers, as plotly and bokeh write them, to those of Python's arrays."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values that are drawn along one axis."""
+
+    values: tuple[Value | None, ...] = ()
+    kind: Literal["number", "time", "text"] = "text"
+    total: int | None = None
+    """How many there are, where `values` are a sample with the extremes in it."""
+
+    @property
+    def count(self) -> int:
+        """Values, missing ones among them."""
+        return len(self.values) if self.total is None else self.total
+
+    @cached_property
+    def known(self) -> tuple[Value, ...]:
+        """Without the missing ones."""
+        return tuple(value for value in self.values if value is not None)
+
+    @cached_property
+    def low(self) -> Value | None:
+        """The least."""
+        return min(self.known, default=None) if self.kind != "text" else None  # type: ignore[type-var]
+
+    @cached_property
+    def high(self) -> Value | None:
+        """The greatest."""
+        return max(self.known, default=None) if self.kind != "text" else None  # type: ignore[type-var]
+
+    @cached_property
+    def distinct(self) -> tuple[Value, ...]:
+        """The different values, in the order they come."""
+        return tuple(dict.fromkeys(self.known))
+
+
+NOTHING: Final = Column()
+
+
+def column_of(values: object, total: int | None = None) -> Column:
+    """A column of what a chart's specification holds: a list, packed numbers, one value, or nothing."""
+    items = [one_value(value) for value in _items_of(values)]
+    known = [value for value in items if value is not None]
+    if known and all(type(value) is not str for value in known):
+        return Column(tuple(items), "number", total)
+    if known and all(type(value) is str and _TIME.fullmatch(value) for value in known[:50]):
+        times = tuple(None if value is None else _MIDNIGHT.sub("", str(value)).replace("T", " ") for value in items)
+        return Column(times, "time", total)
+    return Column(tuple(None if value is None else value_text(value) for value in items), "text", total)
+
+
+def number_column(values: Iterable[float]) -> Column:
+    """A column of numbers."""
+    return Column(tuple(value if math.isfinite(value) else None for value in values), "number")
+
+
+def joined_column(columns: Iterable[Column]) -> Column:
+    """All of them as one; of several kinds, as texts."""
+    parts = [column for column in columns if column.values]
+    if not parts:
+        return NOTHING
+    if len(parts) == 1:
+        return parts[0]
+    values = tuple(itertools.chain.from_iterable(column.values for column in parts))
+    total = sum(column.count for column in parts)
+    if len({column.kind for column in parts}) == 1:
+        return Column(values, parts[0].kind, total)
+    return Column(tuple(None if value is None else value_text(value) for value in values), "text", total)
+
+
+def one_value(value: object) -> Value | None:
+    """A value of a specification; None for what is missing."""
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(cast("float", value)) else None  # type: ignore[return-value]
+    if kind is int or kind is bool:
+        number = cast("int", value)
+        return float(number) if abs(number) < 1 << 1000 else None
+    if kind is str:
+        return cast("str", value)
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if kind in (list, tuple):
+        # Nested categories, such as bars in groups.
+        return " / ".join(value_text(one_value(part)) for part in cast("Sequence[object]", value)[:4])
+    return None
+
+
+def _items_of(values: object) -> Iterable[object]:
+    if type(values) is list or type(values) is tuple:
+        return cast("Sequence[object]", values)
+    if type(values) is dict:
+        return unpacked(cast("dict[str, Any]", values)) or ()
+    return ()
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """A part of a specification that should be a dictionary; empty where it is something else."""
+    return cast("Mapping[str, Any]", value) if type(value) is dict else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """A part of a specification that should be a list; empty where it is something else."""
+    if type(value) is tuple:
+        return list(cast("tuple[Any, ...]", value))
+    return cast("list[Any]", value) if type(value) is list else []
+
+
+def unpacked(packed: Mapping[str, Any]) -> Sequence[object] | None:
+    """Numbers in base64, as plotly (``bdata``) and bokeh (``ndarray``) write them; None where it is something else."""
+    dtype, data = packed.get("dtype"), packed.get("bdata")
+    if data is None and packed.get("type") == "ndarray":
+        inner = packed.get("array")
+        if type(inner) is list:
+            return cast("list[object]", inner)
+        data = cast("dict[str, Any]", inner).get("data") if type(inner) is dict else None
+    code = _CODES.get(str(dtype).removeprefix("<").removeprefix("|"))
+    if code is None or type(data) is not str or len(data) > MOST_VALUES * 12:
+        return None
+    try:
+        numbers = array.array(code, _whole_bytes(base64.b64decode(data)))
+    except (ValueError, binascii.Error, zlib.error):
+        return None
+    if packed.get("order", "little") != sys.byteorder:
+        numbers.byteswap()
+    return numbers.tolist()
+
+
+def _whole_bytes(raw: bytes) -> bytes:
+    """As they were before bokeh compressed them; never more than have room."""
+    return zlib.decompressobj(wbits=31).decompress(raw, MOST_VALUES * 8) if raw[:2] == b"\x1f\x8b" else raw
+
+
+def value_text(value: Value | None) -> str:
+    """A number to five figures, or a text within bounds."""
+    if value is None:
+        return "none"
+    if type(value) is str:
+        text = " ".join(value.split())
+        return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+    number = cast("float", value)
+    if number == int(number) and abs(number) < 1e9:
+        return str(int(number))
+    return f"{number:.5g}"
+
+
+def range_text(column: Column) -> str:
+    """``1 … 9``, or the first categories."""
+    if column.kind != "text":
+        low, high = column.low, column.high
+        if low is None:
+            return ""
+        return value_text(low) if low == high else f"{value_text(low)} … {value_text(high)}"
+    distinct = column.distinct
+    shown = ", ".join(map(value_text, distinct[:_CATEGORIES]))
+    return f"{shown}, … ({len(distinct)} categories)" if len(distinct) > _CATEGORIES else shown
+
+
+def median_of(column: Column) -> float | None:
+    """The middle of numbers."""
+    if column.kind != "number" or not column.known:
+        return None
+    ordered = sorted(cast("tuple[float, ...]", column.known))
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def trend_of(x: Column, y: Column) -> str:
+    """``rising``, ``falling`` or nothing, of numbers in the order of x."""
+    if y.kind != "number":
+        return ""
+    pairs = list(zip(x.values, y.values, strict=False)) if len(x.values) == len(y.values) else list(enumerate(y.values))
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if len(known) < _TREND_POINTS:
+        return ""
+    if x.kind != "text":
+        known.sort(key=lambda pair: cast("float", pair[0]))
+    step = max(1, len(known) // _TREND_SAMPLE)
+    values = [cast("float", other) for _, other in known[::step]]
+    middle, mean = (len(values) - 1) / 2, math.fsum(values) / len(values)
+    spread = math.fsum((value - mean) ** 2 for value in values)
+    if not spread or not math.isfinite(spread):
+        return ""
+    together = math.fsum((place - middle) * (value - mean) for place, value in enumerate(values))
+    scale = math.sqrt(spread * math.fsum((place - middle) ** 2 for place in range(len(values))))
+    share = together / scale
+    return "rising" if share >= _TREND else "falling" if share <= -_TREND else ""
+
+
+def extremes_of(x: Column, y: Column) -> tuple[Value | None, Value | None]:
+    """Where along x the least and the greatest y are; None where x says nothing of it."""
+    if y.kind == "text" or len(x.values) != len(y.values) or not y.known:
+        return None, None
+    return x.values[y.values.index(y.low)], x.values[y.values.index(y.high)]

@@ -1,0 +1,100 @@
+"""The text of a chart in a cell's output, by what the output carries for the page to draw."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from vibe_jupyter.charts import Chart
+from vibe_jupyter.charts.bokeh_charts import bokeh_document
+from vibe_jupyter.charts.plotly_charts import plotly_chart
+from vibe_jupyter.charts.text import chart_text
+from vibe_jupyter.charts.vega_charts import vega_lite_chart
+
+logger = logging.getLogger(__name__)
+
+_PLOTLY: Final = "application/vnd.plotly.v1+json"
+_VEGA_LITE: Final = re.compile(r"application/vnd\.vegalite\.v\d+(\.\d+)?\+json")
+_SOURCES: Final = ("application/javascript", "text/html")
+_BOKEH_DATA: Final = re.compile(r"(?:const|var|let)\s+docs_json\s*=\s*")
+_PLOTLY_CALL: Final = re.compile(r"Plotly\.(?:newPlot|react)\(\s*[\"'][^\"']{1,80}[\"']\s*,\s*")
+_VEGA_CALL: Final = re.compile(r"\}\)\(\s*(?=\{)|(?:const|var|let)\s+spec\s*=\s*(?=\{)")
+_SCHEMA: Final = "vega.github.io/schema/vega-lite"
+_MOST_HTML: Final = 20_000_000
+_MOST_CALLS: Final = 20
+
+
+def output_chart(data: Mapping[str, Any]) -> str:
+    """The text of the chart among the MIME types of one output; empty where there is none, or one nobody here knows."""
+    try:
+        chart = _chart_of(data)
+        return chart_text(chart) if chart is not None and chart.panels else ""
+    except Exception:  # a chart that cannot be read must not cost the output
+        logger.warning("A chart in an output could not be described.", exc_info=True)
+        return ""
+
+
+def _chart_of(data: Mapping[str, Any]) -> Chart | None:
+    if type(figure := data.get(_PLOTLY)) is dict:
+        return plotly_chart(cast("dict[str, Any]", figure))
+    for mime, spec in data.items():
+        if _VEGA_LITE.fullmatch(mime) and type(spec) is dict:
+            return vega_lite_chart(cast("dict[str, Any]", spec))
+    for mime in _SOURCES:
+        source = _joined_text(data.get(mime))
+        if source and len(source) <= _MOST_HTML and (chart := _chart_in_source(source, data)) is not None:
+            return chart
+    return None
+
+
+def _chart_in_source(source: str, data: Mapping[str, Any]) -> Chart | None:
+    if "docs_json" in source:
+        for document in _documents(source):
+            return bokeh_document(document, "holoviews" if any("holoviews" in mime for mime in data) else "bokeh")
+    if "Plotly." in source and (call := _PLOTLY_CALL.search(source)):
+        traces, end = _read_json(source, call.end())
+        layout, _ = _read_json(source, end)
+        return plotly_chart({"data": traces, "layout": layout}) if type(traces) is list else None
+    if _SCHEMA in source:
+        for call in _first_calls(source):
+            spec, _ = _read_json(source, call.end())
+            if type(spec) is dict and _SCHEMA in str(cast("dict[str, Any]", spec).get("$schema")):
+                return vega_lite_chart(cast("dict[str, Any]", spec))
+    return None
+
+
+def _first_calls(source: str) -> Iterator[re.Match[str]]:
+    for count, call in enumerate(_VEGA_CALL.finditer(source)):
+        if count >= _MOST_CALLS:
+            return
+        yield call
+
+
+def _documents(source: str) -> Iterator[Mapping[str, Any]]:
+    for found in _BOKEH_DATA.finditer(source):
+        documents, _ = _read_json(source, found.end())
+        if type(documents) is str:
+            documents = json.loads(documents)
+        if type(documents) is dict:
+            yield from (one for one in cast("dict[str, Any]", documents).values() if type(one) is dict)
+
+
+def _read_json(source: str, start: int) -> tuple[object, int]:
+    """The JSON value that begins there, and where what follows it begins; None where there is none."""
+    while start < len(source) and source[start] in " \t\r\n,":
+        start += 1
+    quoted = source.startswith("'", start)
+    try:
+        if quoted:
+            end = source.index("'", start + 1)
+            return source[start + 1 : end], end + 1
+        return json.JSONDecoder().raw_decode(source, start)
+    except ValueError:
+        return None, start
+
+
+def _joined_text(value: object) -> str:
+    if type(value) is list:
+        return "".join(part for part in cast("list[object]", value) if type(part) is str)
+    return value if type(value) is str else ""

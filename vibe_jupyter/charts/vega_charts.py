@@ -1,0 +1,326 @@
+"""Charts of Altair and other makers of Vega-Lite by their specification.
+
+Sums, means and counts are worked out as the page would; what comes of other transformations is named and not known.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from vibe_jupyter.charts import Axis, Chart, Panel, Series
+from vibe_jupyter.charts.columns import (
+    NOTHING,
+    Column,
+    column_of,
+    joined_column,
+    list_of,
+    mapping_of,
+    median_of,
+    value_text,
+)
+
+Rows = list[Mapping[str, Any]]
+
+_CHANNELS: Final = (
+    "x",
+    "y",
+    "theta",
+    "radius",
+    "longitude",
+    "latitude",
+    "color",
+    "size",
+    "shape",
+    "row",
+    "column",
+    "facet",
+)
+_GROUPS: Final = ("color", "shape", "detail", "strokeDash", "xOffset", "yOffset", "fill", "stroke")
+_SHORTHAND: Final = re.compile(
+    r"(?:(?P<aggregate>\w+)\((?P<inner>[^()]*)\)|(?P<field>[^()]*?))(?::(?P<type>[A-Za-z]+))?"
+)
+_MARKS: Final[Mapping[str, str]] = {"point": "scatter", "circle": "scatter", "square": "scatter", "arc": "pie"}
+_MOST_PANELS: Final = 20
+_MOST_ROWS: Final = 200_000
+_MOST_SERIES: Final = 60
+_FIGURES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
+    "sum": math.fsum,
+    "mean": lambda values: math.fsum(values) / len(values),
+    "average": lambda values: math.fsum(values) / len(values),
+    "min": min,
+    "max": max,
+    "median": lambda values: median_of(Column(tuple(values), "number")) or 0.0,
+}
+"""What a group of values becomes."""
+
+
+def vega_lite_chart(spec: Mapping[str, Any]) -> Chart:
+    """The chart of a Vega-Lite specification, with the data that are in it."""
+    named = mapping_of(spec.get("datasets"))
+    panels = list(_panels(spec, {}, _Data([], known=False), named))[:_MOST_PANELS]
+    title = _title_text(spec.get("title"))
+    if len(panels) == 1 and panels[0].title == title:
+        panels = [Panel(panels[0].axes, panels[0].series, "", panels[0].note)]
+    return Chart("altair", panels, title)
+
+
+class _Data:
+    """Rows, and whether they are all that is drawn."""
+
+    def __init__(self, rows: Rows, *, known: bool, note: str = "") -> None:
+        self.rows = rows
+        self.known = known
+        self.note = note
+
+
+def _panels(
+    spec: Mapping[str, Any], above: Mapping[str, Any], data: _Data, named: Mapping[str, Any]
+) -> Iterator[Panel]:
+    data = _data_of(spec, data, named)
+    encoding = {**above, **mapping_of(spec.get("encoding"))}
+    for key in ("hconcat", "vconcat", "concat"):
+        if key in spec:
+            for part in list_of(spec[key]):
+                yield from _panels(mapping_of(part), encoding, data, named)
+            return
+    if "spec" in spec:
+        inner = mapping_of(spec["spec"])
+        facets = mapping_of(spec.get("facet"))
+        channels = facets if "field" not in facets and "shorthand" not in facets else {"facet": facets}
+        if "repeat" in spec:
+            yield from _repeated(spec, inner, encoding, data, named)
+        else:
+            yield from _panels(inner, {**encoding, **channels}, data, named)
+        return
+    layers = [mapping_of(layer) for layer in list_of(spec.get("layer"))] or [spec]
+    drawn = [_drawn(layer, encoding if layer is not spec else above, data, named) for layer in layers]
+    yield _merged(drawn, _title_text(spec.get("title")))
+
+
+def _repeated(
+    spec: Mapping[str, Any],
+    inner: Mapping[str, Any],
+    encoding: Mapping[str, Any],
+    data: _Data,
+    named: Mapping[str, Any],
+) -> Iterator[Panel]:
+    repeat = spec["repeat"]
+    by_channel = mapping_of(repeat) or {"repeat": repeat}
+    rows, columns = (list_of(by_channel.get(name)) or [None] for name in ("row", "column"))
+    for field in list_of(by_channel.get("repeat") or by_channel.get("layer")) or [None]:
+        for row in rows:
+            for column in columns:
+                chosen = {"repeat": field, "layer": field, "row": row, "column": column}
+                yield from _panels(cast("Mapping[str, Any]", _chosen(inner, chosen)), encoding, data, named)
+
+
+def _chosen(part: Any, chosen: Mapping[str, Any]) -> Any:
+    """The same with each reference to the repeated field replaced."""
+    if type(part) is dict:
+        mapping = cast("dict[str, Any]", part)
+        if set(mapping) == {"repeat"} and type(mapping["repeat"]) is str:
+            return chosen.get(mapping["repeat"])
+        return {key: value if key in ("data", "datasets") else _chosen(value, chosen) for key, value in mapping.items()}
+    return [_chosen(one, chosen) for one in cast("list[Any]", part)] if type(part) is list else part
+
+
+def _data_of(spec: Mapping[str, Any], data: _Data, named: Mapping[str, Any]) -> _Data:
+    source = mapping_of(spec.get("data"))
+    if source:
+        values = source.get("values", named.get(str(source.get("name"))))
+        if type(values) is list:
+            rows = [mapping_of(row) or {"data": row} for row in list_of(cast("object", values))[:_MOST_ROWS]]
+            data = _Data(rows, known=True)
+        else:
+            address = source.get("url")
+            data = _Data([], known=False, note=f"data from {address}" if type(address) is str else "data elsewhere")
+    steps = [next(iter(mapping_of(step)), "") for step in list_of(spec.get("transform"))]
+    if steps:
+        return _Data(data.rows, known=False, note=f"after {', '.join(map(str, steps[:4]))}; ranges of the data before")
+    return data
+
+
+class _Field:
+    """One channel's definition, its shorthand read."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        short = definition.get("shorthand")
+        match = _SHORTHAND.fullmatch(short) if type(short) is str else None
+        self.definition = definition
+        self.aggregate = definition.get("aggregate") or (match and match["aggregate"])
+        field = definition.get("field") or (match and (match["inner"] or match["field"]))
+        self.field = field.replace("\\", "") if type(field) is str else ""
+        self.bins = bool(definition.get("bin"))
+        self.unit = definition.get("timeUnit") if type(definition.get("timeUnit")) is str else ""
+        if self.aggregate and self.aggregate not in (*_FIGURES, "count", "distinct") and self.field:
+            self.unit = self.unit or ""
+
+    @property
+    def label(self) -> str:
+        """What the page writes beside the axis."""
+        for title in (self.definition.get("title"), mapping_of(self.definition.get("axis")).get("title")):
+            if type(title) in (str, list):
+                return _title_text(title)
+        if self.aggregate == "count":
+            return "Count of Records"
+        if self.aggregate:
+            return f"{str(self.aggregate).capitalize()} of {self.field}"
+        return f"{self.field} (binned)" if self.bins else f"{self.field} ({self.unit})" if self.unit else self.field
+
+    @property
+    def note(self) -> str:
+        scale = mapping_of(self.definition.get("scale"))
+        return "log" if scale.get("type") == "log" else ""
+
+
+def _drawn(layer: Mapping[str, Any], above: Mapping[str, Any], data: _Data, named: Mapping[str, Any]) -> Panel:
+    """One layer alone."""
+    data = _data_of(layer, data, named) if layer.get("data") or layer.get("transform") else data
+    inner = [mapping_of(one) for one in list_of(layer.get("layer"))]
+    encoding = {**above, **mapping_of(layer.get("encoding"))}
+    if inner:
+        return _merged([_drawn(one, encoding, data, named) for one in inner], _title_text(layer.get("title")))
+    fields = {name: _Field(mapping_of(encoding[name])) for name in encoding if type(encoding[name]) is dict}
+    kind = _kind_of(layer, fields)
+    rows = _aggregated(data.rows, fields)
+    axes = [_axis(name, fields[name], rows) for name in _CHANNELS if name in fields and _shows(fields[name])]
+    return Panel(axes, _series_of(kind, fields, rows), _title_text(layer.get("title")), data.note)
+
+
+def _shows(field: _Field) -> bool:
+    return bool(field.field or field.aggregate)
+
+
+def _kind_of(layer: Mapping[str, Any], fields: Mapping[str, _Field]) -> str:
+    mark = layer.get("mark")
+    name = str(mapping_of(mark).get("type", mark))
+    binned = any(field.bins for field in fields.values())
+    counted = any(field.aggregate == "count" for field in fields.values())
+    if name == "bar" and binned and counted:
+        return "histogram"
+    if name == "rect" and "color" in fields:
+        return "heatmap"
+    if name == "bar" and "x" in fields and (fields["x"].aggregate and "y" in fields and not fields["y"].aggregate):
+        return "horizontal bar"
+    return _MARKS.get(name, name)
+
+
+def _axis(name: str, field: _Field, rows: Rows) -> Axis:
+    column = _column(field, rows)
+    domain = list_of(mapping_of(field.definition.get("scale")).get("domain"))
+    limits = (
+        f"shown {value_text(column_of(domain).low)} … {value_text(column_of(domain).high)}" if len(domain) == 2 else ""
+    )
+    if column_of(domain).kind == "text":
+        limits = ""
+    return Axis(name, field.label, column, ", ".join(filter(None, (field.note, limits))))
+
+
+def _column(field: _Field, rows: Iterable[Mapping[str, Any]]) -> Column:
+    key = _key_of(field)
+    return column_of([row.get(key) for row in rows])
+
+
+def _key_of(field: _Field) -> str:
+    """Where an aggregated row keeps it."""
+    return f"{field.aggregate}({field.field})" if field.aggregate else field.field
+
+
+def _aggregated(rows: Rows, fields: Mapping[str, _Field]) -> Rows:
+    """The rows that are drawn, where a channel counts, sums or averages; bins stay as their values are."""
+    wanted = [field for field in fields.values() if field.aggregate]
+    if not wanted:
+        return rows
+    if any(field.bins or field.unit for field in fields.values()):
+        return rows
+    keys = [field.field for field in fields.values() if field.field and not field.aggregate]
+    groups: dict[tuple[object, ...], Rows] = {}
+    for row in rows:
+        groups.setdefault(tuple(_hashable(row.get(key)) for key in keys), []).append(row)
+    return [
+        {**dict(zip(keys, group, strict=True)), **{_key_of(field): _figure(field, members) for field in wanted}}
+        for group, members in groups.items()
+    ]
+
+
+def _hashable(value: object) -> object:
+    return value if type(value) in (str, int, float, bool, type(None)) else str(type(value))
+
+
+def _figure(field: _Field, rows: Rows) -> float | None:
+    if field.aggregate == "count":
+        return float(len(rows))
+    values = [one for one in column_of([row.get(field.field) for row in rows]).known if type(one) is float]
+    if field.aggregate == "distinct":
+        return float(len(set(values)))
+    figure = _FIGURES.get(str(field.aggregate))
+    return figure(values) if figure and values else None
+
+
+def _series_of(kind: str, fields: Mapping[str, _Field], rows: Rows) -> list[Series]:
+    across, up = (
+        _first(fields, "x", "longitude", "color" if "theta" in fields else "x"),
+        _first(fields, "y", "latitude", "theta"),
+    )
+    if kind == "heatmap":
+        column = _column(fields["color"], rows)
+        return [Series(kind, "", NOTHING, column)]
+    if kind == "horizontal bar" and across is not None:
+        across, up = up, across
+    groups: dict[str, Rows] = {}
+    field = next((fields[name] for name in _GROUPS if _is_group(fields.get(name), rows)), None)
+    if field is None or kind == "pie":
+        groups[""] = rows
+    else:
+        for row in rows:
+            name = column_of([row.get(field.field)])
+            groups.setdefault(value_text(name.values[0] if name.values else None), []).append(row)
+    return [
+        Series(kind, name, _column(across, own) if across else NOTHING, _column(up, own) if up else NOTHING)
+        for name, own in list(groups.items())[:_MOST_SERIES]
+    ]
+
+
+def _first(fields: Mapping[str, _Field], *names: str) -> _Field | None:
+    return next((fields[name] for name in names if name in fields and _shows(fields[name])), None)
+
+
+def _is_group(field: _Field | None, rows: Rows) -> bool:
+    """Whether a channel tells series apart, and does not show a quantity."""
+    if field is None or not field.field or field.aggregate or field.bins:
+        return False
+    wanted = str(field.definition.get("type") or "")
+    shorthand = str(field.definition.get("shorthand") or "")
+    if wanted in ("nominal", "ordinal") or shorthand.endswith((":N", ":O")):
+        return True
+    return not wanted and not shorthand.endswith((":Q", ":T")) and _column(field, rows).kind == "text"
+
+
+def _merged(panels: Sequence[Panel], title: str) -> Panel:
+    """Layers over each other: one pair of axes."""
+    if len(panels) == 1:
+        only = panels[0]
+        return Panel(only.axes, only.series, only.title or title, only.note)
+    axes: dict[str, Axis] = {}
+    for axis in (axis for panel in panels for axis in panel.axes):
+        known = axes.get(axis.name)
+        axes[axis.name] = axis if known is None else _joined_axis(known, axis)
+    series = [one for panel in panels for one in panel.series]
+    notes = dict.fromkeys(panel.note for panel in panels if panel.note)
+    return Panel(list(axes.values()), series, title, ", ".join(notes))
+
+
+def _joined_axis(one: Axis, other: Axis) -> Axis:
+    label = (
+        one.label if one.label == other.label or not other.label else ", ".join(filter(None, (one.label, other.label)))
+    )
+    return Axis(one.name, label, joined_column((one.column, other.column)), one.note or other.note)
+
+
+def _title_text(title: object) -> str:
+    if type(title) is dict:
+        title = cast("dict[str, object]", title).get("text")
+    if type(title) is list:
+        return " ".join(one for one in cast("list[object]", title) if type(one) is str)
+    return title if type(title) is str else ""

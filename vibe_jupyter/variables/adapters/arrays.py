@@ -1,0 +1,288 @@
+"""Arrays of other libraries: shape, type, names and units. No element is computed, and none is read from a store."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, cast
+
+from vibe_jupyter.variables.adapters import (
+    VariableAdapter,
+    instance_dict,
+    is_of_package,
+    is_one_of,
+    loaded_attribute,
+    type_name,
+    type_of,
+)
+from vibe_jupyter.variables.adapters.facts import (
+    NAMES_SHOWN,
+    extent_of,
+    facts_adapter,
+    named_line,
+    names_text,
+    pairs_text,
+    plural,
+)
+from vibe_jupyter.variables.adapters.numpy_arrays import array_figures, dtype_text, has_figures
+from vibe_jupyter.variables.adapters.pandas_frames import pandas_columns
+from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line
+
+_NOT_COMPUTED: Final = "Nothing was computed."
+_READ_WHOLE: Final = 10_000
+"""Elements of a coordinate that are read for its range."""
+_VARIABLES: Final = 20
+"""Variables of one data set shown."""
+
+
+def torch_adapter() -> VariableAdapter:
+    """For tensors of torch itself: a subclass may take over every attribute, so it is only named."""
+    return facts_adapter("torch", _tensor_text, packages=("torch",))
+
+
+def jax_adapter() -> VariableAdapter:
+    """For arrays of jax."""
+    return facts_adapter("jax array", lambda value: f"{extent_of(value.shape)} {value.dtype}")
+
+
+def _tensor_text(value: Any) -> str:
+    gradient = ", requires gradient" if value.requires_grad else ""
+    return f"{type_of(value).__name__} {extent_of(value.shape)} {value.dtype} on {value.device}{gradient}"
+
+
+def dataset_adapter() -> VariableAdapter:
+    """For `xarray.Dataset`."""
+    return facts_adapter("xarray Dataset", _dataset_text, _dataset_lines, packages=("xarray",))
+
+
+def data_array_adapter() -> VariableAdapter:
+    """For `xarray.DataArray`."""
+    return facts_adapter("xarray DataArray", _data_array_text, _data_array_lines, packages=("xarray",))
+
+
+def data_tree_adapter() -> VariableAdapter:
+    """For `xarray.DataTree`: the names of its groups."""
+    return facts_adapter(
+        "xarray DataTree",
+        lambda value: plural(len(value.children), "group"),
+        lambda value: [named_line("groups", value.children), named_line("variables", value._data_variables)],
+        packages=("xarray",),
+    )
+
+
+def _dataset_text(value: Any) -> str:
+    data = [name for name in value._variables if name not in value._coord_names]
+    return f"{_dims_text(value._dims)} ({names_text(data)})"
+
+
+def _dims_text(sizes: Mapping[object, object]) -> str:
+    return ", ".join(f"{plain_cell_text(name)} {size}" for name, size in islice(sizes.items(), NAMES_SHOWN))
+
+
+def _dataset_lines(value: Any) -> Iterator[str]:
+    variables: list[tuple[object, Any]] = list(value._variables.items())
+    places = [(name, variable) for name, variable in variables if name in value._coord_names]
+    for name, variable in places[:_VARIABLES]:
+        yield f"coordinate {_variable_text(name, variable)}{_coordinate_range(variable)}"
+    for name, variable in [pair for pair in variables if pair[0] not in value._coord_names][:_VARIABLES]:
+        yield f"variable {_variable_text(name, variable)}"
+    yield _attributes_line(value._attrs)
+
+
+def _data_array_text(value: Any) -> str:
+    variable = value._variable
+    name = f"{plain_cell_text(value._name)} " if value._name is not None else ""
+    sizes = dict(zip(variable._dims, variable.shape, strict=True))
+    return f"{name}{_dims_text(sizes)} {_stored_type(variable)}{_unit_text(variable)}"
+
+
+def _data_array_lines(value: Any) -> Iterator[str]:
+    for name, variable in islice(value._coords.items(), _VARIABLES):
+        yield f"coordinate {_variable_text(name, variable)}{_coordinate_range(variable)}"
+    data = value._variable._data
+    if type(data) is loaded_attribute("numpy", "ndarray") and data.size <= _READ_WHOLE and has_figures(data.dtype):
+        nulls, span, detail = array_figures(data.reshape(-1))
+        yield f"values: {', '.join(filter(None, (span, detail, f'{nulls} nan' if nulls else '')))}"
+    yield _attributes_line(value._variable._attrs)
+
+
+def _variable_text(name: object, variable: Any) -> str:
+    dims = ", ".join(map(plain_cell_text, variable._dims))
+    return f"{plain_cell_text(name)} ({dims}) {_stored_type(variable)}{_unit_text(variable)}"
+
+
+def _stored_type(variable: Any) -> str:
+    """The type of the elements; an array that is neither numpy's nor xarray's own nor Dask's is only named."""
+    data = variable._data
+    cls = type_of(data)
+    if not any(is_of_package(cls, package) for package in ("numpy", "xarray", "dask")):
+        return f"<{type_name(data)}>"
+    return dtype_text(data.dtype) + (", not computed" if is_of_package(cls, "dask") else "")
+
+
+def _unit_text(variable: Any) -> str:
+    attrs: Mapping[object, object] = variable._attrs or {}
+    known = [plain_cell_text(attrs[key]) for key in ("long_name", "units") if key in attrs]
+    return f", {' in '.join(known)}" if known else ""
+
+
+def _coordinate_range(variable: Any) -> str:
+    """First and last of a coordinate that is in memory."""
+    data = variable._data
+    if type_of(data).__name__ == "PandasIndexingAdapter" and is_of_package(type_of(data), "xarray"):
+        index = data.array
+        if not is_of_package(type_of(index), "pandas") or not len(index) > 0:
+            return ""
+        return f", {plain_line(index[0], width=24)} … {plain_line(index[-1], width=24)}"
+    return ""
+
+
+def _attributes_line(attrs: Mapping[object, object] | None) -> str:
+    text = pairs_text((attrs or {}).items())
+    return f"attributes: {text}" if text else ""
+
+
+def zarr_array_adapter() -> VariableAdapter:
+    """For arrays in a store of zarr, by what was read when they were opened."""
+    return facts_adapter("zarr Array", _zarr_text, _zarr_lines, packages=("zarr",))
+
+
+def zarr_group_adapter() -> VariableAdapter:
+    """For groups of zarr: their names are in the store, which may be far away."""
+    return facts_adapter("zarr Group", _zarr_name, _zarr_group_lines, packages=("zarr",))
+
+
+def _zarr_text(value: Any) -> str:
+    return f"{_zarr_name(value)}{extent_of(value.shape)} {value.dtype}, chunks {extent_of(value.chunks)}"
+
+
+def _zarr_name(value: Any) -> str:
+    return f"{plain_cell_text(value.path)} " if value.path else ""
+
+
+def _zarr_lines(value: Any) -> Iterator[str]:
+    yield _attributes_line(value.metadata.attributes)
+    yield "No chunk was read."
+
+
+def _zarr_group_lines(value: Any) -> Iterator[str]:
+    yield _attributes_line(value.metadata.attributes)
+    known = getattr(value.metadata, "consolidated_metadata", None)
+    if known is not None:
+        yield named_line("members", known.metadata)
+    else:
+        yield "The store was not read. run_code can ask for list(group.members())."
+
+
+def sparse_adapter() -> VariableAdapter:
+    """For sparse matrices and arrays of scipy."""
+    return facts_adapter("scipy sparse", _sparse_text, _sparse_lines, packages=("scipy",))
+
+
+def _sparse_text(value: Any) -> str:
+    return f"{type_of(value).__name__} {extent_of(value._shape)} {_sparse_type(value)}{_stored_text(value)}"
+
+
+def _sparse_type(value: Any) -> str:
+    data = instance_dict(value).get("data")
+    return dtype_text(cast("Any", data).dtype) if _is_array(data) else ""
+
+
+def _stored_text(value: Any) -> str:
+    data = instance_dict(value).get("data")
+    if not _is_array(data) or type_of(value).__name__.startswith(("lil", "dia", "bsr")):
+        return ""
+    stored, places = len(cast("Any", data)), 1
+    for side in value._shape:
+        places *= side
+    return f", {stored:,} stored ({100 * stored / places:.3g} %)" if places else ""
+
+
+def _sparse_lines(value: Any) -> Iterator[str]:
+    data = cast("Any", instance_dict(value).get("data"))
+    if _is_array(data) and has_figures(data.dtype) and 0 < data.size <= _READ_WHOLE:
+        _, span, detail = array_figures(data.reshape(-1))
+        yield f"stored values: {span}, {detail}"
+
+
+def _is_array(value: object) -> bool:
+    return type_of(value) is loaded_attribute("numpy", "ndarray")
+
+
+def dask_array_adapter() -> VariableAdapter:
+    """For arrays of Dask."""
+    return facts_adapter("Dask Array", _dask_array_text, lambda value: [_NOT_COMPUTED], packages=("dask",))
+
+
+def _dask_array_text(value: Any) -> str:
+    chunks = value.chunks
+    count = 1
+    for side in chunks:
+        count *= len(side)
+    first = extent_of(side[0] for side in chunks)
+    return f"{extent_of(value.shape)} {dtype_text(value.dtype)}, {plural(count, 'chunk')} of {first}"
+
+
+def dask_bag_adapter() -> VariableAdapter:
+    """For bags of Dask."""
+    return facts_adapter(
+        "Dask Bag",
+        lambda value: plural(value.npartitions, "partition"),
+        lambda value: [_NOT_COMPUTED],
+        packages=("dask",),
+    )
+
+
+def delayed_adapter() -> VariableAdapter:
+    """For a call that Dask will make later."""
+    return facts_adapter(
+        "Dask Delayed",
+        lambda value: plain_cell_text(value._key),
+        lambda value: [_NOT_COMPUTED],
+        packages=("dask",),
+    )
+
+
+def spark_collection_adapter() -> VariableAdapter:
+    """For collections of Spark without columns."""
+    return facts_adapter("Spark RDD", lambda value: "", lambda value: [_NOT_COMPUTED])
+
+
+def ray_reference_adapter() -> VariableAdapter:
+    """For results that Ray holds elsewhere."""
+    return facts_adapter("Ray ObjectRef", lambda value: "", lambda value: ["It was not fetched."])
+
+
+def annotated_data_adapter() -> VariableAdapter:
+    """For `anndata.AnnData`."""
+    return facts_adapter("AnnData", _annotated_text, _annotated_lines)
+
+
+def _annotated_text(value: Any) -> str:
+    stored = instance_dict(value)
+    rows, columns = (_frame_length(stored.get(name)) for name in ("_obs", "_var"))
+    return f"{rows} observations × {columns} variables" + (", a view" if stored.get("_is_view") is True else "")
+
+
+def _frame_length(frame: Any) -> str:
+    memory = cast("Any", instance_dict(frame).get("_mgr"))
+    return f"{memory.shape[-1]:,}" if is_of_package(type_of(memory), "pandas") else "?"
+
+
+def _annotated_lines(value: Any) -> Iterator[str]:
+    stored = instance_dict(value)
+    for name in ("obs", "var"):
+        frame = stored.get(f"_{name}")
+        if "_mgr" in instance_dict(frame):
+            yield named_line(name, [f"{label} {dtype}" for label, dtype in pandas_columns(frame)])
+    for name in ("layers", "obsm", "varm", "obsp", "varp", "uns"):
+        parts = stored.get(f"_{name}")
+        if is_one_of(type_of(parts), (dict,)):
+            yield named_line(name, cast("dict[object, object]", parts))
+    yield f"X: {_matrix_text(stored.get('_X'))}"
+
+
+def _matrix_text(value: Any) -> str:
+    if _is_array(value):
+        return f"numpy array {extent_of(value.shape)} {dtype_text(value.dtype)}"
+    if is_of_package(type_of(value), "scipy"):
+        return f"scipy sparse {_sparse_text(value)}"
+    return type_name(value)

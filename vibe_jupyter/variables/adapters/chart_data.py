@@ -1,0 +1,181 @@
+"""The data inside charts as plain lists, without running code of what users put into them."""
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from vibe_jupyter.variables.adapters import (
+    class_mro,
+    instance_dict,
+    is_of_package,
+    is_one_of,
+    loaded_attribute,
+    type_of,
+)
+from vibe_jupyter.variables.adapters.pandas_frames import is_known_storage, pandas_values, sample_values
+from vibe_jupyter.variables.plain_values import is_scalar, plain_cell_text
+
+_LIST_ITER: Final[Any] = list.__dict__["__iter__"]
+MOST_POINTS: Final = 2_000
+"""Points of one series that are read; of more, evenly spread ones and those with the least and the greatest value."""
+MOST_ITEMS: Final = 400
+"""Items of a list that is no column of data."""
+DEPTH: Final = 12
+_PLAIN: Final = (str, int, float, bool, type(None), datetime.datetime, datetime.date, datetime.time)
+_NUMBERS: Final = "iufb"
+
+
+def plain_item(value: Any) -> Any:
+    """One value of a column, or None where it is of a class that is not known."""
+    cls = type_of(value)
+    if is_one_of(cls, _PLAIN):
+        return value[:200] if cls is str else value
+    if cls is decimal.Decimal:
+        return float(value) if value.is_finite() else None
+    if is_one_of(cls, (tuple, list)):
+        return [plain_item(part) for part in value[:4]]
+    return None if not is_scalar(value) and not is_of_package(cls, "pandas") else plain_cell_text(value)
+
+
+def stored_values(value: Any) -> Any:
+    """The numpy array or the list that a column is, whatever library holds it; None where it is no column."""
+    cls = type_of(value)
+    if cls is loaded_attribute("numpy", "ndarray"):
+        return value
+    if is_one_of(cls, (list, tuple)):
+        return value
+    if cls is range:
+        return value if len(value) <= MOST_POINTS * 10 else None
+    if any(cls is loaded_attribute("pandas", name) for name in ("Series", "Index", "DatetimeIndex", "RangeIndex")):
+        values = pandas_values(value)
+        return _of_pandas(values) if is_known_storage(type_of(values)) else None
+    if cls is loaded_attribute("polars", "Series"):
+        return loaded_attribute("polars", "Series")._from_pyseries(instance_dict(value)["_s"]).to_numpy()
+    return None
+
+
+def _of_pandas(values: Any) -> Any:
+    inner: Any = getattr(values, "_ndarray", None) if is_of_package(type_of(values), "pandas") else values
+    is_array = type_of(inner) is loaded_attribute("numpy", "ndarray")
+    return inner if is_array and inner.dtype.kind != "O" else sample_values(values, None)
+
+
+def list_items(value: Any) -> list[Any]:
+    """What a list of any class holds, by the iteration of list itself."""
+    return list(_LIST_ITER(value))
+
+
+def chosen_positions(columns: Sequence[Any]) -> list[int] | None:
+    """Which points of columns of one length are read; None for all."""
+    rows = max((len(one) for one in columns), default=0)
+    if rows <= MOST_POINTS:
+        return None
+    chosen = {place * (rows - 1) // (MOST_POINTS - 1) for place in range(MOST_POINTS)}
+    numpy_array = loaded_attribute("numpy", "ndarray")
+    for column in columns:
+        if type_of(column) is numpy_array and column.ndim == 1 and len(column) == rows:
+            kind = column.dtype.kind
+            if kind in _NUMBERS:
+                finite = column if kind != "f" else _without_nan(column)
+                chosen |= {int(finite.argmin()), int(finite.argmax())}
+        elif is_one_of(type_of(column), (list, tuple)) and len(column) == rows:
+            numbers = [(item, place) for place, item in enumerate(column) if is_one_of(type_of(item), (int, float))]
+            if numbers:
+                chosen |= {min(numbers)[1], max(numbers)[1]}
+    return sorted(chosen)
+
+
+def _without_nan(column: Any) -> Any:
+    """NaN would be both the least and the greatest."""
+    numpy: Any = loaded_attribute
+    missing = column != column
+    return (
+        numpy("numpy", "where")(missing, column[~missing][0], column) if missing.any() and not missing.all() else column
+    )
+
+
+def plain_column(values: Any, places: Sequence[int] | None = None) -> list[Any]:
+    """A column as a list of plain values."""
+    if type_of(values) is loaded_attribute("numpy", "ndarray"):
+        array = values if places is None else values[list(places)]
+        if array.dtype.kind == "M":
+            return [None if item is None else item for item in array.astype("M8[us]").tolist()]
+        if array.dtype.kind in _NUMBERS + "U":
+            return array.tolist()
+        return [plain_item(item) for item in array.reshape(-1).tolist()] if array.dtype.kind == "O" else []
+    return [plain_item(values[place]) for place in (range(len(values)) if places is None else places)]
+
+
+def plain_tree(value: Any, depth: int = DEPTH) -> Any:
+    """Dictionaries, lists and columns of data inside each other, as JSON would have them."""
+    cls = type_of(value)
+    if is_one_of(cls, (str, int, float, bool, type(None))):
+        return value
+    if cls is dict and depth:
+        return _plain_dict(cast("dict[object, object]", value), depth)
+    column = stored_values(value)
+    if column is None or not depth:
+        return plain_item(value)
+    if is_one_of(type_of(column), (list, tuple)) and _is_nested(column):
+        return [plain_tree(part, depth - 1) for part in column[:MOST_ITEMS]]
+    return plain_column(column, chosen_positions([column]) if _is_long(column) else None)
+
+
+def _plain_dict(value: Mapping[object, object], depth: int) -> dict[str, Any]:
+    """One level; columns of one length in it keep the same points, and say in ``_total`` how many there are."""
+    columns = {key: stored_values(one) for key, one in value.items() if type(key) is str}
+    long = {key: one for key, one in columns.items() if one is not None and _is_long(one)}
+    rows = max((len(one) for one in long.values()), default=0)
+    places = chosen_positions([one for one in long.values() if len(one) == rows]) if long else None
+    out: dict[str, Any] = {}
+    for key, one in value.items():
+        if type(key) is str and key != "template":
+            own = long.get(key)
+            out[key] = plain_column(own, places) if own is not None and len(own) == rows else plain_tree(one, depth - 1)
+    return {**out, "_total": rows, "_places": places} if places is not None else out
+
+
+def _is_nested(values: Sequence[object]) -> bool:
+    return any(is_one_of(type_of(one), (dict, list, tuple)) or stored_values(one) is not None for one in values[:4])
+
+
+def _is_long(column: Any) -> bool:
+    return (
+        len(column) > MOST_POINTS
+        and getattr(column, "ndim", 1) == 1
+        and not (is_one_of(type_of(column), (list, tuple)) and _is_nested(column))
+    )
+
+
+def frame_rows(frame: Any, wanted: set[str]) -> tuple[list[dict[str, Any]], int] | None:
+    """Rows of a frame, with the wanted columns alone, and how many there are; None for what is no frame."""
+    columns = _frame_columns(frame, wanted)
+    if columns is None:
+        return None
+    places = chosen_positions(list(columns.values()))
+    known = {name: plain_column(values, places) for name, values in columns.items()}
+    total = max((len(values) for values in columns.values()), default=0)
+    return [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)], total
+
+
+def _frame_columns(frame: Any, wanted: set[str]) -> dict[str, Any] | None:
+    bases = class_mro(type_of(frame))
+    if loaded_attribute("pandas", "DataFrame") in bases:
+        memory: Any = instance_dict(frame)["_mgr"]
+        labels = [label if type(label) is str else "" for label in memory.axes[0].tolist()]
+        found = {label: memory.iget_values(place) for place, label in enumerate(labels) if label in wanted}
+        return {name: _of_pandas(one) for name, one in found.items() if is_known_storage(type_of(one))}
+    if type_of(frame) is loaded_attribute("polars", "DataFrame"):
+        return {name: _polars_values(frame.get_column(name)) for name in frame.columns if name in wanted}
+    if type_of(frame) is loaded_attribute("pyarrow", "Table"):
+        return {
+            name: frame.column(name).slice(0, 10 * MOST_POINTS).to_pylist()
+            for name in frame.column_names
+            if name in wanted
+        }
+    return None
+
+
+def _polars_values(series: Any) -> Any:
+    return series.to_numpy() if series.dtype.is_numeric() or series.dtype.is_temporal() else series.to_list()

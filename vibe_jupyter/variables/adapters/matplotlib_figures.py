@@ -1,0 +1,363 @@
+"""Figures and axes of matplotlib, also as pandas and seaborn draw them: what they were given to draw."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from vibe_jupyter.charts import Axis, Chart, Panel, Series
+from vibe_jupyter.charts.columns import NOTHING, Column, column_of, joined_column, value_text
+from vibe_jupyter.charts.text import chart_text
+from vibe_jupyter.variables.adapters import (
+    VariableAdapter,
+    VariableDescription,
+    VariableView,
+    class_mro,
+    instance_dict,
+    is_of_package,
+    is_one_of,
+    loaded_attribute,
+    type_name,
+    type_of,
+)
+from vibe_jupyter.variables.adapters.chart_data import chosen_positions, plain_column, stored_values
+from vibe_jupyter.variables.adapters.facts import plural
+from vibe_jupyter.variables.plain_values import pairs_of
+
+_PACKAGES: Final = ("matplotlib", "mpl_toolkits", "seaborn", "cartopy", "wcsaxes")
+"""Whose axes are read; of others only the name is shown."""
+_MOST_AXES: Final = 20
+_MOST_ARTISTS: Final = 100
+_LEAST_BARS: Final = 1
+
+
+def matplotlib_adapter() -> VariableAdapter:
+    """For figures, parts of figures and axes of matplotlib; of subclasses only the name is shown."""
+    return VariableAdapter(line=_figure_line, describe=_describe_figure, fingerprint=id)
+
+
+def seaborn_adapter() -> VariableAdapter:
+    """For grids of axes of seaborn."""
+
+    def line(value: Any) -> str:
+        return f"seaborn {type_name(value).rpartition('.')[2]}"
+
+    def describe(value: Any, view: VariableView) -> VariableDescription:
+        figure = instance_dict(value).get("_figure")
+        body = _figure_text(figure) if is_of_package(type_of(figure), "matplotlib") else ""
+        return VariableDescription(headline=line(value), body=body)
+
+    return VariableAdapter(line=line, describe=describe, fingerprint=id)
+
+
+def _figure_line(value: Any) -> str:
+    if not _is_known(value):
+        return f"{type_name(value)} (matplotlib {'Axes' if _is_axes(value) else 'Figure'})"
+    if _is_axes(value):
+        return f"matplotlib {type_of(value).__name__}"
+    if not hasattr(value, "get_size_inches"):
+        return f"matplotlib {type_of(value).__name__}"
+    width, height = value.get_size_inches()
+    return (
+        f"matplotlib Figure {width:g} × {height:g} inches, {plural(len(value.axes), 'axis').replace('axiss', 'axes')}"
+    )
+
+
+def _describe_figure(value: Any, view: VariableView) -> VariableDescription:
+    body = _figure_text(value) if _is_known(value) else ""
+    return VariableDescription(headline=_figure_line(value), body=body, summary=_figure_line(value))
+
+
+def _is_known(value: Any) -> bool:
+    return any(is_of_package(type_of(value), package) for package in _PACKAGES)
+
+
+def _is_axes(value: Any) -> bool:
+    return loaded_attribute("matplotlib.axes", "Axes") in class_mro(type_of(value))
+
+
+def _figure_text(value: Any) -> str:
+    drawn = [value] if _is_axes(value) else [axes for axes in value.axes if _is_known(axes)]
+    panels = [_panel_of(axes) for axes in drawn[:_MOST_AXES] if axes.get_label() != "<colorbar>"]
+    shown = _with_twins(drawn, panels)
+    title: Any = None if _is_axes(value) else getattr(value, "_suptitle", None)
+    text = title.get_text() if is_of_package(type_of(title), "matplotlib") else ""
+    return chart_text(Chart("matplotlib", [panel for panel in shown if panel.series or panel.axes], text))
+
+
+def _with_twins(drawn: Sequence[Any], panels: list[Panel]) -> list[Panel]:
+    """Axes over each other at one place are one panel with a second y."""
+    if len(drawn) != 2 or len(panels) != 2 or drawn[0].get_position().bounds != drawn[1].get_position().bounds:
+        return panels
+    first, second = panels
+    other = [Axis("right y", axis.label, axis.column, axis.note) for axis in second.axes if axis.name == "y"]
+    return [Panel([*first.axes, *other], [*first.series, *second.series], first.title or second.title)]
+
+
+def _panel_of(axes: Any) -> Panel:
+    ticks = _Ticks(axes)
+    series = list(_series_of(axes, ticks))
+    flipped = bool(series) and all(one.kind.startswith("horizontal") for one in series)
+    columns = [joined_column(one.x for one in series), joined_column(one.y for one in series)]
+    x, y = reversed(columns) if flipped else columns
+    known = [
+        Axis("x", axes.get_xlabel(), x, _limits(axes, "x", x)),
+        Axis("y", axes.get_ylabel(), y, _limits(axes, "y", y)),
+    ]
+    title = axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")
+    return Panel([axis for axis in known if axis.label or axis.column.values], series, title)
+
+
+def _limits(axes: Any, name: str, column: Column) -> str:
+    """The scale where it is not linear, and the limits where somebody set them."""
+    scale = axes.get_xscale() if name == "x" else axes.get_yscale()
+    notes = [scale] if scale not in ("linear", "category") else []
+    is_set = not (axes.get_autoscalex_on() if name == "x" else axes.get_autoscaley_on())
+    if is_set and column.kind == "number" and not axes.images and axes.axison:
+        low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
+        notes.append(f"shown {value_text(float(low))} … {value_text(float(high))}")
+    return ", ".join(notes)
+
+
+class _Ticks:
+    """Turns places along the axes of one panel back into categories and times."""
+
+    def __init__(self, axes: Any) -> None:
+        self._names = {"x": _tick_names(axes.xaxis), "y": _tick_names(axes.yaxis)}
+        self._dates = {"x": _is_of_dates(axes.xaxis), "y": _is_of_dates(axes.yaxis)}
+
+    def column(self, name: str, values: Any) -> Column:
+        """A column of what was drawn at these places of one axis."""
+        stored = stored_values(values)
+        if stored is None:
+            return NOTHING
+        places = chosen_positions([stored])
+        items = plain_column(stored, places)
+        total = len(stored) if places is not None else None
+        named = self._names[name]
+        if named and all(type(one) in (int, float) for one in items):
+            found = [named.get(round(one, 3), named.get(float(round(one)))) for one in items]
+            if found and all(one is not None for one in found):
+                return column_of(found, total)
+        if self._dates[name] and items and all(type(one) in (int, float) for one in items):
+            items = [_date_text(one) for one in items]
+        return column_of(items, total)
+
+
+def _tick_names(axis: Any) -> dict[float, str]:
+    """Categories by their places: those of texts that were drawn, or fixed labels."""
+    mapping: Any = instance_dict(axis.units).get("_mapping") if axis.units is not None else None
+    if dict in class_mro(type_of(mapping)):
+        pairs = [(name, place) for name, place in pairs_of(mapping) if type(name) is str]
+        return {float(place): name for name, place in pairs if type(place) is int}
+    labels: Any = instance_dict(axis.get_major_formatter()).get("seq")
+    places: Any = instance_dict(axis.get_major_locator()).get("locs")
+    if is_one_of(type_of(labels), (list, tuple)) and places is not None and len(labels) == len(places):
+        texts = [one.get_text() if hasattr(one, "get_text") else one for one in labels]
+        named = {round(float(place), 3): text for place, text in zip(places, texts, strict=True) if type(text) is str}
+        return named if any(text and not _is_figure(text) for text in named.values()) else {}
+    return {}
+
+
+def _is_figure(text: str) -> bool:
+    return text.replace("−", "").replace(".", "").replace(",", "").isdecimal()
+
+
+def _is_of_dates(axis: Any) -> bool:
+    # matplotlib before 3.10 has a plain attribute.
+    converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
+    return "Date" in type_of(converter).__name__
+
+
+def _date_text(days: float) -> str:
+    return loaded_attribute("matplotlib.dates", "num2date")(days).replace(tzinfo=None).isoformat()
+
+
+def _series_of(axes: Any, ticks: _Ticks) -> Iterator[Series]:
+    names = _legend_names(axes)
+    bars = [one for one in axes.containers if type_of(one).__name__ == "BarContainer"]
+    drawn = {id(patch) for container in bars for patch in container.patches}
+    for container in bars[:_MOST_ARTISTS]:
+        yield from _bars(container, ticks, names)
+    if boxes := _boxes(axes, ticks):
+        yield boxes
+    else:
+        yield from _lines(axes, ticks, names)
+    for collection in axes.collections[:_MOST_ARTISTS]:
+        yield from _collection(collection, ticks, names)
+    loose = [patch for patch in axes.patches if id(patch) not in drawn]
+    yield from _loose_patches(loose[: _MOST_ARTISTS * 10], ticks, axes)
+    for image in axes.images[:_MOST_ARTISTS]:
+        array: Any = image.get_array()
+        values = plain_column(array.data.reshape(-1), chosen_positions([array.data.reshape(-1)]))
+        shape = " × ".join(map(str, array.shape))
+        yield Series("image", _own_name(image), NOTHING, column_of(values, array.size), f"{shape} cells")
+
+
+def _own_name(artist: Any) -> str:
+    label: Any = artist.get_label()
+    return label if type(label) is str and not label.startswith("_") else ""
+
+
+def _legend_names(axes: Any) -> dict[object, str]:
+    """Texts of a legend by the color beside them: seaborn labels no artist."""
+    legend: Any = axes.get_legend()
+    if legend is None:
+        return {}
+    handles: Any = getattr(legend, "legend_handles", ())
+    pairs = zip(handles, legend.get_texts(), strict=False)
+    return {color: text.get_text() for handle, text in pairs if (color := _color_of(handle)) is not None}
+
+
+def _color_of(artist: Any) -> object:
+    for name in ("get_facecolor", "get_color"):
+        if hasattr(artist, name):
+            try:
+                return loaded_attribute("matplotlib.colors", "to_hex")(_first_color(getattr(artist, name)()))
+            except (ValueError, TypeError, IndexError):
+                continue
+    return None
+
+
+def _first_color(color: Any) -> Any:
+    return color[0] if getattr(color, "ndim", 1) == 2 else color
+
+
+def _name_of(artist: Any, names: dict[object, str]) -> str:
+    return _own_name(artist) or (names.get(_color_of(artist), "") if names else "")
+
+
+def _bars(container: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+    patches = [
+        patch for patch in container.patches[: 10 * _MOST_ARTISTS] if is_of_package(type_of(patch), "matplotlib")
+    ]
+    if not patches:
+        return
+    label: Any = container.get_label()
+    name = label if type(label) is str and not label.startswith("_") else _name_of(patches[0], names)
+    if container.orientation == "horizontal":
+        places = ticks.column("y", [float(one.get_y() + one.get_height() / 2) for one in patches])
+        yield Series("horizontal bar", name, places, column_of([float(one.get_width()) for one in patches]))
+        return
+    if _touches(patches):
+        count = sum(float(one.get_height()) for one in patches)
+        edges = [float(patches[0].get_x()), float(patches[-1].get_x() + patches[-1].get_width())]
+        heights = column_of([float(one.get_height()) for one in patches])
+        size = int(count) if count == int(count) and not any(one.get_height() < 0 for one in patches) else None
+        yield Series("histogram", name, ticks.column("x", edges), heights, f"in {len(patches)} bins", size)
+        return
+    places = ticks.column("x", [float(one.get_x() + one.get_width() / 2) for one in patches])
+    yield Series("bar", name, places, column_of([float(one.get_height()) for one in patches]))
+
+
+def _touches(patches: Sequence[Any]) -> bool:
+    """Whether each bar begins where the one before it ends, as those of a histogram do."""
+    ends = [(one.get_x(), one.get_x() + one.get_width()) for one in patches]
+    width = abs(ends[0][1] - ends[0][0]) or 1.0
+    return len(ends) > 2 and all(abs(one[1] - other[0]) < 1e-6 * width for one, other in itertools.pairwise(ends))
+
+
+def _boxes(axes: Any, ticks: _Ticks) -> Series | None:
+    """The boxes of a box plot, by the lines they are made of; None where there are none."""
+    containers = [one for one in axes.containers if type_of(one).__name__ == "BoxPlotContainer"]
+    medians = [line for container in containers for line in container.medians]
+    if not medians:
+        medians = [line for line in axes.lines if _is_median(line, axes)]
+    if not medians:
+        return None
+    values = [float(line.get_ydata(orig=True)[0]) for line in medians]
+    places = [float(sum(line.get_xdata(orig=True)) / len(line.get_xdata(orig=True))) for line in medians]
+    whole = joined_column(column_of(plain_column(stored_values(line.get_ydata(orig=True)))) for line in axes.lines)
+    note = f"whole {value_text(whole.low)} … {value_text(whole.high)}" if whole.kind == "number" else ""
+    return Series("box", "", ticks.column("x", places), column_of(values), f"medians; {note}")
+
+
+def _is_median(line: Any, axes: Any) -> bool:
+    """matplotlib before 3.11 draws boxes of plain lines: box, two whiskers, two caps, median, outliers."""
+    lines = axes.lines
+    if len(lines) < 5 or len(axes.patches) + len(axes.collections):
+        return False
+    shapes = [len(one.get_xdata(orig=True)) for one in lines[:7]]
+    if shapes[:6] != [5, 2, 2, 2, 2, 2]:
+        return False
+    return list(lines).index(line) % (7 if len(lines) % 7 == 0 else 6) == 5
+
+
+def _lines(axes: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+    for line in axes.lines[:_MOST_ARTISTS]:
+        if not is_of_package(type_of(line), "matplotlib"):
+            continue
+        x, y = ticks.column("x", line.get_xdata(orig=True)), ticks.column("y", line.get_ydata(orig=True))
+        if x.count == 0 and y.count == 0:
+            continue
+        kind = "scatter" if line.get_linestyle() in ("None", "", " ") else "line"
+        if x.count == 2 and kind == "line" and _is_reference(line, axes):
+            kind = "reference line"
+        yield Series(kind, _name_of(line, names), x, y)
+
+
+def _is_reference(line: Any, axes: Any) -> bool:
+    """Whether it goes from edge to edge, as `axhline` and `axvline` draw it."""
+    return line.get_transform() is not axes.transData and line.get_transform() != axes.transData
+
+
+def _collection(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+    kind = type_of(collection).__name__
+    if not is_of_package(type_of(collection), "matplotlib"):
+        return
+    if kind == "PathCollection":
+        offsets: Any = collection.get_offsets()
+        points: Any = offsets.data if hasattr(offsets, "mask") else offsets
+        x, y = ticks.column("x", points[:, 0]), ticks.column("y", points[:, 1])
+        yield from _by_color(collection, x, y, names)
+    elif kind in ("QuadMesh", "PolyQuadMesh"):
+        array: Any = collection.get_array()
+        flat = array.data.reshape(-1) if hasattr(array, "mask") else array.reshape(-1)
+        values = plain_column(flat, chosen_positions([flat]))
+        shape = " × ".join(map(str, array.shape))
+        yield Series("heatmap", "", NOTHING, column_of(values, flat.size), f"{shape} cells")
+    elif "FillBetween" in kind or kind == "PolyCollection":
+        points = [path.vertices for path in collection.get_paths()[:4]]
+        columns = [(ticks.column("x", one[:, 0]), ticks.column("y", one[:, 1])) for one in points]
+        yield Series(
+            "area",
+            _name_of(collection, names),
+            joined_column(one for one, _ in columns),
+            joined_column(one for _, one in columns),
+        )
+
+
+def _by_color(collection: Any, x: Column, y: Column, names: dict[object, str]) -> Iterator[Series]:
+    """seaborn draws points of several groups at once, each in the color of its group."""
+    colors: Any = collection.get_facecolor()
+    if not names or len(colors) != len(x.values) or _own_name(collection):
+        array: Any = collection.get_array()
+        scale = column_of(plain_column(array.data)) if array is not None else NOTHING
+        note = f"color {value_text(scale.low)} … {value_text(scale.high)}" if scale.kind == "number" else ""
+        yield Series("scatter", _name_of(collection, names), x, y, note)
+        return
+    to_hex = loaded_attribute("matplotlib.colors", "to_hex")
+    groups: dict[str, list[int]] = {}
+    for place, color in enumerate(colors):
+        groups.setdefault(names.get(to_hex(color), ""), []).append(place)
+    for name, places in groups.items():
+        yield Series("scatter", name, _taken(x, places), _taken(y, places))
+
+
+def _taken(column: Column, places: Sequence[int]) -> Column:
+    return Column(tuple(column.values[place] for place in places), column.kind)
+
+
+def _loose_patches(patches: Sequence[Any], ticks: _Ticks, axes: Any) -> Iterator[Series]:
+    wedges = [one for one in patches if type_of(one).__name__ == "Wedge"]
+    if wedges:
+        shares = [abs(float(one.theta2) - float(one.theta1)) / 3.6 for one in wedges]
+        texts = [text.get_text() for text in axes.texts if text.get_text() and not text.get_text().endswith("%")]
+        labels = [_own_name(one) for one in wedges]
+        named = labels if all(labels) else texts[: len(wedges)]
+        yield Series("pie", "", column_of(named), column_of([round(one, 4) for one in shares]), "values in %")
+    steps = [one for one in patches if type_of(one).__name__ == "Polygon"]
+    for step in steps[:_MOST_ARTISTS]:
+        points: Any = step.get_xy()
+        yield Series(
+            "step histogram", _own_name(step), ticks.column("x", points[:, 0]), ticks.column("y", points[:, 1])
+        )

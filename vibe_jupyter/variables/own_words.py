@@ -1,0 +1,186 @@
+"""What the user said of classes of their own: functions that describe them, and whose `_ai_repr_` may be asked.
+
+Both run the user's code, and the user named them one by one. What fails is logged, and the plain description is used.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from vibe_jupyter.variables.adapters import (
+    VariableAdapter,
+    VariableDescription,
+    VariableView,
+    class_dict,
+    class_mro,
+    class_name,
+    module_of,
+    type_name,
+    type_of,
+)
+
+logger = logging.getLogger(__name__)
+
+Describe = Callable[[Any], "str | Mapping[str, object]"]
+"""Gives a text, or a MIME bundle with one."""
+
+SECONDS: Final = 1.0
+"""Time that one call of `_ai_repr_` may take."""
+_TEXT_LIMIT: Final = 4_000
+"""Characters of one description."""
+_LINE_LIMIT: Final = 200
+_TEXTS: Final = ("text/markdown", "text/plain")
+_METHOD: Final = "_ai_repr_"
+
+
+@dataclass(frozen=True)
+class _Registered:
+    cls: type | str
+    describe: Describe
+
+
+_registered: list[_Registered] = []
+_allowed: set[str] = set()
+_too_slow: set[str] = set()
+"""Classes whose method did not come back in time; it is not asked again."""
+
+
+def register(cls: type | str, describe: Describe) -> None:
+    """Have values of a class, and of classes made from it, described by a function.
+
+    Args:
+        cls: the class, or its name such as ``"package.module.Class"``, which then need not be imported.
+        describe: takes a value and gives a text, or a MIME bundle with one; its first line stands in lists of variables.
+            It runs on the kernel's main thread each time, so it should be quick and change nothing. Without it (None)
+            the class is described as before.
+
+    Raises:
+        TypeError: `cls` is neither a class nor a name, or `describe` cannot be called.
+    """
+    if not isinstance(cls, type | str):
+        raise TypeError(f"register takes a class or its name, not {cls!r}.")
+    if describe is not None and not callable(describe):  # pyright: ignore[reportUnnecessaryComparison]
+        raise TypeError(f"{describe!r} cannot be called.")
+    _registered[:] = [one for one in _registered if one.cls is not cls and (type(cls) is not str or one.cls != cls)]
+    if describe is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        _registered.append(_Registered(cls, describe))
+
+
+def allow_ai_repr(names: Iterable[str]) -> None:
+    """Classes whose `_ai_repr_` may be asked, by the names that `class_name` gives them; no others are."""
+    _allowed.clear()
+    _allowed.update(name.removeprefix("__main__.") for name in names)
+
+
+def in_own_words(value: object, adapter: VariableAdapter) -> VariableAdapter:
+    """An adapter that asks what the user said for this class first, and `adapter` for the rest."""
+    describe = _function_for(value)
+    if describe is not None:
+        return _asking(adapter, describe, "its registered function")
+    if not _has_method(value):
+        return adapter
+    if name := _allowed_name(value):
+        return replace(adapter, describe=_asking(adapter, lambda one: _ask_method(one, name), _METHOD).describe)
+    return replace(adapter, describe=_with_hint(adapter))
+
+
+def _function_for(value: object) -> Describe | None:
+    if not _registered:
+        return None
+    for cls in class_mro(type_of(value)):
+        for one in reversed(_registered):
+            if one.cls is cls or (type(one.cls) is str and one.cls == _full_name(cls)):
+                return one.describe
+    return None
+
+
+def _full_name(cls: type) -> str:
+    name = class_name(cls)
+    return name if "." in name or module_of(cls) in ("", "builtins") else f"{module_of(cls)}.{name}"
+
+
+def _asking(adapter: VariableAdapter, describe: Describe, what: str) -> VariableAdapter:
+    def ask(value: object) -> str:
+        try:
+            return _text_of(describe(value))[:_TEXT_LIMIT].strip()
+        except Exception:
+            logger.warning("A value of class %s was not described by %s.", type_name(value), what, exc_info=True)
+            return ""
+
+    def line(value: object) -> str:
+        first = ask(value).partition("\n")[0][:_LINE_LIMIT]
+        return f"{type_name(value)} {first}" if first else adapter.line(value)
+
+    def described(value: object, view: VariableView) -> VariableDescription:
+        text = ask(value)
+        return VariableDescription(adapter.line(value), text) if text else adapter.describe(value, view)
+
+    return VariableAdapter(line=line, describe=described, fingerprint=adapter.fingerprint)
+
+
+def _text_of(found: object) -> str:
+    """The text of what a description gave: itself, or the best of a bundle (or of a bundle with metadata)."""
+    if isinstance(found, tuple) and found:
+        found = cast("tuple[object, ...]", found)[0]
+    if isinstance(found, Mapping):
+        bundle = cast("Mapping[object, object]", found)
+        texts = [bundle[mime] for mime in _TEXTS if mime in bundle]
+        texts += [one for mime, one in bundle.items() if str(mime).startswith("text/")]
+        found = next((one for one in texts if isinstance(one, str)), "")
+    if not isinstance(found, str):
+        raise TypeError(f"a description must be a text or a MIME bundle, not {type_name(found)}")
+    return str.__str__(found)
+
+
+def _has_method(value: object) -> bool:
+    return any(_METHOD in class_dict(cls) for cls in class_mro(type_of(value)))
+
+
+def _allowed_name(value: object) -> str:
+    """The name by which the user allowed the class or one it is made from; empty where none is."""
+    if not _allowed:
+        return ""
+    return next((name for name in map(class_name, class_mro(type_of(value))) if name in _allowed), "")
+
+
+def _with_hint(adapter: VariableAdapter) -> Callable[[Any, VariableView], VariableDescription]:
+    def describe(value: Any, view: VariableView) -> VariableDescription:
+        described = adapter.describe(value, view)
+        hint = f'It has {_METHOD}, which runs only if the user\'s config.toml has [variables] ai_repr = ["{type_name(value)}"].'
+        return replace(described, body="\n".join(filter(None, (described.body, hint))))
+
+    return describe
+
+
+def _ask_method(value: Any, name: str) -> str:
+    """What `_ai_repr_` gives within its time; it runs on a thread of its own, so that the kernel goes on without it."""
+    if name in _too_slow:
+        return ""
+    given: list[object] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found: object = value._ai_repr_()
+            given.append(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
+            failed.append(error)
+
+    asking = threading.Thread(target=run, name=f"vibe {_METHOD}", daemon=True)
+    asking.start()
+    asking.join(SECONDS)
+    if asking.is_alive():
+        _too_slow.add(name)
+        logger.warning("%s of %s took more than %g s and is not asked again.", _METHOD, name, SECONDS)
+        return ""
+    if failed:
+        raise RuntimeError(f"{_METHOD} failed") from failed[0]
+    return _text_of(given[0])
+
+
+async def _awaited(found: Any) -> object:
+    return await cast("Coroutine[Any, Any, object]", found)
