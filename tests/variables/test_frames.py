@@ -171,7 +171,7 @@ async def test_an_index_of_its_own_is_told(namespace, inspect, text_of):
     namespace["deep"] = pd.DataFrame({"a": [1]}, index=pd.MultiIndex.from_tuples([("x", 1)], names=["k", "n"]))
 
     assert "index: Index key 2 str, 'x' … 'y'" in text_of(await inspect("df"))
-    assert "index: MultiIndex 1 (k, n)" in text_of(await inspect("deep"))
+    assert "index: MultiIndex 1 (k 1, n 1)" in text_of(await inspect("deep"))
 
 
 @pytest.mark.parametrize(

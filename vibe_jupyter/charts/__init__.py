@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from vibe_jupyter.charts.columns import NOTHING, Column
+from vibe_jupyter.charts.columns import NOTHING, DataColumn
 
-__all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "Column", "Panel", "Series"]
+__all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "DataColumn", "Panel", "Series"]
 
 CHART_LIMIT: Final = 400
 """Characters of the text of one chart."""
@@ -22,7 +22,7 @@ class Axis:
     name: str
     """``x``, ``y``, ``z``, ``color``, ``size``."""
     label: str = ""
-    column: Column = NOTHING
+    column: DataColumn = NOTHING
     """All that is drawn along it."""
     note: str = ""
     """Such as ``log``."""
@@ -34,8 +34,8 @@ class Series:
 
     kind: str
     name: str = ""
-    x: Column = NOTHING
-    y: Column = NOTHING
+    x: DataColumn = NOTHING
+    y: DataColumn = NOTHING
     note: str = ""
     size: int | None = None
     """Data points, where they are not what is drawn, as in a histogram."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, Column, column_of, joined_column, list_of, mapping_of
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of
 
 ReadModel = Callable[[object], "tuple[str, Mapping[str, Any]] | None"]
 """Gives a model's class and attributes; None for what is no model."""
@@ -111,7 +111,7 @@ def _panel(plot: Mapping[str, Any], read: ReadModel) -> Panel:
 
 
 def _axis(
-    name: str, sides: Sequence[str], range_name: str, plot: Mapping[str, Any], read: ReadModel, column: Column
+    name: str, sides: Sequence[str], range_name: str, plot: Mapping[str, Any], read: ReadModel, column: DataColumn
 ) -> Axis:
     label, note = "", ""
     for side in sides:
@@ -146,7 +146,7 @@ def _series_of(renderer: Mapping[str, Any], read: ReadModel, name: str) -> list[
     return [Series(shown, name.removeprefix("\0"), x, y)]
 
 
-def _by_group(kind: str, names: Column, x: Column, y: Column) -> list[Series]:
+def _by_group(kind: str, names: DataColumn, x: DataColumn, y: DataColumn) -> list[Series]:
     """A legend that takes its texts from a column tells the points of one renderer apart."""
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(names.values):
@@ -154,11 +154,11 @@ def _by_group(kind: str, names: Column, x: Column, y: Column) -> list[Series]:
     return [Series(kind, name, _taken(x, places), _taken(y, places)) for name, places in groups.items()]
 
 
-def _taken(column: Column, places: Sequence[int]) -> Column:
-    return Column(tuple(column.values[place] for place in places if place < len(column.values)), column.kind)
+def _taken(column: DataColumn, places: Sequence[int]) -> DataColumn:
+    return DataColumn(tuple(column.values[place] for place in places if place < len(column.values)), column.kind)
 
 
-def _first_texts(data: Mapping[str, Any]) -> Column:
+def _first_texts(data: Mapping[str, Any]) -> DataColumn:
     return next(
         (column for column in map(column_of, data.values()) if column.kind == "text" and column.values), NOTHING
     )
@@ -173,7 +173,7 @@ def _data_of(data: object) -> Mapping[str, Any]:
     return known
 
 
-def _column(spec: object, data: Mapping[str, Any]) -> Column:
+def _column(spec: object, data: Mapping[str, Any]) -> DataColumn:
     known = mapping_of(spec)
     if "field" in known:
         spec = known["field"]

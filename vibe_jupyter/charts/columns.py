@@ -38,7 +38,7 @@ _CODES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Column:
+class DataColumn:
     """Values that are drawn along one axis."""
 
     values: tuple[Value | None, ...] = ()
@@ -72,27 +72,27 @@ class Column:
         return tuple(dict.fromkeys(self.known))
 
 
-NOTHING: Final = Column()
+NOTHING: Final = DataColumn()
 
 
-def column_of(values: object, total: int | None = None) -> Column:
+def column_of(values: object, total: int | None = None) -> DataColumn:
     """A column of what a chart's specification holds: a list, packed numbers, one value, or nothing."""
     items = [one_value(value) for value in _items_of(values)]
     known = [value for value in items if value is not None]
     if known and all(type(value) is not str for value in known):
-        return Column(tuple(items), "number", total)
+        return DataColumn(tuple(items), "number", total)
     if known and all(type(value) is str and _TIME.fullmatch(value) for value in known[:50]):
         times = tuple(None if value is None else _MIDNIGHT.sub("", str(value)).replace("T", " ") for value in items)
-        return Column(times, "time", total)
-    return Column(tuple(None if value is None else value_text(value) for value in items), "text", total)
+        return DataColumn(times, "time", total)
+    return DataColumn(tuple(None if value is None else value_text(value) for value in items), "text", total)
 
 
-def number_column(values: Iterable[float]) -> Column:
+def number_column(values: Iterable[float]) -> DataColumn:
     """A column of numbers."""
-    return Column(tuple(value if math.isfinite(value) else None for value in values), "number")
+    return DataColumn(tuple(value if math.isfinite(value) else None for value in values), "number")
 
 
-def joined_column(columns: Iterable[Column]) -> Column:
+def joined_column(columns: Iterable[DataColumn]) -> DataColumn:
     """All of them as one; of several kinds, as texts."""
     parts = [column for column in columns if column.values]
     if not parts:
@@ -102,8 +102,8 @@ def joined_column(columns: Iterable[Column]) -> Column:
     values = tuple(itertools.chain.from_iterable(column.values for column in parts))
     total = sum(column.count for column in parts)
     if len({column.kind for column in parts}) == 1:
-        return Column(values, parts[0].kind, total)
-    return Column(tuple(None if value is None else value_text(value) for value in values), "text", total)
+        return DataColumn(values, parts[0].kind, total)
+    return DataColumn(tuple(None if value is None else value_text(value) for value in values), "text", total)
 
 
 def one_value(value: object) -> Value | None:
@@ -182,7 +182,7 @@ def value_text(value: Value | None) -> str:
     return f"{number:.5g}"
 
 
-def range_text(column: Column) -> str:
+def range_text(column: DataColumn) -> str:
     """``1 … 9``, or the first categories."""
     if column.kind != "text":
         low, high = column.low, column.high
@@ -194,7 +194,7 @@ def range_text(column: Column) -> str:
     return f"{shown}, … ({len(distinct)} categories)" if len(distinct) > _CATEGORIES else shown
 
 
-def median_of(column: Column) -> float | None:
+def median_of(column: DataColumn) -> float | None:
     """The middle of numbers."""
     if column.kind != "number" or not column.known:
         return None
@@ -203,7 +203,7 @@ def median_of(column: Column) -> float | None:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def trend_of(x: Column, y: Column) -> str:
+def trend_of(x: DataColumn, y: DataColumn) -> str:
     """``rising``, ``falling`` or nothing, of numbers in the order of x."""
     if y.kind != "number":
         return ""
@@ -225,7 +225,7 @@ def trend_of(x: Column, y: Column) -> str:
     return "rising" if share >= _TREND else "falling" if share <= -_TREND else ""
 
 
-def extremes_of(x: Column, y: Column) -> tuple[Value | None, Value | None]:
+def extremes_of(x: DataColumn, y: DataColumn) -> tuple[Value | None, Value | None]:
     """Where along x the least and the greatest y are; None where x says nothing of it."""
     if y.kind == "text" or len(x.values) != len(y.values) or not y.known:
         return None, None

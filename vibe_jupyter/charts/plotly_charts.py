@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, Column, column_of, joined_column, list_of, mapping_of, number_column
+from vibe_jupyter.charts.columns import (
+    NOTHING,
+    DataColumn,
+    column_of,
+    joined_column,
+    list_of,
+    mapping_of,
+    number_column,
+)
 
 _KINDS: Final[Mapping[str, str]] = {"scattergl": "scatter", "scatterpolar": "polar", "histogram2d": "2D histogram"}
 _TAG: Final = re.compile(r"<[^<>]{0,80}>")
@@ -39,7 +47,7 @@ def _panel(place: tuple[str, str], traces: Sequence[Mapping[str, Any]], layout: 
         columns = joined_column(one.x for one in series), joined_column(one.y for one in series)
         return Panel([Axis("labels", "", columns[0]), Axis("values", "", columns[1])], series)
     names = _axis_names(traces[0])
-    axes = [_axis_of(name, key, place, layout, [_channel(trace, key) for trace in traces]) for name, key in names]
+    axes = [_axis_of(name, place, layout, [_channel(trace, key) for trace in traces]) for name, key in names]
     return Panel([*axes, *_color_axes(traces, layout)], series)
 
 
@@ -53,7 +61,7 @@ def _axis_names(trace: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("x", "x"), ("y", "y"), *([("z", "z")] if "z" in trace else [])]
 
 
-def _axis_of(name: str, key: str, place: tuple[str, str], layout: Mapping[str, Any], columns: Iterable[Column]) -> Axis:
+def _axis_of(name: str, place: tuple[str, str], layout: Mapping[str, Any], columns: Iterable[DataColumn]) -> Axis:
     if place[0] == "scene":
         spec = mapping_of(mapping_of(layout.get(place[1])).get(f"{name}axis"))
     else:
@@ -64,7 +72,7 @@ def _axis_of(name: str, key: str, place: tuple[str, str], layout: Mapping[str, A
     return Axis(name, _text_of(spec.get("title")), joined_column(columns), ", ".join(filter(None, notes)))
 
 
-def _channel(trace: Mapping[str, Any], key: str) -> Column:
+def _channel(trace: Mapping[str, Any], key: str) -> DataColumn:
     kind = trace.get("type", "scatter")
     if key == "z" and kind != "scatter3d":
         return _grid_column(trace.get("z"))
@@ -83,12 +91,12 @@ def _channel(trace: Mapping[str, Any], key: str) -> Column:
     return column
 
 
-def _column(trace: Mapping[str, Any], key: str) -> Column:
+def _column(trace: Mapping[str, Any], key: str) -> DataColumn:
     total = trace.get("_total")
     return column_of(trace.get(key), total if type(total) is int else None)
 
 
-def _grid_column(rows: object) -> Column:
+def _grid_column(rows: object) -> DataColumn:
     """The values of a grid, row by row."""
     if mapping_of(rows):
         return column_of(rows)
@@ -110,7 +118,7 @@ def _series_of(trace: Mapping[str, Any]) -> Series:
     return Series(_kind_text(kind, trace), name, x, y)
 
 
-def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[Column, Column]:
+def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[DataColumn, DataColumn]:
     if "locations" in trace:
         return _column(trace, "locations"), _column(trace, "z")
     if "r" in trace:

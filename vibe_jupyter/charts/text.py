@@ -5,7 +5,7 @@ from typing import Final
 
 from vibe_jupyter.charts import CHART_LIMIT, Axis, Chart, Panel, Series
 from vibe_jupyter.charts.columns import (
-    Column,
+    DataColumn,
     extremes_of,
     joined_column,
     median_of,
@@ -108,7 +108,7 @@ def _one_of_many(series: Series, level: int, *, one_kind: bool) -> str:
 
 
 def _facts(series: Series, level: int) -> str:
-    column, other = (series.y, series.x) if series.y.values else (series.x, Column())
+    column, other = (series.y, series.x) if series.y.values else (series.x, DataColumn())
     if column.kind == "text" and other.kind != "text":
         column, other = other, column
     facts: list[str] = []
@@ -123,7 +123,7 @@ def _facts(series: Series, level: int) -> str:
     return ", ".join(filter(None, facts))
 
 
-def _extremes_text(column: Column, other: Column, level: int) -> str:
+def _extremes_text(column: DataColumn, other: DataColumn, level: int) -> str:
     low_at, high_at = extremes_of(other, column) if level < 2 else (None, None)
     low, high = value_text(column.low), value_text(column.high)
     if low_at is None or high_at is None:

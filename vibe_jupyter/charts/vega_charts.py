@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
 from vibe_jupyter.charts.columns import (
     NOTHING,
-    Column,
+    DataColumn,
     column_of,
     joined_column,
     list_of,
@@ -50,7 +50,7 @@ _FIGURES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "average": lambda values: math.fsum(values) / len(values),
     "min": min,
     "max": max,
-    "median": lambda values: median_of(Column(tuple(values), "number")) or 0.0,
+    "median": lambda values: median_of(DataColumn(tuple(values), "number")) or 0.0,
 }
 """What a group of values becomes."""
 
@@ -217,7 +217,7 @@ def _axis(name: str, field: _Field, rows: Rows) -> Axis:
     return Axis(name, field.label, column, ", ".join(filter(None, (field.note, limits))))
 
 
-def _column(field: _Field, rows: Iterable[Mapping[str, Any]]) -> Column:
+def _column(field: _Field, rows: Iterable[Mapping[str, Any]]) -> DataColumn:
     key = _key_of(field)
     return column_of([row.get(key) for row in rows])
 

@@ -49,24 +49,24 @@ _too_slow: set[str] = set()
 """Classes whose method did not come back in time; it is not asked again."""
 
 
-def register(cls: type | str, describe: Describe) -> None:
+def register(cls: type | str, describe: Describe | None) -> None:
     """Have values of a class, and of classes made from it, described by a function.
 
     Args:
         cls: the class, or its name such as ``"package.module.Class"``, which then need not be imported.
-        describe: takes a value and gives a text, or a MIME bundle with one; its first line stands in lists of variables.
-            It runs on the kernel's main thread each time, so it should be quick and change nothing. Without it (None)
-            the class is described as before.
+        describe: takes a value and gives a text, or a MIME bundle with one; its first line stands in lists of
+            variables. It runs on the kernel's main thread each time, so it should be quick and change nothing. With
+            None the class is described as before.
 
     Raises:
         TypeError: `cls` is neither a class nor a name, or `describe` cannot be called.
     """
-    if not isinstance(cls, type | str):
+    if not isinstance(cls, type | str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"register takes a class or its name, not {cls!r}.")
-    if describe is not None and not callable(describe):  # pyright: ignore[reportUnnecessaryComparison]
+    if describe is not None and not callable(describe):
         raise TypeError(f"{describe!r} cannot be called.")
     _registered[:] = [one for one in _registered if one.cls is not cls and (type(cls) is not str or one.cls != cls)]
-    if describe is not None:  # pyright: ignore[reportUnnecessaryComparison]
+    if describe is not None:
         _registered.append(_Registered(cls, describe))
 
 
@@ -124,16 +124,17 @@ def _asking(adapter: VariableAdapter, describe: Describe, what: str) -> Variable
 
 def _text_of(found: object) -> str:
     """The text of what a description gave: itself, or the best of a bundle (or of a bundle with metadata)."""
-    if isinstance(found, tuple) and found:
-        found = cast("tuple[object, ...]", found)[0]
-    if isinstance(found, Mapping):
-        bundle = cast("Mapping[object, object]", found)
+    chosen: Any = found
+    if isinstance(chosen, tuple):
+        chosen = next(iter(cast("tuple[object, ...]", chosen)), "")
+    if isinstance(chosen, Mapping):
+        bundle: dict[str, Any] = {str(mime): one for mime, one in cast("Mapping[Any, Any]", chosen).items()}
         texts = [bundle[mime] for mime in _TEXTS if mime in bundle]
-        texts += [one for mime, one in bundle.items() if str(mime).startswith("text/")]
-        found = next((one for one in texts if isinstance(one, str)), "")
-    if not isinstance(found, str):
+        texts += [one for mime, one in bundle.items() if mime.startswith("text/")]
+        chosen = next((one for one in texts if isinstance(one, str)), "")
+    if not isinstance(chosen, str):
         raise TypeError(f"a description must be a text or a MIME bundle, not {type_name(found)}")
-    return str.__str__(found)
+    return str.__str__(chosen)
 
 
 def _has_method(value: object) -> bool:
@@ -150,7 +151,8 @@ def _allowed_name(value: object) -> str:
 def _with_hint(adapter: VariableAdapter) -> Callable[[Any, VariableView], VariableDescription]:
     def describe(value: Any, view: VariableView) -> VariableDescription:
         described = adapter.describe(value, view)
-        hint = f'It has {_METHOD}, which runs only if the user\'s config.toml has [variables] ai_repr = ["{type_name(value)}"].'
+        setting = f'[variables] ai_repr = ["{type_name(value)}"]'
+        hint = f"It has {_METHOD}, which runs only if the user's config.toml has {setting}."
         return replace(described, body="\n".join(filter(None, (described.body, hint))))
 
     return describe

@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
 from vibe_jupyter.charts.bokeh_charts import bokeh_chart
-from vibe_jupyter.charts.columns import NOTHING, Column, column_of, joined_column, list_of, mapping_of
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of
 from vibe_jupyter.charts.plotly_charts import plotly_chart
 from vibe_jupyter.charts.text import chart_text
 from vibe_jupyter.charts.vega_charts import vega_lite_chart
@@ -263,7 +263,7 @@ def _dimensions(value: Any, name: str) -> list[tuple[str, str]]:
     return out
 
 
-def _column_of(data: Any, name: str) -> Column:
+def _column_of(data: Any, name: str) -> DataColumn:
     if type(data) is dict:
         values = stored_values(cast("dict[Any, Any]", data).get(name))
         return column_of(plain_tree(_flat(values), 2)) if values is not None else NOTHING

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, Column, column_of, joined_column, value_text
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, value_text
 from vibe_jupyter.charts.text import chart_text
 from vibe_jupyter.variables.adapters import (
     VariableAdapter,
@@ -107,7 +107,7 @@ def _panel_of(axes: Any) -> Panel:
     return Panel([axis for axis in known if axis.label or axis.column.values], series, title)
 
 
-def _limits(axes: Any, name: str, column: Column) -> str:
+def _limits(axes: Any, name: str, column: DataColumn) -> str:
     """The scale where it is not linear, and the limits where somebody set them."""
     scale = axes.get_xscale() if name == "x" else axes.get_yscale()
     notes = [scale] if scale not in ("linear", "category") else []
@@ -125,7 +125,7 @@ class _Ticks:
         self._names = {"x": _tick_names(axes.xaxis), "y": _tick_names(axes.yaxis)}
         self._dates = {"x": _is_of_dates(axes.xaxis), "y": _is_of_dates(axes.yaxis)}
 
-    def column(self, name: str, values: Any) -> Column:
+    def column(self, name: str, values: Any) -> DataColumn:
         """A column of what was drawn at these places of one axis."""
         stored = stored_values(values)
         if stored is None:
@@ -326,7 +326,7 @@ def _collection(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Ite
         )
 
 
-def _by_color(collection: Any, x: Column, y: Column, names: dict[object, str]) -> Iterator[Series]:
+def _by_color(collection: Any, x: DataColumn, y: DataColumn, names: dict[object, str]) -> Iterator[Series]:
     """seaborn draws points of several groups at once, each in the color of its group."""
     colors: Any = collection.get_facecolor()
     if not names or len(colors) != len(x.values) or _own_name(collection):
@@ -343,8 +343,8 @@ def _by_color(collection: Any, x: Column, y: Column, names: dict[object, str]) -
         yield Series("scatter", name, _taken(x, places), _taken(y, places))
 
 
-def _taken(column: Column, places: Sequence[int]) -> Column:
-    return Column(tuple(column.values[place] for place in places), column.kind)
+def _taken(column: DataColumn, places: Sequence[int]) -> DataColumn:
+    return DataColumn(tuple(column.values[place] for place in places), column.kind)
 
 
 def _loose_patches(patches: Sequence[Any], ticks: _Ticks, axes: Any) -> Iterator[Series]:

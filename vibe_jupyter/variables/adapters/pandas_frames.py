@@ -92,11 +92,11 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
 
 
 def _axes_text(frame: Any) -> str:
-    """The index, and the columns where they have several levels."""
-    texts = [index_text(frame.index)]
-    if type_of(frame.columns) is loaded_attribute("pandas", "MultiIndex"):
-        texts.append(f"columns: {_index_line(frame.columns)}")
-    return "\n".join(filter(None, texts))
+    """The index, and the columns where they have several levels with names."""
+    columns = frame.columns
+    several = type_of(columns) is loaded_attribute("pandas", "MultiIndex")
+    levels = f"columns: {_index_line(columns)}" if several and any(name is not None for name in columns.names) else ""
+    return "; ".join(filter(None, (index_text(frame.index), levels)))
 
 
 def _plain_frame(value: Any) -> Any:
@@ -256,7 +256,7 @@ def _index_line(index: Any) -> str:
     if cls is loaded_attribute("pandas", "MultiIndex"):
         sizes = zip(index.names, index.levels, strict=True)
         levels = ", ".join(f"{plain_cell_text(name, CELL_WIDTH)} {len(level):,}" for name, level in sizes)
-        return f"MultiIndex {len(index):,} (levels {levels})"
+        return f"MultiIndex {len(index):,} ({levels})"
     named = f" {plain_cell_text(index.name, CELL_WIDTH)}" if index.name is not None else ""
     return f"{cls.__name__}{named} {len(index):,} {pandas_type(index.dtype)}{_first_and_last(index)}"
 

@@ -5,6 +5,7 @@ not: to tell its columns polars opens files, reaches over the network and calls 
 """
 
 import functools
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -136,7 +137,9 @@ def narwhals_adapter(kind: str, *packages: str) -> VariableAdapter:
     def columns_of(value: Any) -> list[tuple[object, str]] | None:
         if not any(is_of_package(type_of(value), package) for package in packages):
             return None
-        schema = _narwhals().from_native(value).collect_schema()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they would stand in the user's cell
+            schema = _narwhals().from_native(value).collect_schema()
         return [(name, _narwhals_type(dtype)) for name, dtype in schema.items()]
 
     return schema_adapter(kind, columns_of)
