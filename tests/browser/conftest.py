@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.browser.lab import Lab
 from tests.browser.server import LabServer, lab_server
+from tests.browser.stage import Stage
 
 VIEWPORT = ViewportSize(width=1280, height=1000)
 
@@ -42,10 +43,26 @@ def loaded_lab(page: Page, server: LabServer) -> Lab:
 @pytest.fixture
 def lab(loaded_lab: Lab) -> Iterator[Lab]:
     """JupyterLab with nothing open. Errors in the console of the page fail the test."""
+    if loaded_lab.has_kept_open:
+        loaded_lab.close()
     loaded_lab.complaints.clear()
     yield loaded_lab
     loaded_lab.close()
     assert loaded_lab.complaints == []
+
+
+@pytest.fixture
+def kept_lab(loaded_lab: Lab) -> Iterator[Lab]:
+    """JupyterLab where the notebook of `Lab.open_again` stays open, since a new one and its kernel cost 2 s of CPU."""
+    loaded_lab.complaints.clear()
+    yield loaded_lab
+    assert loaded_lab.complaints == []
+
+
+@pytest.fixture
+def stage(kept_lab: Lab) -> Stage:
+    """A view with nothing in it."""
+    return Stage(kept_lab)
 
 
 @pytest.fixture

@@ -23,6 +23,19 @@ NOT_OURS = (
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
 
+_AS_NEW = f"""sources => {{
+    const panel = {_PANEL};
+    panel.content.model.cells.get(0).sharedModel.notebook.transact(() => {{
+        sources.forEach((source, position) => panel.content.model.cells.get(position).sharedModel.setSource(source));
+    }});
+    for (const cell of panel.content.model.cells) cell.clearExecution();
+    panel.content.activeCellIndex = 0;
+    panel.content.deselectAll();
+    panel.content.mode = "command";
+    document.activeElement?.blur?.();
+    panel.content.node.querySelector(".jp-WindowedPanel-outer")?.scrollTo(0, 0);
+}}"""
+
 
 class Lab:
     """One page of JupyterLab with one notebook in front."""
@@ -32,21 +45,41 @@ class Lab:
         self.server = server
         self.complaints: list[str] = []
         """Errors the page wrote to its console, and exceptions nobody caught."""
+        self._kept_open: tuple[Path, tuple[str, ...]] | None = None
         page.set_default_timeout(WAIT)
         page.on("console", self._listen)
         page.on("pageerror", lambda error: self._complain(str(error)))
 
+    @property
+    def has_kept_open(self) -> bool:
+        """Whether the notebook of `open_again` is still open."""
+        return self._kept_open is not None
+
     def open(self, *cells: str) -> Path:
         """A new notebook of these code cells, shown and its kernel idle."""
         path = self.write_notebook(*cells)
-        if self.page.url.startswith(self.server.url):
-            self.page.evaluate(
-                "path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name
-            )
-            wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
-        else:
-            self.show(path)
+        self.open_file(path)
         return path
+
+    def open_file(self, path: Path) -> None:
+        """Open a notebook in the page as it is; the page is loaded where it is not yet."""
+        if not self.page.url.startswith(self.server.url):
+            self.show(path)
+            return
+        self.page.evaluate(
+            "path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name
+        )
+        wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
+
+    def open_again(self, *cells: str) -> Path:
+        """As `open`, but the notebook that the last test opened so is taken, as it was when new, with its old kernel."""
+        if self._kept_open is None or self._kept_open[1] != cells or not self._is_idle(self._kept_open[0]):
+            if self.page.url.startswith(self.server.url):
+                self.close()
+            self._kept_open = (self.open(*cells), cells)
+        else:
+            self.page.evaluate(_AS_NEW, list(cells))
+        return self._kept_open[0]
 
     def write_notebook(self, *cells: str) -> Path:
         """A new file of these code cells, not opened."""
@@ -63,6 +96,7 @@ class Lab:
 
     def close(self) -> None:
         """Close everything that is open, unsaved, and end its kernels."""
+        self._kept_open = None
         self.page.evaluate(
             """() => {
                 for (const widget of [...window.jupyterapp.shell.widgets("main")]) {
@@ -147,6 +181,16 @@ class Lab:
         """Keep a picture for people to look at."""
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
         place.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def _is_idle(self, path: Path) -> bool:
+        """Whether the notebook is the one in front, with a kernel that waits."""
+        return self.page.evaluate(
+            f"""path => {{
+                const panel = window.jupyterapp && {_PANEL};
+                return panel?.context.path === path && panel.sessionContext.session?.kernel?.status === "idle";
+            }}""",
+            path.name,
+        )
 
     def _load(self, path: Path) -> None:
         self.page.goto(f"{self.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")

@@ -48,7 +48,7 @@ class Stage:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.path = lab.open(f"from IPython.display import display\n{KEPT}", VIEW)
+        self.path = lab.open_again(f"from IPython.display import display\n{KEPT}", VIEW)
         lab.run(KEPT_AT, LIVE)
         lab.wait_for_count_above(LIVE, None)
         self.view.wait_for(state="attached")

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def stage(lab: Lab) -> Iterator[Stage]:
+def stage(stage: Stage) -> Iterator[Stage]:
     """The page is left as it was: other tests go on in it."""
-    yield Stage(lab)
-    lab.page.evaluate("document.querySelectorAll('#cover, .hostile').forEach(one => one.remove())")
+    yield stage
+    stage.lab.page.evaluate("document.querySelectorAll('#cover, .hostile').forEach(one => one.remove())")
 
 
 def centre(stage: Stage, page: Page) -> tuple[float, float]:
@@ -219,7 +219,9 @@ SPOKEN = """() => {
     window.spoken = [];
     const region = document.getElementById("vibe-announcer");
     const note = () => { if (region.textContent) window.spoken.push(region.textContent); };
-    new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
+    window.listener?.disconnect();
+    window.listener = new MutationObserver(note);
+    window.listener.observe(region, { childList: true, characterData: true, subtree: true });
 }"""
 """What a screen reader announces from here on."""
 COVER = """([left, top, width, height]) => {

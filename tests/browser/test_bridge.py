@@ -44,7 +44,7 @@ def show(lab: Lab, cells: dict[str, str]) -> Path:
     )
     path = lab.server.folder / f"{secrets.token_hex(4)}.ipynb"
     nbformat.write(notebook, path)
-    lab.show(path)
+    lab.open_file(path)
     return path
 
 

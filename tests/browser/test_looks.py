@@ -24,18 +24,13 @@ SCROLLER = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
 
 
 @pytest.fixture
-def stage(lab: Lab) -> Stage:
-    return Stage(lab)
-
-
-@pytest.fixture
-def window(lab: Lab) -> Iterator[Page]:
+def window(kept_lab: Lab) -> Iterator[Page]:
     """The page, which gets its size and its media back."""
-    before = lab.page.viewport_size
+    before = kept_lab.page.viewport_size
     assert before is not None
-    yield lab.page
-    lab.page.set_viewport_size(before)
-    lab.page.emulate_media(reduced_motion="no-preference", forced_colors="none", media="screen")
+    yield kept_lab.page
+    kept_lab.page.set_viewport_size(before)
+    kept_lab.page.emulate_media(reduced_motion="no-preference", forced_colors="none", media="screen")
 
 
 def a_run() -> list[Event]:

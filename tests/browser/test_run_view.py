@@ -37,7 +37,9 @@ HEARD = """() => {
     window.spoken = [];
     const region = document.getElementById("vibe-announcer");
     const note = () => { if (region.textContent) window.spoken.push(region.textContent); };
-    new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
+    window.listener?.disconnect();
+    window.listener = new MutationObserver(note);
+    window.listener.observe(region, { childList: true, characterData: true, subtree: true });
 }"""
 """What a screen reader announces from here on."""
 FOCUSED = """() => {
@@ -47,9 +49,15 @@ FOCUSED = """() => {
 
 
 @pytest.fixture
+def lab(kept_lab: Lab) -> Lab:
+    """One notebook for all tests of this file."""
+    return kept_lab
+
+
+@pytest.fixture
 def view(lab: Lab) -> Locator:
     """The view of `PARTS`, in the output of cell 0; cells 1 and 2 are free."""
-    lab.open(KERNEL, "print(json.dumps(heard))", "")
+    lab.open_again(KERNEL, "print(json.dumps(heard))", "")
     lab.run(0)
     root = lab.output(0).locator(".vibe-run")
     root.locator(".vibe-foot").wait_for()
