@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.kernel.matrix import AS_USERS_START_IT, INSTALLED
 from tests.kernel.wire import WAIT, Cell
 from vibe_jupyter.testing import call, hold, say, status
 
@@ -56,7 +56,7 @@ def test_an_exception_of_the_users_own_alarm_ends_the_run_with_its_cell(session:
 
 @pytest.mark.requirement("magics.interrupt.prompt-back")
 def test_an_interrupt_while_the_first_prompt_imports_shows_no_traceback_and_sends_nothing(tmp_path: Path) -> None:
-    with running_session(INSTALLED, tmp_path) as session:
+    with running_session(AS_USERS_START_IT, tmp_path) as session:
         # The press comes when the first module of the app is looked for.
         session.run(
             "import signal, sys\n"

@@ -15,16 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel.fork_server import kernel_command
+
 REPOSITORY = Path(__file__).parents[2]
 START_WAIT = 60.0
 """Seconds until the server must answer."""
 STOP_WAIT = 15.0
 """Seconds given to the server to end its kernels."""
-KERNEL = {
-    "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-    "display_name": "Python 3",
-    "language": "python",
-}
+KERNEL = {"display_name": "Python 3", "language": "python"}
+USUAL_COMMAND = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -59,9 +58,9 @@ def lab_server(home: Path, *, disabled: tuple[str, ...] = (), python: str = sys.
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     environment = {**os.environ, **_folders(home), "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
-    if python != sys.executable:
-        environment["JUPYTER_PREFER_ENV_PATH"] = "0"
-        _write(home / "jupyter_data_dir/kernels/python3/kernel.json", KERNEL)
+    command = kernel_command() if python == sys.executable else USUAL_COMMAND
+    _write(home / "jupyter_path/kernels/python3/kernel.json", {**KERNEL, "argv": command})
+    environment["JUPYTER_PATH"] = str(home / "jupyter_path")
     _write(home / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings", NO_NEWS)
     page = {"disabledExtensions": dict.fromkeys(disabled, True)}
     _write(home / "jupyter_config_dir/labconfig/page_config.json", page)

@@ -39,9 +39,12 @@ class Target:
     name: str
     python: str = sys.executable
     first_on_path: Path | None = None
+    is_forked: bool = False
+    """Whether it comes from a process that made the imports once (tests/kernel/fork_server.py)."""
 
 
-INSTALLED = Target("installed")
+INSTALLED = Target("installed", is_forked=os.name == "posix")
+AS_USERS_START_IT = Target("installed")
 
 
 def ipykernel(version: str) -> Target:

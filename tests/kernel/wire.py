@@ -15,6 +15,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
+from tests.kernel.fork_server import kernel_command
 from tests.kernel.matrix import ROOT, Target
 
 WAIT = 30.0
@@ -140,7 +141,8 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
         "VIBE_HOME": str(folder / "vibe"),
     }
     environment.pop("PYTEST_CURRENT_TEST", None)  # with it ipykernel does not read its own descriptors
-    argv = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    usual = [target.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    argv = kernel_command() if target.is_forked else usual
     # Sockets in the file system: free ports are found by chance, and two test processes may find the same.
     sockets = Path(tempfile.mkdtemp(prefix="vibe-"))
     manager = KernelManager(

@@ -1,0 +1,180 @@
+"""Kernels for tests by fork: real ipykernels in processes of their own, whose imports were made once.
+
+Most of what a test with a kernel costs are imports: 1.2 s of CPU until the first prompt is answered. One process has made
+them (`_Server`); it forks for each kernel. What the test starts in its place (`CLIENT`) hands over its arguments,
+environment and files, and stands for the kernel: it passes signals on, ends as it ends, and takes it along when killed.
+
+Tests of what is imported when, and of the process that a kernel is, start one the usual way (`Target.is_forked`).
+"""
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import random
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = Path(__file__).with_name("fork_client.py")
+START_WAIT = 60.0
+"""Seconds until the server must answer."""
+LARGEST_REQUEST = 1 << 20  # bytes
+PRELOADED = ("ipykernel.kernelapp", "vibe_jupyter.app.app", "vibe_jupyter.app.run_view", "vibe_jupyter.ui.widget")
+NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
+"""So that the first run of a kernel opens its view late, as a user's does (app/deferred_view.py)."""
+
+
+@cache
+def kernel_command() -> list[str]:
+    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts the server."""
+    folder = tempfile.mkdtemp(prefix="vibe-fork-")
+    address = str(Path(folder, "server"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Its standard input is a pipe of ours: it ends when this process does, however that ends.
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.kernel.fork_server", address], env=environment, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, cwd=ROOT,
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n", "the fork server did not start"
+
+    def end() -> None:
+        server.kill()
+        server.communicate()
+        with contextlib.suppress(OSError):
+            os.unlink(address)
+            os.rmdir(folder)
+
+    atexit.register(end)
+    return [sys.executable, "-I", "-S", str(CLIENT), address, "ipykernel_launcher", "-f", "{connection_file}"]
+
+
+class _Server:
+    """Forks when asked, and tells who asked how the child ended."""
+
+    def __init__(self, address: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen(64)
+        self._clients: dict[int, socket.socket] = {}
+        """Process id of a kernel to the connection of who stands for it."""
+        self._selector = selectors.DefaultSelector()
+        self._wakeup, wake = socket.socketpair()
+        for end in (self._wakeup, wake):
+            end.setblocking(False)
+        signal.set_wakeup_fd(wake.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._own = [self._listener, self._wakeup, wake]
+        for readable in (self._listener, self._wakeup, sys.stdin.buffer):
+            self._selector.register(readable, selectors.EVENT_READ)
+
+    def serve(self) -> list[str]:
+        """Go on until standard input ends; returns, in a child, with the arguments of the kernel it is to be."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._listener:
+                    if argv := self._fork():
+                        return argv
+                elif key.fileobj is self._wakeup:
+                    self._wakeup.recv(4096)
+                    self._report_ends()
+                elif key.fileobj is sys.stdin.buffer:
+                    sys.exit()
+                elif key.data is not None and not _stays(key.fileobj):
+                    # Who stands for the kernel was killed: a kill of the kernel.
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(key.data, signal.SIGKILL)
+                    self._selector.unregister(key.fileobj)
+
+    def _fork(self) -> list[str]:
+        client, _ = self._listener.accept()
+        data, files, _, _ = socket.recv_fds(client, LARGEST_REQUEST, 3)
+        while not data.endswith(b"\n"):
+            data += client.recv(LARGEST_REQUEST)
+        asked = json.loads(data)
+        if pid := os.fork():
+            for file in files:
+                os.close(file)
+            self._clients[pid] = client
+            self._selector.register(client, selectors.EVENT_READ, pid)
+            client.sendall(f"{pid}\n".encode())
+            return []
+        self._become(files, asked["environment"], asked["folder"])
+        client.close()
+        return asked["argv"]
+
+    def _become(self, files: list[int], environment: dict[str, str], folder: str) -> None:
+        """Leave everything of the server behind."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.setsid()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        self._selector.close()
+        for one in (*self._own, *self._clients.values()):
+            one.close()
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        if "JPY_PARENT_PID" in environment:
+            # A kernel ends when its parent does; here that is the server.
+            os.environ["JPY_PARENT_PID"] = str(os.getppid())
+        random.seed()
+        first = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+        sys.path[:] = [folder, *first, *(one for one in sys.path if one not in ("", str(ROOT)))]
+
+    def _report_ends(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            client = self._clients.pop(pid)
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(client)
+            with contextlib.suppress(OSError):
+                client.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            client.close()
+
+
+def _stays(client: object) -> bool:
+    """Whether a connection that can be read is open."""
+    assert isinstance(client, socket.socket)
+    try:
+        return bool(client.recv(1))
+    except OSError:
+        return False
+
+
+def main(address: str) -> None:
+    """Serve; in a child, be a kernel."""
+    for name in PRELOADED:
+        __import__(name)
+    assert NOT_PRELOADED not in sys.modules
+    threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
+    assert threads == 1, "only what has one thread can be forked"
+    gc.freeze()
+    server = _Server(address)
+    print("ready", flush=True)
+    module, *arguments = server.serve()
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
