@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import failure_text, left_out
+from tests.kernel.fork_server import kernels_on_path
 from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
 
@@ -126,6 +127,14 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in ("NO_PROXY", "no_proxy"):
             patch.setenv(name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1,localhost"))))
         yield home
+
+
+@pytest.fixture(scope="session")
+def forked_kernels(own_home: Path) -> Iterator[None]:
+    """For tests of programs that start kernels themselves: these come by fork too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", kernels_on_path(own_home / "jupyter_path"))
+        yield
 
 
 @pytest.fixture(scope="session")

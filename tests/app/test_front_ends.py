@@ -17,7 +17,7 @@ import pytest
 from tests.app.conftest import CONFIG
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
-pytestmark = pytest.mark.xdist_group("front-ends")
+pytestmark = [pytest.mark.xdist_group("front-ends"), pytest.mark.usefixtures("forked_kernels")]
 WAIT = 60.0
 """Seconds a whole notebook may take."""
 MOST_METADATA = 4_000

@@ -15,15 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.fork_server import kernel_command
+from tests.kernel.fork_server import kernels_on_path
 
 REPOSITORY = Path(__file__).parents[2]
 START_WAIT = 60.0
 """Seconds until the server must answer."""
 STOP_WAIT = 15.0
 """Seconds given to the server to end its kernels."""
-KERNEL = {"display_name": "Python 3", "language": "python"}
-USUAL_COMMAND = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+KERNEL = {
+    "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+    "display_name": "Python 3",
+    "language": "python",
+}
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -58,9 +61,11 @@ def lab_server(home: Path, *, disabled: tuple[str, ...] = (), python: str = sys.
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     environment = {**os.environ, **_folders(home), "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
-    command = kernel_command() if python == sys.executable else USUAL_COMMAND
-    _write(home / "jupyter_path/kernels/python3/kernel.json", {**KERNEL, "argv": command})
-    environment["JUPYTER_PATH"] = str(home / "jupyter_path")
+    if python == sys.executable:
+        environment["JUPYTER_PATH"] = kernels_on_path(home / "jupyter_path")
+    else:
+        environment["JUPYTER_PREFER_ENV_PATH"] = "0"
+        _write(home / "jupyter_data_dir/kernels/python3/kernel.json", KERNEL)
     _write(home / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings", NO_NEWS)
     page = {"disabledExtensions": dict.fromkeys(disabled, True)}
     _write(home / "jupyter_config_dir/labconfig/page_config.json", page)

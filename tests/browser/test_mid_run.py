@@ -168,6 +168,8 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
     expect(book.view).to_have_count(0)  # the kept form stands in its place
     prompt, other = (book.find(book.ids[place]) for place in (PROMPT, 2))
     assert book.text(other) == "ran\n"
+    # The page is asked to put it there, since the cell that the kernel wrote to is gone.
+    book.wait(f"panel => panel.content.model.cells.get({prompt}).outputs.toJSON().some(one => 'text/html' in one.data)")
     assert [list(output["data"]) for output in book.outputs(prompt)] == [["text/html", "text/plain"]]
 
 

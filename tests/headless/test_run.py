@@ -228,7 +228,11 @@ def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     environment: dict[str, str], work: Path, model: ScriptedModel, version: str
 ) -> None:
     if version != "installed":
-        environment |= {"PYTHONPATH": str(ipykernel(version).first_on_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        environment |= {
+            "PYTHONPATH": str(ipykernel(version).first_on_path),
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "JUPYTER_PATH": "",  # a forked kernel has the installed one in it
+        }
     broken = nbformat.v4.new_code_cell("1 / x", id="broken01", metadata={"tags": ["raises-exception"]})
     path = write(work / "n.ipynb", "import ipykernel\nprint(ipykernel.__version__)\nx = 0", broken)
     model.will_reply(

@@ -59,6 +59,14 @@ def kernel_command() -> list[str]:
     return [sys.executable, "-I", "-S", str(CLIENT), address, "ipykernel_launcher", "-f", "{connection_file}"]
 
 
+def kernels_on_path(folder: Path) -> str:
+    """A value of `JUPYTER_PATH` with which all programs find such kernels as `python3`."""
+    spec = folder / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True, exist_ok=True)
+    spec.write_text(json.dumps({"display_name": "Python 3", "language": "python", "argv": kernel_command()}))
+    return str(folder)
+
+
 class _Server:
     """Forks when asked, and tells who asked how the child ended."""
 
