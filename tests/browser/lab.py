@@ -72,7 +72,7 @@ class Lab:
         wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
 
     def open_again(self, *cells: str) -> Path:
-        """As `open`, but the notebook that the last test opened so is taken, as it was when new, with its old kernel."""
+        """As `open`, or the notebook that the last test opened so, made as it was when new, with its kernel."""
         if self._kept_open is None or self._kept_open[1] != cells or not self._is_idle(self._kept_open[0]):
             if self.page.url.startswith(self.server.url):
                 self.close()

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.arming import armed, press
-from tests.browser.lab import Lab
 from tests.browser.stage import Stage, messages
 from tests.ui.runs import asked, resolved
 from tests.ui.scenes import SCENES, begin, steps

@@ -1,5 +1,6 @@
-"""Stands for a kernel that the fork server starts: `fork_client.py ADDRESS MODULE ARGUMENT…` (tests/kernel/fork_server.py)."""
+"""Stands for a kernel of the fork server (fork_server.py): `fork_client.py ADDRESS MODULE ARGUMENT…`."""
 
+import contextlib
 import json
 import os
 import signal
@@ -18,10 +19,8 @@ def main(address: str, argv: list[str]) -> int:
         if not kernel:
             waiting.append(number)
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(kernel, number)
-        except ProcessLookupError:
-            pass
 
     for number in FORWARDED:
         signal.signal(number, forward)

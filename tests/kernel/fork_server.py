@@ -1,10 +1,10 @@
 """Kernels for tests by fork: real ipykernels in processes of their own, whose imports were made once.
 
-Most of what a test with a kernel costs are imports: 1.2 s of CPU until the first prompt is answered. One process has made
-them (`_Server`); it forks for each kernel. What the test starts in its place (`CLIENT`) hands over its arguments,
+Imports are most of what a test with a kernel costs: 1.2 s of CPU until the first prompt is answered. One process has
+made them (`_Server`) and forks for each kernel. What a test starts in its place (`CLIENT`) hands over arguments,
 environment and files, and stands for the kernel: it passes signals on, ends as it ends, and takes it along when killed.
 
-Tests of what is imported when, and of the process that a kernel is, start one the usual way (`Target.is_forked`).
+Tests of what is imported when start a kernel as users do (`AS_USERS_START_IT`).
 """
 
 import atexit
@@ -41,9 +41,12 @@ def kernel_command() -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     # Its standard input is a pipe of ours: it ends when this process does, however that ends.
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.fork_server", address], env=environment, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, cwd=ROOT,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.kernel.fork_server", address],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
     assert server.stdin is not None
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n", "the fork server did not start"
@@ -52,8 +55,8 @@ def kernel_command() -> list[str]:
         server.kill()
         server.communicate()
         with contextlib.suppress(OSError):
-            os.unlink(address)
-            os.rmdir(folder)
+            Path(address).unlink()
+            Path(folder).rmdir()
 
     atexit.register(end)
     return [sys.executable, "-I", "-S", str(CLIENT), address, "ipykernel_launcher", "-f", "{connection_file}"]
