@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import AS_USERS_START_IT
+from tests.kernel.matrix import AS_USERS_START_IT, INSTALLED
 from tests.kernel.wire import WAIT, Cell
 from vibe_jupyter.testing import call, hold, say, status
 
