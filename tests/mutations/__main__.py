@@ -136,12 +136,17 @@ def judge(mutation: Mutation, kind: str, copy: Copy) -> Verdict:
             ended = copy.run(stage, "-x", "-n", "0")
             failed = _failed(ended)
             again = _failed(copy.run(failed[:1], "-n", "0")) if failed else []
-        if failed and again:
-            alone = copy.run(failed[:1], "-n", "0")
-            if alone and not _failed(alone) and max(seconds for _, seconds in alone.values()) < TEST_TIMEOUT / 3:
-                return Verdict(mutation.name, kind, "killed", failed[0], digest)
+        if failed and again and _passes_alone(failed[0], ended[failed[0]][1], copy):
+            return Verdict(mutation.name, kind, "killed", failed[0], digest)
         unsure = next(iter(failed), "the time was up" if "not done" in dict(ended.values()) else unsure)
     return Verdict(mutation.name, kind, "unsure" if unsure else "survived", unsure, digest)
+
+
+def _passes_alone(test: str, seconds: float, copy: Copy) -> bool:
+    """Whether a test passes without the mutation, and far sooner if it hung with it for so many seconds."""
+    alone = copy.run([test], "-n", "0")
+    slowest = max((took for _, took in alone.values()), default=0.0)
+    return bool(alone) and not _failed(alone) and (seconds < TEST_TIMEOUT or slowest < TEST_TIMEOUT / 3)
 
 
 def check_baseline(mutations: Sequence[Mutation], copy: Copy, jobs: int) -> list[str]:
