@@ -174,7 +174,7 @@ LATER = {
     *("anywidget", "tomlkit", "click", "rich", "jsonschema", "zmq", "jupyter_core"),
 }
 """What no first request needs: the server's answer, a card or a command brings it."""
-OF_THE_VIEW = {"vibe_jupyter.ui", "vibe_jupyter.ui.run_retention", "vibe_jupyter.ui.text"}
+OF_THE_VIEW = {"vibe_jupyter.ui", "vibe_jupyter.ui.front_end", "vibe_jupyter.ui.text"}
 """What settings and the table of models use of it."""
 LATER_OF_OURS = ("vibe_jupyter.ui.", "vibe_jupyter.permissions.shell.", "vibe_jupyter.mcp.", "vibe_jupyter.mcp_server.")
 FIRST_REQUEST = """
@@ -184,8 +184,8 @@ from vibe_jupyter.testing import ScriptedModel, say
 shell, seen = InteractiveShell.instance(), []
 with ScriptedModel([say("**All done.**")]) as model:
     shell.run_line_magic("load_ext", "vibe_jupyter")
-    from vibe_jupyter.app import deferred_view
-    deferred_view.OPEN_WITHIN = 60  # on a busy machine the request takes its time
+    from vibe_jupyter.app import run_view
+    run_view.OPEN_WITHIN = 60  # on a busy machine the request takes its time
     # Exactly here: the view is imported as soon as the request has left, in this same process.
     sys.addaudithook(lambda name, args: seen.append(sorted(sys.modules)) if name == "socket.connect" else None)
     shell.run_cell_magic("vibe", f"--model bench@{model.url}", "Hello")

@@ -172,8 +172,8 @@ def test_no_file_names_a_package_registry() -> None:
 ONE_MAKER = {
     "ApprovalRequested": "agent/approval.py",
     "ApprovalResolved": "agent/approval.py",
-    "ToolStarted": "agent/step.py",
-    "ToolFinished": "agent/step.py",
+    "ToolStarted": "agent/call_context.py",
+    "ToolFinished": "agent/call_context.py",
 }
 
 

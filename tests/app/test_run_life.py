@@ -122,7 +122,7 @@ def test_a_first_run_that_is_interrupted_before_its_view_opens_is_shown_as_stopp
     tmp_path: Path, ask_silent_server: Callable[[Session], str]
 ) -> None:
     with running_session(INSTALLED, tmp_path) as session:
-        session.run("from vibe_jupyter.app import deferred_view\ndeferred_view.OPEN_WITHIN = 60")
+        session.run("from vibe_jupyter.app import run_view\nrun_view.OPEN_WITHIN = 60")
         request = ask_silent_server(session)
         session.wire.interrupt()
         cell = session.wire.cell(request)

@@ -10,7 +10,7 @@ from vibe_jupyter.app import models as app_models
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.llm.request import Model, Server
-from vibe_jupyter.ui.run_retention import RunRetention
+from vibe_jupyter.ui.front_end import RunRetention
 
 LOCAL = """\
 active_model = "mine"

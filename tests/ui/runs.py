@@ -24,8 +24,8 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
+from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import ViewPart, ViewPatch
-from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 
 CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from tests.ui.dom import parse
 from tests.ui.runs import STARTED, code_finished, code_started, finished, said, transcript
 from vibe_jupyter.protocol import Event, Notice
-from vibe_jupyter.ui.run_retention import Form, RunRetention
+from vibe_jupyter.ui.front_end import Form, RunRetention
 
 WAIT = 60.0
 """Seconds an export may take."""

@@ -12,13 +12,13 @@ from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
     RefusedCall,
+    ToolStep,
     approval_digest,
     error_message,
     prepare_call,
     refuse_call,
 )
 from vibe_jupyter.agent.run import ClosedBy, PendingRequests, Run
-from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.protocol import (

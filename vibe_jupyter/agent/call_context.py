@@ -12,6 +12,7 @@ import asyncio
 import difflib
 import hashlib
 import json
+import secrets
 import threading
 import time
 from collections import Counter
@@ -19,9 +20,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from vibe_jupyter.agent.run import PendingRequests
@@ -37,13 +38,16 @@ from vibe_jupyter.protocol import (
     Approve,
     Event,
     Headline,
+    MimeBundle,
     Preview,
     Reject,
     Resource,
     TextPart,
     ToolCall,
+    ToolFinished,
     ToolMessage,
     ToolProgress,
+    ToolStarted,
 )
 from vibe_jupyter.tools.contract import Tool, Toolset
 
@@ -307,3 +311,58 @@ def approval_digest(call: ToolCall, preview: Preview, also: Iterable[str] = ()) 
     places that were judged."""
     bound = (call.name, call.arguments, json.dumps(preview.model_dump()), *also)  # names may hold what no UTF-8 can
     return hashlib.sha256("\0".join(bound).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+StepOutcome = Literal["ok", "error", "denied", "interrupted"]
+
+
+@dataclass(eq=False)
+class ToolStep:
+    """A call of the model, a call that a model server runs by itself, or what a prompt or an MCP server needs.
+
+    Nothing else makes `ToolStarted` and `ToolFinished`. What never ran has an end without a beginning.
+    """
+
+    name: str
+    """Of the tool, or what stands in its place."""
+    headline: Headline
+    preview: Preview | None = None
+    host: str = ""
+    """The server that does it; empty for a call of ours."""
+    id: str = ""
+    """Of the call. One is made up where none is given: it answers no call, so the step has no place in the history."""
+    _began: float | None = field(default=None, init=False)
+    """By `time.monotonic`; None while nothing was done."""
+
+    def __post_init__(self) -> None:
+        self.id = self.id or f"step-{secrets.token_hex(8)}"
+
+    def started(self) -> ToolStarted:
+        """It begins, or begins again with more known of it; its time counts from here."""
+        self._began = time.monotonic()
+        return ToolStarted(
+            call_id=self.id, name=self.name, headline=self.headline, preview=self.preview, host=self.host
+        )
+
+    def finished(
+        self,
+        outcome: StepOutcome,
+        summary: str = "",
+        *,
+        display: MimeBundle | None = None,
+        details: dict[str, JsonValue] | None = None,
+        has_run: bool = True,
+    ) -> ToolFinished:
+        """It is over; `has_run` is false where it began and nothing was done."""
+        seconds = time.monotonic() - self._began if self._began is not None and has_run else 0.0
+        return ToolFinished(
+            call_id=self.id,
+            name=self.name,
+            headline=self.headline,
+            outcome=outcome,
+            summary=summary,
+            seconds=round(seconds, 3),
+            display=display or {},
+            details=details or {},
+            host=self.host,
+        )

@@ -8,9 +8,8 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
-from vibe_jupyter.agent.call_context import CallContext, approval_digest
+from vibe_jupyter.agent.call_context import CallContext, ToolStep, approval_digest
 from vibe_jupyter.agent.run import ClosedBy
-from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import JournalError, ModelError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.llm.client import LLMClient

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from vibe_jupyter.agent.call_context import CallContext
+from vibe_jupyter.agent.call_context import CallContext, ToolStep
 from vibe_jupyter.agent.hosted_approval import (
     LAST_WORD,
     UNNAMED,
@@ -27,7 +27,6 @@ from vibe_jupyter.agent.hosted_approval import (
     pending_call_text,
 )
 from vibe_jupyter.agent.run import ClosedBy
-from vibe_jupyter.agent.step import ToolStep
 from vibe_jupyter.errors import JournalError, ModelError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.connections import FetchRequest, id_in_path

@@ -12,11 +12,12 @@ from vibe_jupyter.agent.approval import ask_user, permit_call
 from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
+    StepOutcome,
+    ToolStep,
     error_message,
     headline_of,
     prepare_call,
 )
-from vibe_jupyter.agent.step import StepOutcome, ToolStep
 from vibe_jupyter.errors import JournalError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (

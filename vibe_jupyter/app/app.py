@@ -15,9 +15,8 @@ from vibe_jupyter.agent.agent import Agent, system_prompt
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, tool_lists
+from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
-from vibe_jupyter.app.mcp_later import LazyMcp
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import KernelSettings, TrustApproval
 from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder

@@ -20,14 +20,14 @@ from vibe_jupyter.mcp.pins import PinWatch, ToolPins
 from vibe_jupyter.mcp.resources import TabOffers, parse_prompt_call
 from vibe_jupyter.mcp.server_requests import McpRunHooks, ServerRequests
 from vibe_jupyter.mcp.server_requests import NamedOnServers as WantedOfServers
-from vibe_jupyter.mcp.token_store import KeyringStore
+from vibe_jupyter.mcp.sign_in import KeyringStore
 from vibe_jupyter.mcp.tool import ToolWays
 from vibe_jupyter.mcp.tool_names import PREFIX, RemoteTool, name_prefix, published_name
 from vibe_jupyter.mcp.toolset import McpToolset, WantTool
 from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Headline, Preview
-from vibe_jupyter.ui.run_retention import EVERYTHING
+from vibe_jupyter.ui.front_end import EVERYTHING
 from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from vibe_jupyter.permissions.folder_trust import (
 )
 from vibe_jupyter.permissions.redaction import Found, Memory, Redactor
 from vibe_jupyter.protocol import Headline, Preview
-from vibe_jupyter.ui.run_retention import EVERYTHING
+from vibe_jupyter.ui.front_end import EVERYTHING
 
 TOOLS: Final = "tools"
 """The folder of custom tools below the user's own."""

@@ -38,9 +38,8 @@ from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext
 from vibe_jupyter.ui import page
-from vibe_jupyter.ui.front_end import Handled, Send
+from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
-from vibe_jupyter.ui.run_retention import RunRetention
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
 from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool

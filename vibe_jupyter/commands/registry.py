@@ -166,7 +166,7 @@ def _choose_model(call: TypedCommand) -> str | None:
         case ["check", *names] if len(names) < 2:
             models = call.build_app().models
             with without_working_folder():
-                from vibe_jupyter.commands.model_check import check_model
+                from vibe_jupyter.commands.setup import check_model
             check_model(models.current(*names), print)
             return ""
         case [name]:

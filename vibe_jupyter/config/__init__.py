@@ -5,9 +5,14 @@ move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app
 limits.
 """
 
-from vibe_jupyter.config.environment import effective_environment, settings_variables
 from vibe_jupyter.config.listing import list_places, list_settings
-from vibe_jupyter.config.loading import SettingsReading, load_settings, read_settings
+from vibe_jupyter.config.loading import (
+    SettingsReading,
+    effective_environment,
+    load_settings,
+    read_settings,
+    settings_variables,
+)
 from vibe_jupyter.config.model_choice import choose_model, key_variables
 from vibe_jupyter.config.project import ProjectFile, list_demanded_servers, list_demands, tool_paths
 from vibe_jupyter.config.providers import DEFAULT_ACTIVE_MODEL

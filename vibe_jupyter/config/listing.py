@@ -6,8 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from vibe_jupyter.config.environment import effective_environment
-from vibe_jupyter.config.loading import SettingsReading
+from vibe_jupyter.config.loading import SettingsReading, effective_environment
 from vibe_jupyter.config.model_choice import key_variables
 from vibe_jupyter.config.project import FILE_NAME
 from vibe_jupyter.config.settings import TOOL_OPTIONS, Settings

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_jupyter.config.environment import effective_environment
+from vibe_jupyter.config.loading import effective_environment
 from vibe_jupyter.config.mcp_servers import McpHttp
 from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings

@@ -12,7 +12,7 @@ from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, Mod
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.ui.run_retention import Form, RunRetention
+from vibe_jupyter.ui.front_end import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -29,11 +29,18 @@ from vibe_jupyter.llm.connections import (
     read_whole,
 )
 from vibe_jupyter.llm.dialects import DIALECTS
-from vibe_jupyter.llm.endpoint import Endpoint
 from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
 from vibe_jupyter.llm.growing_answer import Reader, allowed_deltas, is_stream, reader_for, without_calls
 from vibe_jupyter.llm.hosted_events import Piece
-from vibe_jupyter.llm.request import AnswerLimits, Dialect, HeadTerms, Model, ModelRequestTerms, RetryScheduled
+from vibe_jupyter.llm.request import (
+    AnswerLimits,
+    Dialect,
+    Endpoint,
+    HeadTerms,
+    Model,
+    ModelRequestTerms,
+    RetryScheduled,
+)
 from vibe_jupyter.protocol import AssistantMessage, ImagePart, Message, TextPart, ToolMessage, ToolSpec, UserMessage
 
 if TYPE_CHECKING:

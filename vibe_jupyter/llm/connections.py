@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures, json_text
-from vibe_jupyter.llm.endpoint import Endpoint
+from vibe_jupyter.llm.request import Endpoint
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:

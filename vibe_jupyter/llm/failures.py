@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError, ModelErrorKind
 from vibe_jupyter.llm import json_text
-from vibe_jupyter.llm.endpoint import Endpoint
 from vibe_jupyter.llm.json_text import repair_surrogates
+from vibe_jupyter.llm.request import Endpoint
 
 MAX_PROVIDER_MESSAGE = 400
 """Characters kept of a server's own words."""

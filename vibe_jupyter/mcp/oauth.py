@@ -22,16 +22,16 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from vibe_jupyter.mcp.declared import is_loopback
 from vibe_jupyter.mcp.elicitation import host_of
 from vibe_jupyter.mcp.hooks import ServerPause
-from vibe_jupyter.mcp.oauth_redirect import (
+from vibe_jupyter.mcp.sign_in import (
     HOST,
     PATH,
     RedirectAnswer,
     RedirectListener,
+    SecretStore,
     SignInError,
     free_port,
     read_redirect,
 )
-from vibe_jupyter.mcp.token_store import SecretStore
 
 SIGN_IN_TIMEOUT: Final = 600.0
 """Seconds that a user may take in the browser."""

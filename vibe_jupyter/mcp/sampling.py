@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import HookContext
 from vibe_jupyter.agent.approval import NOBODY, ApprovalCard, PendingApproval
-from vibe_jupyter.agent.call_context import approval_digest
-from vibe_jupyter.agent.step import StepOutcome, ToolStep
+from vibe_jupyter.agent.call_context import StepOutcome, ToolStep, approval_digest
 from vibe_jupyter.errors import ModelError, ToolError
 from vibe_jupyter.llm.request import ModelRequestTerms
 from vibe_jupyter.protocol import (

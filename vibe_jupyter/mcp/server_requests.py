@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, PromptParts
 from vibe_jupyter.agent.approval import ask_user
-from vibe_jupyter.agent.call_context import CallContext
-from vibe_jupyter.agent.step import ToolStep
+from vibe_jupyter.agent.call_context import CallContext, ToolStep
 from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, ServerError, ToolError
 from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.elicitation import answer_elicitation
 from vibe_jupyter.mcp.hooks import OfferedFeature, OpenCalls, ServerPause, SideTasks
-from vibe_jupyter.mcp.oauth_redirect import SignInError
 from vibe_jupyter.mcp.resources import NamedSource, PromptCall, ServerOfferings, fetch_prompt, resource_result
 from vibe_jupyter.mcp.sampling import Sampling
-from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore
+from vibe_jupyter.mcp.sign_in import MemoryStore, SecretStore, SignInError
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.protocol import AssistantMessage, Headline, Notice, Question, TextPart
 from vibe_jupyter.safe_imports import without_working_folder

@@ -1,8 +1,9 @@
-"""The contract of a front end (events go in, commands come out), and work that is done now and then."""
+"""The contract of a front end (events go in, commands come out), what stays of a run, and work done now and then."""
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Command, DecidedBy, Event, MimeBundle
@@ -95,3 +96,19 @@ class Throttle:
                 return  # interrupted, or the cell is over: closing shows the rest
             took = loop.time() - began
             self._free_at = loop.time() + max(self._gap, REST * took)
+
+
+Form = Literal["full", "summary", "none"]
+"""All that was said and done; the answer and one line of steps; one line that a run was here."""
+
+
+@dataclass(frozen=True)
+class RunRetention:
+    """What the kept form holds. The live view always shows everything."""
+
+    form: Form = "full"
+    times: bool = True
+    """Whether seconds, tokens, price and retries stay. Without them the same run leaves the same bytes."""
+
+
+EVERYTHING: Final = RunRetention()

@@ -20,12 +20,18 @@ from IPython.display import (
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Event, FinishReason, MimeBundle, RunFinished
 from vibe_jupyter.ui import page as run_view
-from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Send, Throttle
+from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, RunRetention, Send, Throttle
 from vibe_jupyter.ui.page import ShownView
-from vibe_jupyter.ui.run_retention import RunRetention
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
-from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
-from vibe_jupyter.ui.text_prompt import Keyboard, PromptTasks, TextPrompt, keyboard_of
+from vibe_jupyter.ui.text_prompt import (
+    PLAIN,
+    Keyboard,
+    PromptTasks,
+    TerminalStyle,
+    TextPrompt,
+    keyboard_of,
+    terminal_style,
+)
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.unprompted import ExtendedPage, UnpromptedFrontEnd
 from vibe_jupyter.ui.widget import WidgetFrontEnd

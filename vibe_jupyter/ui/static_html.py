@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from vibe_jupyter.protocol import MimeBundle, Usage
 from vibe_jupyter.ui.code import KEPT
-from vibe_jupyter.ui.lazy_markdown import markdown_html
+from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
+from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
-from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
 from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
 from vibe_jupyter.ui.step import (
     THOUGHT,

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from vibe_jupyter.ui.code import LIVE
-from vibe_jupyter.ui.lazy_markdown import markdown_blocks
+from vibe_jupyter.ui.markdown_html import markdown_blocks
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element
 from vibe_jupyter.ui.page import PartList
 from vibe_jupyter.ui.text import readable_text, split_unfinished

@@ -36,8 +36,8 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui import status_line
 from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
+from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
-from vibe_jupyter.ui.run_retention import EVERYTHING, RunRetention
 from vibe_jupyter.ui.static_html import static_bundle
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
 from vibe_jupyter.ui.step import (
