@@ -150,6 +150,7 @@ async def test_an_interrupt_while_the_journal_writes_leaves_memory_and_disk_alik
     assert one(await bench.ask("again"), RunFinished).reason == "stop"
 
 
+@pytest.mark.requirement("session.log.saved")
 async def test_a_full_disk_stops_the_run_before_the_effect_and_says_so(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -425,6 +425,7 @@ async def test_an_error_in_bare_words_is_the_servers_own(tmp_path: Path, model: 
     assert "out of memory on the GPU" in end.error
 
 
+@pytest.mark.requirement("wire.errors.retry")
 async def test_an_answer_cut_off_after_the_server_acted_is_not_asked_for_again(tmp_path: Path, model: Any) -> None:
     script = [progress("calling", tool_type="shell", commands=["rm x"]), Chunk("I re"), Cut()]
     with serving(script, [Chunk("Never asked."), *END]) as server:
