@@ -54,7 +54,7 @@ class RunFailed(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows."""
-        return [f"{type(self).__name__}: the cells queued behind this one do not run (--keep-going lets them)"]
+        return [f"{type(self).__name__}: the cells queued after this one do not run (--keep-going lets them)"]
 
 
 class RunStopped(KeyboardInterrupt):
@@ -77,7 +77,7 @@ class ServerError(ToolError):
     """A server of further tools could not be started, did not answer, or ended."""
 
     def __init__(self, sentence: str, *, server: str, last_words: str = "", next_step: str = "") -> None:
-        told = ["Its last words:", *(f"  {line}" for line in last_words.splitlines())] if last_words else []
+        told = ["Its last output:", *(f"  {line}" for line in last_words.splitlines())] if last_words else []
         super().__init__("\n".join(filter(None, (sentence, *told, next_step))))
         self.sentence = sentence
         """What happened, alone."""

@@ -29,7 +29,7 @@ _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(
 _YES = re.compile(r"^\s*--yes=\S+")
 _KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
 """The one option without a value."""
-STOPPED = "the run was stopped; the cells queued behind this one do not run"
+STOPPED = "the run was stopped; the cells queued after this one do not run"
 """What is left under the transcript of a run that the user stopped."""
 
 

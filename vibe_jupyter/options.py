@@ -22,7 +22,7 @@ PROMPT_HELP = """\
   --agent NAME          the agent's profile (default)
   --max-turns N         stop before request N+1 (1-200, default 50)
   --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
-  --keep-going          run the cells queued behind this one even if it fails
+  --keep-going          run the cells queued after this one even if it fails
 @name, @path            mention a variable, file or folder; Tab completes
 @server:address         mention what an MCP server offers to read
 %vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow"""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from vibe_jupyter.testing import ModelRequest, Reply, answer, call, say
 
 HELLO = (
-    "This is the tour: a script on your machine, no AI. It shows how a run looks, and it goes by what the tools "
-    "really give back."
+    "This is the tour: a script on your machine, not an AI. It shows what a run looks like, and it works "
+    "from what the tools actually return."
 )
 MAX_GROUPS = 12
 """Different values a column may have to be taken for groups."""

@@ -10,7 +10,7 @@ from tests.kernel.conftest import kernels, target_of
 from tests.kernel.wire import WAIT
 from vibe_jupyter.testing import answer, call, hold, say
 
-STOPPED = "RunStopped: the run was stopped; the cells queued behind this one do not run"
+STOPPED = "RunStopped: the run was stopped; the cells queued after this one do not run"
 
 
 @pytest.fixture(scope="module", params=kernels())

@@ -170,7 +170,7 @@ def test_an_interrupt_ends_it_like_a_cell(kernel: Session) -> None:
         ("@vibe_jupyter.tool\ndef silent(): pass", "does not say what it does"),
         ("@vibe_jupyter.tool\ndef many(*all): 'Takes all.'", "cannot be given by name"),
         ("import socket\n@vibe_jupyter.tool\ndef odd(s: socket.socket): 'Odd.'", "cannot be described to a model"),
-        ("@vibe_jupyter.tool(name='a b')\ndef f(): 'F.'", "is no name for a tool"),
+        ("@vibe_jupyter.tool(name='a b')\ndef f(): 'F.'", "is not a valid tool name"),
         ("@vibe_jupyter.tool\nclass C: pass", "A class goes on vibe_jupyter.tools.BaseTool"),
     ],
 )
@@ -620,7 +620,7 @@ def test_arguments_results_settings_and_state_are_validated_each_by_its_model(
     assert use(kernel, "typed", give=1).startswith("Wrong arguments for typed: give:")
     assert json.loads(use(kernel, "typed", give="model")) == {"total": 3}
     assert json.loads(use(kernel, "typed", give="dict")) == {"total": 4}
-    assert use(kernel, "typed", give="wrong").startswith("typed ran, but gave something that is no Result: total:")
+    assert use(kernel, "typed", give="wrong").startswith("typed ran, but its result is not a valid Result: total:")
     assert "typed raised ValidationError: 1 validation error for State" in use(kernel, "typed", give="wrong state")
     config = kernel.folder / "vibe" / "config.toml"
     before = config.read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ WAIT = 60.0
 MOST_METADATA = 4_000
 """Characters."""
 CELLS = ("%load_ext vibe_jupyter", "%%vibe\nadd one and one", "'the next cell'")
-FAILED = "RunFailed: the cells queued behind this one do not run (--keep-going lets them)"
+FAILED = "RunFailed: the cells queued after this one do not run (--keep-going lets them)"
 AFTER = "from pathlib import Path; Path('went-on').touch()"
 RUNNERS = {
     "nbconvert": ["-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", "run.ipynb"],

@@ -117,8 +117,8 @@ def test_who_stops_before_the_last_answer_has_changed_nothing(fresh: Session) ->
     ("answers", "words"),
     [
         (("9",), "There is no '9' in the list"),
-        ((MENU["another"], "ftp://x"), "no http or https address"),
-        ((MENU["another"], "https://x.example/v1", "sk-oops this"), "no name of a variable"),
+        ((MENU["another"], "ftp://x"), "is not an http or https address"),
+        ((MENU["another"], "https://x.example/v1", "sk-oops this"), "not the name of a variable"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_told_and_nothing_is_written(

@@ -135,7 +135,7 @@ def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewh
     assert "evil" not in names
     assert "mine" in names
     assert "grep" not in names  # what makes things tighter counts at once
-    assert "is not trusted; not used of it:" in shown
+    assert "is not trusted; ignored:" in shown
     for key in ("active_model", "providers", "mcp_servers", "bypass_tool_permissions", "tools.bash.permission"):
         assert key in shown
     assert str(session.folder / "vibe") in session.run("%vibe config path").text
@@ -151,7 +151,7 @@ def test_no_answer_to_the_question_is_no(trap: Trap) -> None:
     cell = session.wire.cell(request)
     assert "Interrupted before you decided on the folder" in cell.text
     assert session.model.requests == []
-    assert "was not decided on" in session.run("%vibe trust").text
+    assert "has not been decided on" in session.run("%vibe trust").text
     assert card
     assert not trap.marker.exists()
 
@@ -209,4 +209,4 @@ def test_a_trusted_folders_settings_and_tools_count(trap: Trap) -> None:
     assert 'active_model = "theirs"' in listed
     assert f"{session.folder}/.vibe/config.toml, line 1" in listed
     session.run("%vibe trust forget")
-    assert "was not decided on" in session.run("%vibe trust").text
+    assert "has not been decided on" in session.run("%vibe trust").text

@@ -183,7 +183,7 @@ def test_a_command_that_only_reads_runs_unasked_and_what_was_allowed_for_the_pro
     assert session.run("%vibe permissions revoke 1").text == "Asked about again: bash: touch made.\n"
     assert session.run("%vibe permissions").text == "Nothing is allowed in advance.\n"
     assert "revoke NUMBER" in session.run("%vibe permissions revoke 1").text
-    assert session.run("%vibe permissions revoke").text.startswith("vibe: What is to be taken back? %vibe permissions")
+    assert session.run("%vibe permissions revoke").text.startswith("vibe: What should be revoked? %vibe permissions")
     assert dict(kept.patterns()) == {}
 
 

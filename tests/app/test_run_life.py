@@ -24,8 +24,8 @@ def on_alarm(number, frame):
 signal.signal(signal.SIGALRM, on_alarm)
 import os; print(os.getpid())
 """
-STOPPED = "RunStopped: the run was stopped; the cells queued behind this one do not run"
-FAILED = "RunFailed: the cells queued behind this one do not run (--keep-going lets them)"
+STOPPED = "RunStopped: the run was stopped; the cells queued after this one do not run"
+FAILED = "RunFailed: the cells queued after this one do not run (--keep-going lets them)"
 
 
 def transcript(cell: Cell) -> str:

@@ -46,7 +46,7 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the
     cell = json.loads(notebook.read_text(encoding="utf-8"))["cells"][FIRST]["id"]
     call = outsider.start("edit_cell", cell_id=cell, source="first = 41\nfirst + 1", run=True)
     view = lab.output(SERVE).locator(".vibe-run")
-    card = view.get_by_role("group").filter(has_text="asked from outside")
+    card = view.get_by_role("group").filter(has_text="requested by an external client")
     expect(card).to_be_visible()
     press(card.get_by_role("button", name="Allow once"))
     result = call.result(WAIT)
@@ -65,7 +65,9 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the
 
 def test_the_cell_that_serves_run_again_shows_its_card_again(lab: Lab, notebook: Path, outsider: Outsider) -> None:
     call = outsider.start("run_code", code="40 + 2")
-    card = lab.output(SERVE).locator(".vibe-run").get_by_role("group").filter(has_text="asked from outside")
+    card = (
+        lab.output(SERVE).locator(".vibe-run").get_by_role("group").filter(has_text="requested by an external client")
+    )
     expect(card).to_be_visible()
     count = lab.count(SERVE)
     lab.run(SERVE)

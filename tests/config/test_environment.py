@@ -68,7 +68,7 @@ def test_a_slip_is_told_and_what_belongs_to_others_is_not(home: Home) -> None:
     home.environ |= {"VIBE_MAX_TURN": "3", "VIBE_TEXTUAL_THEME": "x", "VIBE_SOMETHING_ELSE": "y", "VIBE_MODELS": ""}
     home.environ |= {"VIBE_TOOLS__BASH": "x", "VIBE_SESSION_LOGGING__ENABELD": "x"}
     assert home.read().warnings == (
-        "The environment variable VIBE_MAX_TURN sets nothing. Did you mean VIBE_MAX_TURNS?",
-        "The environment variable VIBE_SESSION_LOGGING__ENABELD sets nothing: session_logging has no such key.",
-        "The environment variable VIBE_TOOLS__BASH sets nothing: tools has no such key.",
+        "The environment variable VIBE_MAX_TURN has no effect. Did you mean VIBE_MAX_TURNS?",
+        "The environment variable VIBE_SESSION_LOGGING__ENABELD has no effect: session_logging has no such key.",
+        "The environment variable VIBE_TOOLS__BASH has no effect: tools has no such key.",
     )

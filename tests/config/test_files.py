@@ -94,15 +94,15 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(home: Home) ->
     )
     warnings = home.read().warnings
     assert [text.removeprefix(str(home.file)) for text in warnings] == [
-        ", line 1: max_turn sets nothing. Did you mean max_turns?",
-        ", line 2: wholly_unknown sets nothing.",
-        ", line 3: api_key sets nothing. Do not put keys into this file: put them into the environment, or into "
+        ", line 1: max_turn has no effect. Did you mean max_turns?",
+        ", line 2: wholly_unknown has no effect.",
+        ", line 3: api_key has no effect. Do not put keys into this file: put them into the environment, or into "
         ".env beside it.",
-        ", line 7: providers.api_key_env sets nothing. Did you mean api_key_env_var?",
-        ", line 9: tools.bash.default_timout sets nothing. Did you mean default_timeout?",
+        ", line 7: providers.api_key_env has no effect. Did you mean api_key_env_var?",
+        ", line 9: tools.bash.default_timout has no effect. Did you mean default_timeout?",
         ", line 10: there is no tool bahs. Did you mean [tools.bash]?",
-        ", line 12: session_logging.enabeld sets nothing. Did you mean enabled?",
-        ", line 17: mcp_servers.heder sets nothing. Did you mean headers?",
+        ", line 12: session_logging.enabeld has no effect. Did you mean enabled?",
+        ", line 17: mcp_servers.heder has no effect. Did you mean headers?",
     ]
     assert "sk-secret" not in str(warnings)
 
@@ -124,7 +124,7 @@ def test_keys_below_a_table_that_belong_to_the_top_are_reported_with_the_right_p
     reading = home.read()
     assert [text.removeprefix(str(home.file)) for text in reading.warnings] == [
         f", line {line}: {key} belongs to the top of the file, before the first [table]; below [project_context] it is "
-        "taken all the same."
+        "accepted anyway."
         for line, key in (
             (11, "include_commit_signature"),
             (12, "include_model_info"),
@@ -135,9 +135,9 @@ def test_keys_below_a_table_that_belong_to_the_top_are_reported_with_the_right_p
     assert reading.settings.include_project_context is False
     home.user('[project_context]\nactive_model = "x"\n[tools.bash]\nmax_turns = 3\n')
     assert [text.removeprefix(str(home.file)) for text in home.read().warnings] == [
-        ", line 2: project_context.active_model sets nothing. active_model belongs to the top of the file, before the "
+        ", line 2: project_context.active_model has no effect. active_model belongs to the top of the file, before the "
         "first [table].",
-        ", line 4: tools.bash.max_turns sets nothing. max_turns belongs to the top of the file, before the first "
+        ", line 4: tools.bash.max_turns has no effect. max_turns belongs to the top of the file, before the first "
         "[table].",
     ]
 

@@ -35,7 +35,7 @@ def test_a_joined_list_names_all_its_origins(home: Home) -> None:
 def test_what_is_wrong_stands_at_the_end(home: Home) -> None:
     home.user("max_turn = 3\n")
     last = config.list_settings(home.read(), home.environ).splitlines()[-1]
-    assert last == f"! {home.file}, line 1: max_turn sets nothing. Did you mean max_turns?"
+    assert last == f"! {home.file}, line 1: max_turn has no effect. Did you mean max_turns?"
 
 
 def test_no_secret_is_among_them(home: Home) -> None:

@@ -230,7 +230,7 @@ def test_the_words_of_other_programs_are_understood_or_told(home: Home) -> None:
     project = home.folder.parent / "project"
     assert cursor.filled({"MY_KEY": "k"}).at == ServerProgram(("run", f"{project}/x"), {"K": "k"})
     assert (slow.written.startup_timeout, slow.written.tool_timeout) == (60, 120)
-    with pytest.raises(ConfigError, match=r"server asks: \$\{input:key\} is known to another program alone"):
+    with pytest.raises(ConfigError, match=r"server asks: \$\{input:key\} is a variable of another program"):
         asks.filled({})
 
 

@@ -45,7 +45,7 @@ def test_what_makes_things_wider_is_left_and_told(home: Home) -> None:
     untrusted = home.read(project=WIDE, trusted=False)
     assert untrusted.settings == home.read().settings
     (told,) = untrusted.warnings
-    assert "is not trusted; not used of it: active_model, max_turns, bypass_tool_permissions, tool_paths" in told
+    assert "is not trusted; ignored: active_model, max_turns, bypass_tool_permissions, tool_paths" in told
     for key in ("providers", "mcp_servers", "tools.bash.permission", "tools.bash.allowlist", "tools.bash.environment"):
         assert key in told
     assert "textual_theme" not in told

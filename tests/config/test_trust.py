@@ -65,7 +65,7 @@ def test_links_pipes_and_paths_outside_are_passed_over_with_a_word(project: Path
     brought = scan_folder(project, ["../outside.py", str(outside), "linked/outside.py", ".", "gone"])
     assert set(brought.files) == {".vibe/config.toml", ".vibe/tools/deep/one.py"}
     told = "\n".join(brought.problems)
-    for words in ("link.py cannot be read", "pipe.py is no regular file", "../outside.py is not a path inside"):
+    for words in ("link.py cannot be read", "pipe.py is not a regular file", "../outside.py is not a path inside"):
         assert words in told
     (project / ".vibe").rename(project / "real")
     (project / ".vibe").symlink_to("real")

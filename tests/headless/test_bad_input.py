@@ -52,10 +52,10 @@ def refused(done: "subprocess.CompletedProcess[str]") -> str:
     ("content", "says", "remedy"),
     [
         (b"", "is empty", "Make a notebook in Jupyter"),
-        (b"\xff\xfe", "byte 0 is no UTF-8 text", ""),
-        (b'{\n "cells": [', "no valid JSON (line 2, column 12", "take an older copy"),
+        (b"\xff\xfe", "byte 0 is not valid UTF-8", ""),
+        (b'{\n "cells": [', "not valid JSON (line 2, column 12", "take an older copy"),
         (b"[" * 200_000, "nested too deeply", ""),
-        (b'{"a": 1}', "is JSON, but no notebook", ""),
+        (b'{"a": 1}', "is JSON, but not a notebook", ""),
         (b'{"nbformat": 4, "nbformat_minor": 5}', "has no list of cells", "repair it"),
         (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{}], "metadata": {}}', "not a valid notebook", "save it"),
         (b'{"nbformat": 3, "nbformat_minor": 0, "worksheets": []}', "is in nbformat 3", "jupyter nbconvert"),

@@ -184,7 +184,7 @@ def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --model nowhere@http://127.0.0.1:1/v1\nhello")
     done = run(environment, path)
     assert done.returncode == 3
-    assert re.findall(r"^ +(.*), [\d.]+ s$", done.stdout, re.MULTILINE) == ["ok", "the agent did not come to its end"]
+    assert re.findall(r"^ +(.*), [\d.]+ s$", done.stdout, re.MULTILINE) == ["ok", "the agent did not finish"]
     path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe --wrong x\nhello")
     assert run(environment, path).returncode == 3
 
@@ -193,9 +193,9 @@ def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     ("text", "words"),
     [
         (None, "Cannot read"),
-        ("no json", "is no notebook"),
-        ("[1]", "but no notebook"),
-        ('{"cells": 1}', "but no notebook"),
+        ("no json", "is not a notebook"),
+        ("[1]", "but not a notebook"),
+        ('{"cells": 1}', "but not a notebook"),
     ],
 )
 def test_what_is_no_notebook_is_said_before_anything_runs(

@@ -120,7 +120,7 @@ async def test_after_two_more_attempts_the_error_is_told():
     assert len(model.requests) == 3
     assert len(retries(items)) == 2
     assert (error.kind, error.status, error.provider_message) == ("http", 503, "503 Service Unavailable")
-    assert "also after 2 more attempts" in str(error)
+    assert "even after 2 more attempts" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,8 @@ def test_the_list_of_models_says_what_the_server_says_of_each(tmp_path: Path) ->
             "bare",
         ]
         server.models = []
-        assert f"{server.host} does not say which models it has." in models.listing()
-    assert f"{server.host} does not answer just now." in models.listing()
+        assert f"{server.host} does not list its models." in models.listing()
+    assert f"{server.host} is not responding right now." in models.listing()
 
 
 def test_the_check_says_no_to_what_the_server_wants_to_run_and_goes_on() -> None:
@@ -202,4 +202,4 @@ def test_the_check_says_no_to_what_the_server_wants_to_run_and_goes_on() -> None
         assert check_model(model_at(server), lines.append)
         assert server.decisions == [("appr_1", {"decision": "deny"})]
     assert [line[0] for line in lines[1:]] == ["–", "✓", "✓", "✓", "–"]
-    assert "the server wanted to run Python code by itself; it was told no" in lines[1]
+    assert "the server wanted to run Python code by itself; it was denied" in lines[1]

@@ -117,7 +117,7 @@ def test_a_script_that_raises_says_so():
     [
         (history()[:2], "have no result"),
         ([*history(), {"role": "tool", "tool_call_id": "b", "content": "x"}], "not the next to be answered"),
-        (history(arguments="{"), "no JSON object"),
+        (history(arguments="{"), "not a JSON object"),
         ([*history(), {"role": "assistant", "content": ""}], "an empty answer"),
         ([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}], "does not belong here"),
     ],

@@ -104,7 +104,7 @@ async def test_an_answer_that_is_packed_is_not_unpacked(new_servers: NewServers)
     bomb = gzip.compress(b" " * 50_000_000)
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     with answering(200, headers, bomb).running() as server:
-        assert "it answers compressed" in await start_in_vain(new_servers, server.url)
+        assert "it sent a compressed answer" in await start_in_vain(new_servers, server.url)
         assert server.seen[0]["Accept-Encoding"] == "identity"
 
 
@@ -156,7 +156,7 @@ class Signing(RefuseAllHooks):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("http://169.254.169.254/latest/meta-data", "169.254.169.254 is asked over https only"),
+        ("http://169.254.169.254/latest/meta-data", "169.254.169.254 is contacted over https only"),
         ("https://169.254.169.254/latest/meta-data", "169.254.169.254, which is not a public address"),
         ("https://10.0.0.1/", "10.0.0.1, which is not a public address"),
         ("https://[fe80::1]/", "fe80::1, which is not a public address"),
@@ -164,7 +164,7 @@ class Signing(RefuseAllHooks):
         ("https://[64:ff9b::a9fe:a9fe]/", "which is not a public address"),
         ("https://[2002:7f00:1::]/", "which is not a public address"),
         ("https://0.0.0.0/", "0.0.0.0, which is not a public address"),
-        ("http://192.0.2.1/", "192.0.2.1 is asked over https only"),
+        ("http://192.0.2.1/", "192.0.2.1 is contacted over https only"),
     ],
 )
 async def test_a_private_address_that_a_server_names_is_never_asked(

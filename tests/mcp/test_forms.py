@@ -39,8 +39,8 @@ def problem_of(rules: dict[str, Any], answer: str | tuple[str, ...]) -> str:
 
 def test_the_first_question_begins_with_the_servers_message() -> None:
     (first, second) = form("Book a table?", name={"type": "string"}, guests={"type": "integer"}).questions()
-    assert first.question.startswith("Book a table?\nname (text, may be left out)")
-    assert second.question == "guests (a whole number, may be left out)"
+    assert first.question.startswith("Book a table?\nname (text, optional)")
+    assert second.question == "guests (a whole number, optional)"
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_an_answer_becomes_a_value_of_the_fields_type(rules: Any, said: Any, val
         ({"type": "number"}, "nan", "nan is out of range."),
         ({"type": "integer", "minimum": 1}, "0", "0 is out of range."),
         ({"type": "integer"}, "9" * 5_000, f"“{'9' * 200}” is no integer."),
-        ({"type": "string", "minLength": 3}, "ab", "The text has 2 characters; 3 to 10,000 are wanted."),
+        ({"type": "string", "minLength": 3}, "ab", "The text has 2 characters; 3 to 10,000 are allowed."),
         ({"type": "string", "format": "email"}, "ada", "“ada” is not an e-mail address such as ada@example.org."),
         ({"type": "string", "format": "date"}, "2026-02-30", "“2026-02-30” is not a date (2026-01-31)."),
         ({"type": "string", "format": "uri"}, "not one", "“not one” is not an address such as https://example.org."),
         ({"type": "boolean"}, "perhaps", "Yes or no?"),
-        ({"type": "string", "enum": ["red"]}, "blue", "“blue” is none of the choices."),
+        ({"type": "string", "enum": ["red"]}, "blue", "“blue” is not one of the choices."),
         ({"type": "array", "minItems": 2, "items": {"enum": ["a", "b", "c"]}}, ("a",), "Choose 2 to 3 of them."),
-        ({"type": "string"}, "", "An answer is needed here."),
+        ({"type": "string"}, "", "This field is required."),
     ],
 )
 def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason(rules: Any, said: Any, problem: str) -> None:
@@ -105,9 +105,9 @@ def test_what_is_left_out_takes_its_default_and_is_else_not_sent() -> None:
     )
     texts = [question.question for question in one.questions()]
     assert texts == [
-        "name (text, nothing given means Ada)",
-        "loud (one of these, nothing given means No)",
-        "age (a whole number, may be left out)",
+        "name (text, default: Ada)",
+        "loud (one of these, default: No)",
+        "age (a whole number, optional)",
     ]
     one.take(answered("", "", ""))
     assert one.complete

@@ -95,7 +95,7 @@ async def test_a_server_that_ends_in_each_call_is_started_again_three_times_and_
 
     assert count(starts) == 1 + RESTARTS
     assert ["ended before it answered: exit code 3" in sentence for sentence in words] == [True] * 4 + [False] * 2
-    assert "failed, also after 3 new starts" in words[-1]
+    assert "failed, even after 3 new starts" in words[-1]
     await servers.restart("mortal")  # by the user
     assert count(starts) == 2 + RESTARTS
 

@@ -81,7 +81,7 @@ async def test_no_answer_of_a_call_is_withheld_whole(mcp: McpToolset, name: str)
 @pytest.mark.parametrize("name", ["unknown_part", "only_unknown"])
 async def test_a_part_of_an_unknown_kind_is_named_and_the_call_is_said_to_be_done(mcp: McpToolset, name: str) -> None:
     text = told(await call(mcp, name))
-    assert "The call was done." in text
+    assert "The call completed." in text
     assert "'video'" in text
     assert "https://example.org/film.mp4" in text
 
@@ -89,7 +89,7 @@ async def test_a_part_of_an_unknown_kind_is_named_and_the_call_is_said_to_be_don
 @pytest.mark.parametrize("name", ["no_content", "null_content", "null"])
 async def test_an_answer_that_says_nothing_is_no_failure(mcp: McpToolset, name: str) -> None:
     result = await call(mcp, name)
-    assert "The call was done." in told(result)
+    assert "The call completed." in told(result)
     assert not result.is_error
 
 

@@ -155,7 +155,7 @@ async def test_a_link_is_words_and_what_came_along_is_used(bench: Bench) -> None
 
 
 async def test_an_answer_without_content_says_so(bench: Bench) -> None:
-    assert (await bench.call("nothing")).parts == (TextPart(text="It gave nothing."),)
+    assert (await bench.call("nothing")).parts == (TextPart(text="It returned nothing."),)
 
 
 @pytest.mark.requirement("mcp.call.is-error")

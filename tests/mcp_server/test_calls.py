@@ -48,7 +48,7 @@ def test_what_runs_waits_for_the_person_and_says_so(served: Served, outsider: Ou
     served.run("answer = 41")
     call = outsider.start("run_code", code="print('hello'); answer + 1", reason="to see")
     served.view.wait_for("Serving")
-    served.view.wait_for("asked from outside, by “tester”")
+    served.view.wait_for("requested by an external client, “tester”")
     served.allow()
     result = call.result(WAIT)
     assert not result.is_error

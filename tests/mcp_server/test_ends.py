@@ -120,7 +120,7 @@ def test_the_printed_entry_leads_a_client_of_another_environment_to_this_noteboo
 
 def test_an_unattended_notebook_is_not_served(session: Session) -> None:
     cell = session.run("%vibe mcp serve")
-    assert "Nobody is here who could allow a call" in cell.text
+    assert "No one can allow a call here" in cell.text
     assert notes(session) == []
 
 

@@ -118,10 +118,10 @@ def test_halves_of_different_versions_work_and_say_what_to_install_where(
     ("content", "says"),
     [
         (b"", "it is empty"),
-        (b"\xff\xfe", "it is no notebook: byte 0 is no UTF-8 text"),
-        (b"{", "it is no valid JSON (line 1, column 2"),
+        (b"\xff\xfe", "it is not a notebook: byte 0 is not valid UTF-8"),
+        (b"{", "it is not valid JSON (line 1, column 2"),
         (b"[" * 200_000, "nested too deeply"),
-        (b"[1]", "it is JSON, but no notebook"),
+        (b"[1]", "it is JSON, but not a notebook"),
         (b'{"nbformat": 4, "cells": 1}', "it has no list of cells"),
         (b'{"nbformat": 3, "worksheets": []}', "jupyter nbconvert --to notebook --inplace"),
         (b'{"nbformat": 5, "cells": []}', "pip install -U vibe-jupyter"),

@@ -247,7 +247,7 @@ def test_edit_cell_replaces_every_occurrence_when_it_is_told_to(open_page: OpenP
         ({"old_string": "a"}, "give either old_string and new_string, or source"),
         ({"source": "x", "old_string": "a", "new_string": "b"}, "give either"),
         ({}, "give either"),
-        ({"source": "a = a"}, "already reads so"),
+        ({"source": "a = a"}, "already has this source"),
     ],
 )
 def test_an_edit_that_cannot_be_done_writes_nothing(open_page: OpenPage, arguments: dict[str, Any], says: str) -> None:

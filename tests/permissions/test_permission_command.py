@@ -108,10 +108,10 @@ def _is_wrong(case: dict[str, Any], verdict: str) -> bool:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("bash",), "one word"),
-        (("bash", "ls", "src"), "one word"),
+        (("bash",), "as one argument"),
+        (("bash", "ls", "src"), "as one argument"),
         (("path", "read"), "one path"),
-        (("path", "eat", "x"), "none of read, write, list"),
+        (("path", "eat", "x"), "not one of read, write, list"),
     ],
 )
 def test_wrong_usage_is_said_with_the_right_one(shell_project: Path, words: tuple[str, ...], said: str) -> None:
@@ -123,7 +123,7 @@ def test_wrong_usage_is_said_with_the_right_one(shell_project: Path, words: tupl
 def test_a_project_that_is_no_folder_is_said(tmp_path: Path) -> None:
     done = run(tmp_path / "nowhere", "bash", "ls")
     assert done.returncode == 2
-    assert "no folder" in done.stderr
+    assert "is not a folder" in done.stderr
 
 
 def test_the_persons_own_lists_count(shell_project: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async def test_no_match_is_a_success_with_count_zero(project: Path, grep):
 async def test_a_wrong_pattern_is_an_error_that_says_so(project: Path, grep, pattern: str):
     fill(project, {"a.txt": "abc"})
 
-    with pytest.raises(ToolError, match="is no valid regular expression"):
+    with pytest.raises(ToolError, match="is not a valid regular expression"):
         await grep(pattern=pattern)
 
 

@@ -406,7 +406,7 @@ async def test_equal_calls_are_asked_about_again_where_the_second_would_do_somet
 
     assert len(shown) == 2
     assert "+two" in shown[0] or content == "the same\n"
-    assert shown[1] == "b.txt reads so already."
+    assert shown[1] == "b.txt already has this content."
 
 
 RUNS = (

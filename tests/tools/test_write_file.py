@@ -205,7 +205,7 @@ async def test_replacing_by_the_same_says_so(project: Path, files: FileAccess):
 
     shown = WriteFileTool(files).preview(WriteFileArgs(path="a.txt", content="same", overwrite=True))
 
-    assert (shown.kind, shown.text) == ("text", "a.txt reads so already.")
+    assert (shown.kind, shown.text) == ("text", "a.txt already has this content.")
 
 
 @pytest.mark.requirement("tools.write_file.outside.project")

@@ -320,7 +320,7 @@ async def test_the_list_is_cut_at_its_limit_and_says_how_to_see_the_rest(namespa
     ("name", "said"),
     [
         ("penguin", "There is no variable 'penguin'. Did you mean penguins?"),
-        ("zebra", "There is no variable 'zebra'. list_variables names all there are."),
+        ("zebra", "There is no variable 'zebra'. list_variables lists them all."),
         ("penguins.head()", "'penguins.head()' is not a variable's name. Give a bare name;"),
     ],
 )

@@ -249,7 +249,7 @@ def _servers_approval(asked: Sequence[ServerIdentity], strike: Redactor) -> Stan
             verb="Asked to use MCP servers", doing="Asking to use MCP servers", asking="Use MCP servers", target=names
         ),
         preview=Preview(kind="text", text=strike("\n".join(line for one in asked for line in one.shown))),
-        reason="they are new here, or are declared otherwise than you accepted them; a program runs with your rights",
+        reason="new here, or changed since you accepted them; a program runs with your permissions",
         allow=f"Accept {plural_text(len(asked), 'server')}",
         bound_to="\n".join(one.digest for one in asked),
         yes="accepted as shown",
@@ -267,7 +267,7 @@ def _change_approval(server: str, diff: str) -> StandaloneApproval:
             target=server,
         ),
         preview=Preview(kind="diff", text=diff),
-        reason="what the server says of these tools is not what you accepted; the model would read it",
+        reason="what the server says of these tools differs from what you accepted; the model would read it",
         allow="Accept the change",
         bound_to=server,
         yes="accepted as they are now",

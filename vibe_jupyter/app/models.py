@@ -89,7 +89,7 @@ class ModelChoice:
         model = self.current(name)
         self._chosen = name
         if name == TOUR:
-            return "Model: tour. It is a script on this machine, no AI; it shows how a run looks: %vibe look around"
+            return "Model: tour, a script on this machine, not an AI. It shows what a run looks like: %vibe look around"
         return f"Model: {model.alias} at {model.server.host}."
 
     def listing(self) -> str:
@@ -108,7 +108,7 @@ class ModelChoice:
     def _table_row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
         mark = "●" if is_current else " "
         if name == TOUR:
-            return [mark, name, "a script on this machine, no AI"]
+            return [mark, name, "a script on this machine, not an AI"]
         try:
             model = config.choose_model(settings, name, self._environ, keyed=False)
         except ConfigError as error:
@@ -148,14 +148,14 @@ class ModelChoice:
         advice = (
             "No model is configured. One of these, then run the cell again:\n"
             "  with questions     %vibe setup\n"
-            f"  a key of Mistral   write MISTRAL_API_KEY=… into {env_path(self._environ)}\n"
+            f"  a Mistral key      write MISTRAL_API_KEY=… into {env_path(self._environ)}\n"
             "  your own server    %vibe model NAME@http://127.0.0.1:8080/v1\n"
             "  neither            %vibe model tour (a script on this machine; no key, no network)"
         )
         for port, name in LOOPBACK_SERVERS.items():
             if _is_listening(port):
                 advice += (
-                    f"\nSomething listens on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
+                    f"\nSomething is listening on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
                     f"%vibe model NAME@http://127.0.0.1:{port}/v1"
                 )
         return advice
@@ -216,7 +216,7 @@ def remote_model_lines(models: Sequence[Model]) -> list[str]:
         lines: list[str] = []
         for host, future in futures.items():
             name = by_server[host].server.host
-            lines += future.result() if future.done() else [f"  {name} does not answer just now."]
+            lines += future.result() if future.done() else [f"  {name} is not responding right now."]
         return lines
     finally:
         engine.close()
@@ -227,11 +227,11 @@ async def _server_model_lines(model: Model) -> list[str]:
     try:
         found = await fetch_model_list(client, model)
     except ModelError:
-        return [f"  {model.server.host} does not answer just now."]
+        return [f"  {model.server.host} is not responding right now."]
     finally:
         await client.close()
     if not found:
-        return [f"  {model.server.host} does not say which models it has."]
+        return [f"  {model.server.host} does not list its models."]
     said = [f"{name}: {words}" if words else name for name, words in found]
     return [f"  {model.server.host} has:", *(f"    {readable_text(one_line(line))}" for line in said)]
 

@@ -33,7 +33,7 @@ _STATES: Final[Mapping[State, str]] = {
     "trusted": "is trusted, as it is now",
     "untrusted": "is not trusted: its settings and tools are not used",
     "changed": "has changed since you decided: its settings and tools are not used",
-    "unknown": "was not decided on: its settings and tools are not used",
+    "unknown": "has not been decided on: its settings and tools are not used",
 }
 
 
@@ -249,7 +249,7 @@ class TrustApproval:
         self._host = host
 
     def before_prompt(self) -> None:
-        """Ask, if the folder brings something that was not decided on, and somebody is here.
+        """Ask, if the folder brings something that has not been decided on, and somebody is here.
 
         Raises:
             ConfigError: the decisions cannot be read or kept.

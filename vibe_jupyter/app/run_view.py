@@ -62,7 +62,7 @@ CLOSE_WAIT = 3.0
 """Seconds given to what ends when the kernel lets go of it."""
 _OPEN = "A run is active in this kernel already. Wait for it, or end it with Stop or ■."
 _NOT_OVER = (
-    "The run before has not come to its end yet. Wait a moment and run the cell again; if that does not help, restart "
+    "The previous run has not ended yet. Wait a moment and run the cell again; if that does not help, restart "
     "the kernel."
 )
 

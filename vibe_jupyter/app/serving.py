@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.serving_session import ServingSession
 
 
-_NO_KERNEL: Final = "Only a notebook can be served: here is no kernel whose page could show what is asked."
-_NOBODY: Final = "Nobody is here who could allow a call: this notebook runs unattended. Nothing is served."
+_NO_KERNEL: Final = "Only a notebook can be served: this kernel has no page that could show an approval request."
+_NOBODY: Final = "No one can allow a call here: this notebook runs unattended. Nothing is served."
 _USAGE: Final = "%vibe mcp serve begins, with --url it shows address and token too, and %vibe mcp serve stop ends it."
 _NO_CARDS: Final = (
     "No widgets can be shown here, so nobody can be asked: a call runs only if your settings allow it in advance."
@@ -26,11 +26,11 @@ _NONE: Final = "This notebook is not served."
 _RUNTIME_DIR_FROM: Final = ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_PLATFORM_DIRS", "XDG_DATA_HOME")
 """Variables that say where Jupyter's runtime folder is; most clients do not hand them on to the servers they start."""
 _HOW: Final = """\
-Agents on this machine can now use this notebook's tools, until `%vibe mcp serve stop`, Stop below, or the end of the
-kernel. What changes or runs something asks here first. In the agent's list of MCP servers, such as .mcp.json:
+MCP clients on this machine can now use this notebook's tools, until `%vibe mcp serve stop`, Stop below, or the end of
+the kernel. What changes or runs something asks here first. In the client's list of MCP servers, such as .mcp.json:
 """
 _HOW_BY_URL: Final = """
-or by address. Whoever has the token can call; it is in this output now, and worth nothing when serving ends:
+or by address. Anyone who has the token can make calls; it is in this output now, and stops working when serving ends:
 """
 
 

@@ -11,7 +11,7 @@ from vibe_jupyter.version import __version__
 __all__ = ["main"]
 
 EXIT_CODES = """\
-exit codes of run: 0 done, 1 a cell failed, 2 wrong usage or settings, 3 the agent did not come to its end,
+exit codes of run: 0 done, 1 a cell failed, 2 wrong usage or settings, 3 the agent did not finish,
 130 interrupted. Whatever happens, the cells that ran are saved with their outputs."""
 USAGE_EXIT = 2
 
@@ -50,9 +50,9 @@ def _argument_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         from vibe_jupyter.cli.permission import add_permission
 
         add_permission(permit)
-    outside = commands.add_parser("mcp", help="for an outside agent to start: the tools of the notebook that is served")
-    outside.add_argument("--kernel", default="", metavar="ID", help="the one whose kernel's id begins so")
-    outside.add_argument("--notebook", type=Path, metavar="PATH", help="the one of this file")
+    outside = commands.add_parser("mcp", help="for an external client to start: the tools of the served notebook")
+    outside.add_argument("--kernel", default="", metavar="ID", help="the notebook whose kernel id starts with this")
+    outside.add_argument("--notebook", type=Path, metavar="PATH", help="the notebook in this file")
     outside.set_defaults(command=_serve_outside)
     return parser
 

@@ -159,7 +159,7 @@ def _ask_kernel(name: str) -> dict[str, Any]:
     finally:
         kernel.close()
     if outcome.status != "ok":
-        raise VibeError(f"The kernel could not be asked: {outcome.error} Is it a Python kernel?")
+        raise VibeError(f"The kernel did not answer: {outcome.error} Is it a Python kernel?")
     printed = "".join(output.get("text", "") for output in document.cell(cell)["outputs"])
     return json.loads(printed.splitlines()[-1])
 

@@ -25,7 +25,7 @@ def serve_stdio(kernel: str, notebook: Path | None) -> int:
         return find_note(list_notes(), kernel=kernel, notebook=notebook)
 
     try:
-        print(f"vibe-jupyter mcp: passing calls on to {find().words}.", file=sys.stderr)
+        print(f"vibe-jupyter mcp: forwarding calls to {find().words}.", file=sys.stderr)
     except ConfigError as error:
         # A client starts us when it starts itself; the notebook may be served later.
         print(f"vibe-jupyter mcp: {error} Until then each call is answered with this message.", file=sys.stderr)

@@ -25,11 +25,11 @@ def add_permission(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(required=True, metavar="KIND")
     bash = kinds.add_parser("bash", help="a shell command", usage=_usage_text("bash", "COMMAND"))
     bash.add_argument(
-        "words", nargs="*", metavar="COMMAND", help="the command, in one word; after -- if it begins with -"
+        "words", nargs="*", metavar="COMMAND", help="the command as one argument; after -- if it starts with -"
     )
     bash.set_defaults(command=_answer_command)
     path = kinds.add_parser("path", help="a place", usage=_usage_text("path", "read|write|list PATH"))
-    path.add_argument("words", nargs="*", metavar="read|write|list PATH", help="what is done there, and the path")
+    path.add_argument("words", nargs="*", metavar="read|write|list PATH", help="the operation and the path")
     path.set_defaults(command=_answer_path)
     for kind in (bash, path):
         kind.add_argument(
@@ -53,7 +53,7 @@ def _answer_command(chosen: argparse.Namespace) -> int:
     if chosen.jsonl:
         return _answer_lines(sys.stdin.buffer, lambda value: answer(_text_field(value, "command")))
     if len(chosen.words) != 1:
-        raise ConfigError("Give the command in one word: vibe-jupyter permission bash 'git log -1', or --jsonl.")
+        raise ConfigError("Pass the command as one argument: vibe-jupyter permission bash 'git log -1', or --jsonl.")
     return _print_answer(answer(chosen.words[0]))
 
 
@@ -63,7 +63,7 @@ def _answer_path(chosen: argparse.Namespace) -> int:
     def answer(operation: str, path: str) -> Answer:
         known = _OPERATIONS.get(operation)
         if known is None:
-            raise ValueError(f"{operation!r} is none of {', '.join(OPERATIONS)}")
+            raise ValueError(f"{operation!r} is not one of {', '.join(OPERATIONS)}")
         verdict = judge_place(workspace, path, known)
         return {"verdict": verdict.verdict, "rule": verdict.rule, "reason": verdict.reason}
 
@@ -72,7 +72,7 @@ def _answer_path(chosen: argparse.Namespace) -> int:
             sys.stdin.buffer, lambda value: answer(_text_field(value, "op"), _text_field(value, "path"))
         )
     if len(chosen.words) != 2:
-        raise ConfigError("Give what is done and one path: vibe-jupyter permission path read data.csv, or --jsonl.")
+        raise ConfigError("Pass an operation and one path: vibe-jupyter permission path read data.csv, or --jsonl.")
     try:
         return _print_answer(answer(*chosen.words))
     except ValueError as error:
@@ -81,7 +81,7 @@ def _answer_path(chosen: argparse.Namespace) -> int:
 
 def _open_workspace(project: Path) -> Workspace:
     if not project.is_dir():
-        raise ConfigError(f"{project} is no folder. Name the project with --project DIR.")
+        raise ConfigError(f"{project} is not a folder. Name the project with --project DIR.")
     return Workspace(project)
 
 
@@ -102,7 +102,7 @@ def _shell_lists() -> ToolLists:
 
 def _json_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("the line holds no JSON object")
+        raise ValueError("the line is not a JSON object")
     return cast(dict[str, Any], value)
 
 
@@ -125,7 +125,7 @@ def _answer_lines(source: Iterable[bytes], answer: Callable[[dict[str, Any]], An
 def _text_field(value: dict[str, Any], key: str) -> str:
     text = value.get(key)
     if not isinstance(text, str):
-        raise ValueError(f"{key!r} is missing or no text")
+        raise ValueError(f"{key!r} is missing or not text")
     return text
 
 

@@ -149,7 +149,7 @@ class _Progress:
         seconds = time.monotonic() - self._began
         if outcome.status == "ok" or _agent_failed(outcome):
             ended = outcome.status == "ok" and _agent_came_to_its_end(cell)
-            words = "ok" if ended else "the agent did not come to its end"
+            words = "ok" if ended else "the agent did not finish"
             self.note(f"{words}, {seconds:.1f} s")
         elif meant:
             self.note(f"{outcome.error}, as its tag raises-exception says, {seconds:.1f} s")

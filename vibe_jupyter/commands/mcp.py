@@ -40,7 +40,7 @@ NONE: Final = (
 
 USAGE: Final = (
     "%vibe mcp add NAME [--env NAME[=VALUE]] [--cwd FOLDER] COMMAND… for a program, or "
-    "%vibe mcp add NAME [--header NAME=VALUE] [--key VARIABLE] URL for a server elsewhere; both take --startup SECONDS"
+    "%vibe mcp add NAME [--header NAME=VALUE] [--key VARIABLE] URL for a remote server; both take --startup SECONDS"
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,39}")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -122,7 +122,7 @@ class _Commands:
         if there is not None:
             raise ConfigError(
                 f"There is an MCP server {name} already, in {there.declared.written.origin}. Choose another name, or "
-                f"take that one away: %vibe mcp remove {name}."
+                f"remove that one: %vibe mcp remove {name}."
             )
         path = add_server(entry, self._setup.environ)
         added = self._find_planned(name)
@@ -144,7 +144,7 @@ class _Commands:
         self._find_planned(name)
         path = switch_server(name, self._setup.environ, on=on)
         self._close_others()
-        return f"{name} is {'on' if on else 'off'}, as {path} says now."
+        return f"{name} is {'on' if on else 'off'} now; saved in {path}."
 
     def restart(self, name: str) -> str:
         one = self._find_usable(name)
@@ -163,7 +163,7 @@ class _Commands:
         self._find_planned(name)
         lines = self._mcp.wait(_log_lines(self._mcp, name))
         if not lines:
-            return f"{name} has written nothing that is no answer."
+            return f"{name} has written nothing to its log."
         left_out = len(lines) - LOG_LINES
         head = [f"… {left_out:,} earlier lines"] if left_out > 0 else []
         return "\n".join([*head, *map(readable_text, self._redact("\n".join(lines)).split("\n")[-LOG_LINES:])])
@@ -349,10 +349,10 @@ def parse_server_entry(words: Sequence[str]) -> dict[str, JsonValue]:
     if rest and rest[0] == "--":
         del rest[0]
     if not rest:
-        raise ConfigError(f"There is neither a command nor an address. {USAGE}.")
+        raise ConfigError(f"Neither a command nor an address is given. {USAGE}.")
     is_remote = _ADDRESS.fullmatch(rest[0]) is not None
     if is_remote and (len(rest) > 1 or not _URL.fullmatch(rest[0])):
-        raise ConfigError(f"A server elsewhere is one address with http or https, not {' '.join(rest)!r}. {USAGE}.")
+        raise ConfigError(f"A remote server requires one http or https address, not {' '.join(rest)!r}. {USAGE}.")
     _check_transport(options.pop(_TRANSPORT), is_remote=is_remote)
     entry = _remote_entry(name, rest[0], options) if is_remote else _program_entry(name, _command_words(rest), options)
     if options["--startup"]:
@@ -377,7 +377,7 @@ def _check_transport(said: list[str], *, is_remote: bool) -> None:
     for transport in said:
         if transport not in _SPOKEN[is_remote]:
             what = "an address" if is_remote else "a command"
-            raise ConfigError(f"The transport {transport} is not that of {what}; leave --transport away. {USAGE}.")
+            raise ConfigError(f"The transport {transport} is not that of {what}; omit --transport. {USAGE}.")
 
 
 def _command_words(words: list[str]) -> list[str]:
@@ -401,7 +401,7 @@ def _program_entry(name: str, command: list[str], options: dict[str, list[str]])
 
 
 def _remote_entry(name: str, url: str, options: dict[str, list[str]]) -> dict[str, JsonValue]:
-    _refuse_options(options, ("--env", "--cwd"), "a server elsewhere")
+    _refuse_options(options, ("--env", "--cwd"), "a remote server")
     entry: dict[str, JsonValue] = {"name": name, "transport": "http", "url": url}
     if options["--header"]:
         entry["headers"] = {key: value for key, value in map(_header_pair, options["--header"])}
@@ -413,7 +413,7 @@ def _remote_entry(name: str, url: str, options: dict[str, list[str]]) -> dict[st
 def _refuse_options(options: dict[str, list[str]], names: tuple[str, ...], what: str) -> None:
     for name in names:
         if options[name]:
-            raise ConfigError(f"The option {name} means nothing for {what}. {USAGE}.")
+            raise ConfigError(f"The option {name} does not apply to {what}. {USAGE}.")
 
 
 def _variable_pair(text: str) -> tuple[str, str]:

@@ -136,7 +136,7 @@ def _trust_folder(call: TypedCommand) -> str | None:
     if call.words != ["forget"]:
         return None
     project = call.build_app().setup.project
-    return "Forgotten: it is asked again." if project.forget() else f"Nothing was decided on {project.folder}."
+    return "Forgotten: you will be asked again." if project.forget() else f"No decision is saved for {project.folder}."
 
 
 def _show_permissions(call: TypedCommand) -> str | None:
@@ -202,7 +202,7 @@ _HELP: Final = VibeCommand("help", (("%vibe help", "this page"),), _alone(lambda
 
 COMMANDS: Final = (
     VibeCommand(
-        "fix", (("%vibe fix", "fix the last error: its frames go with the prompt"),), lambda _: None, is_prompt=True
+        "fix", (("%vibe fix", "fix the last error; the prompt includes its frames"),), lambda _: None, is_prompt=True
     ),
     VibeCommand(
         "model",
@@ -228,13 +228,13 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "trust",
-        (("%vibe trust [forget]", "this folder's settings and tools, and whether they count"),),
+        (("%vibe trust [forget]", "this folder's settings and tools, and whether they are used"),),
         _trust_folder,
         following=("forget",),
     ),
     VibeCommand(
         "permissions",
-        (("%vibe permissions", "what you allowed in advance; `revoke N` takes it back"),),
+        (("%vibe permissions", "what you allowed in advance; `revoke N` removes an entry"),),
         _show_permissions,
         following=("revoke",),
     ),

@@ -65,7 +65,7 @@ class ProviderOffer:
 
 OFFERS: Final = (
     ProviderOffer(
-        "Mistral, with a key of yours (console.mistral.ai)",
+        "Mistral, with your API key (console.mistral.ai)",
         name="mistral",
         api_base="https://api.mistral.ai/v1",
         asks_address=False,
@@ -74,7 +74,7 @@ OFFERS: Final = (
         model="devstral-2",
     ),
     ProviderOffer(
-        "OpenAI, with a key of yours",
+        "OpenAI, with your API key",
         name="openai",
         api_base="https://api.openai.com/v1",
         asks_address=False,
@@ -86,7 +86,7 @@ OFFERS: Final = (
     ProviderOffer(
         "mistral.rs", name="mistralrs", api_base="http://127.0.0.1:1234/v1", backend="mistralrs", model="default"
     ),
-    ProviderOffer("another server that speaks as OpenAI's does (vLLM, litellm, a company's own …)", variable="?"),
+    ProviderOffer("another server with an OpenAI-compatible API (vLLM, litellm, your company's …)", variable="?"),
     ProviderOffer("the tour: a script on this machine; no AI, no key, no network", name=TOUR),
 )
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*")
@@ -162,7 +162,7 @@ class GuidedSetup:
         variable = builtins.input("Variable: ").strip()
         if variable and not _VARIABLE.fullmatch(variable):
             # Not repeated: it may be the key itself.
-            raise ConfigError(f"That is no name of a variable. The key itself is asked for next. {_NOTHING}")
+            raise ConfigError(f"That is not the name of a variable. The key itself is asked for next. {_NOTHING}")
         return variable
 
     def _ask_model(self, offer: ProviderOffer, server: dict[str, JsonValue]) -> tuple[str, dict[str, JsonValue] | None]:
@@ -170,7 +170,7 @@ class GuidedSetup:
         said = f" [{offer.model}]" if offer.model else ""
         name = builtins.input(f"Name of the model{said}: ").strip() or offer.model
         if not name:
-            raise ConfigError(f"A model must be named, as its server knows it. {_NOTHING}")
+            raise ConfigError(f"Give the name of a model, as its server knows it. {_NOTHING}")
         known = self._setup.settings().models
         theirs = (one for one in known if one.provider == server["name"])
         there = next((one for one in theirs if name in (one.known_as, one.name)), None)
@@ -189,9 +189,9 @@ class GuidedSetup:
         if model_choice.find_api_key(variable, self._setup.environ):
             self._say(f"The key in {variable} is used.")
             return lambda: None
-        key = getpass.getpass(f"The key for {server['name']}, which is not shown: ").strip()
+        key = getpass.getpass(f"The key for {server['name']}, which stays hidden: ").strip()
         if not key.isascii() or not key.isprintable() or not key or " " in key:
-            raise ConfigError(f"That is no key: it is empty, or holds what no header can carry. {_NOTHING}")
+            raise ConfigError(f"That is not a key: it is empty, or has characters that no header can carry. {_NOTHING}")
         return self._ask_place(variable, key)
 
     def _ask_place(self, variable: str, key: str) -> Callable[[], None]:
@@ -310,7 +310,7 @@ class _Check:
             self._print_result("✓", "streams", heard.seconds, f"{heard.pieces} pieces")
         else:
             self._print_result(
-                "–", "streams", heard.seconds, "the answer came in one piece: you will see it when it is whole"
+                "–", "streams", heard.seconds, "the answer came in one piece: you will see it only when it is complete"
             )
         return True
 
@@ -330,7 +330,7 @@ class _Check:
         image = ImagePart(media_type="image/png", data=_RED)
         heard = await self._ask_model("sees an image", "Which colour is this image?", image=image)
         if heard is None:
-            self._say("  If it takes no images, set supports_images = false in its [[models]].")
+            self._say("  If it does not accept images, set supports_images = false in its [[models]].")
             return False
         self._print_result("✓", "sees an image", heard.seconds, f"it says: {_short_text(heard.message.text)}")
         return True
@@ -372,7 +372,7 @@ class _Check:
     async def _refuse_approval(self, approval: HostedCallRequest) -> None:
         """What the server wants to run by itself is no part of the check, and its answer waits for ours."""
         what = _short_text(approval.label or approval.kind or "a tool")
-        self._say(f"– {'asked':<13}          the server wanted to run {what} by itself; it was told no")
+        self._say(f"– {'asked':<13}          the server wanted to run {what} by itself; it was denied")
         with suppress(ModelError, ValueError):  # the answer then waits no longer than the question may take
             path = f"/agent/approvals/{id_in_path(approval.id)}"
             await self._client.fetch(self._model, FetchRequest("POST", path, {"decision": "deny"}))
@@ -385,7 +385,7 @@ def _problem_of(message: AssistantMessage) -> str:
     """What is wrong with the answer to a request for a call; empty for nothing."""
     if not message.calls:
         return (
-            "it answered in words instead. Choose a model made for calling tools; a llama-server requires --jinja and "
+            "it answered with text instead. Choose a model made for calling tools; a llama-server requires --jinja and "
             "a chat template that knows tools."
         )
     call = message.calls[0]
@@ -394,7 +394,7 @@ def _problem_of(message: AssistantMessage) -> str:
     try:
         json_text.parse_json_object(call.arguments)
     except ValueError:
-        return "its arguments are no JSON. Choose a model made for calling tools."
+        return "its arguments are not JSON. Choose a model made for calling tools."
     return ""
 
 

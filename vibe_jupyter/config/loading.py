@@ -157,10 +157,10 @@ def _unknown_variable(name: str, key: str) -> list[str]:
     if key in Settings.unused:
         return []
     if key in Settings.model_fields:
-        return [f"The environment variable {name} sets nothing: {key} has no such key."]
+        return [f"The environment variable {name} has no effect: {key} has no such key."]
     # Programs of the same name have variables of their own: only what looks like a slip is reported.
     near = get_close_matches(key, [*Settings.model_fields, *RENAMED], n=1)
-    return [f"The environment variable {name} sets nothing. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
+    return [f"The environment variable {name} has no effect. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
 
 
 @dataclass(frozen=True)

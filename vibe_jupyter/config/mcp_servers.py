@@ -63,7 +63,7 @@ class McpStdio(McpServer):
 
 
 class McpHttp(McpServer):
-    """A server elsewhere; both names of the transport mean the same."""
+    """A remote server; both names of the transport mean the same."""
 
     transport: Literal["http", "streamable-http"] = "http"
     url: str = Field(min_length=1)

@@ -113,7 +113,7 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
         known = ", ".join(settings.model_names())
         raise ConfigError(
             f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
-            "A server elsewhere can be given as NAME@URL, with http:// or https://; tour needs no key."
+            "A remote server can be given as NAME@URL, with http:// or https://; tour needs no key."
         )
     provider = next((one for one in settings.providers if one.name == entry.provider), None)
     if provider is None:

@@ -67,7 +67,7 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
     if not left:
         return kept, []
     names = ", ".join(dict.fromkeys(name.split(".")[0] if name.split(".")[0] != "tools" else name for name in left))
-    return kept, [f"{file.path} is not trusted; not used of it: {names}. %vibe trust shows it and asks."]
+    return kept, [f"{file.path} is not trusted; ignored: {names}. %vibe trust shows it and asks."]
 
 
 def list_demands(file: ProjectFile) -> list[str]:
@@ -166,7 +166,7 @@ def json_layer(text: str, path: Path) -> tuple[SettingNode, list[str]]:
         return SettingNode({}, origin), [f"{path} is not JSON: {error}. Its servers are left out."]
     servers = value.get("mcpServers", value.get("servers")) if isinstance(value, dict) else None
     if not isinstance(servers, dict):
-        return SettingNode({}, origin), [f"{path} has no table mcpServers; nothing of it is used."]
+        return SettingNode({}, origin), [f"{path} has no table mcpServers; it is ignored."]
     entries = list(_json_entries(servers, path, problems))
     return SettingNode(
         {"mcp_servers": make_node(cast("list[JsonValue]", entries), origin)} if entries else {}, origin

@@ -89,14 +89,14 @@ def move_renamed_keys(layer: SettingNode) -> tuple[SettingNode, list[str]]:
     table = {**strayed, **table, "project_context": SettingNode(rest, context.origin) if context.is_table else context}
     told = [
         f"{node.origin}: {key} belongs to the top of the file, before the first [table]; below [project_context] it "
-        "is taken all the same."
+        "is accepted anyway."
         for key, node in strayed.items()
     ]
     return SettingNode(table, layer.origin), told
 
 
 def unknown_keys(layer: SettingNode) -> list[str]:
-    """A sentence for each key of a layer that sets nothing."""
+    """A sentence for each key of a layer that has no effect."""
     return list(_in_table(layer, Settings, ""))
 
 
@@ -129,7 +129,7 @@ def _in_tools(tools: SettingNode) -> Iterator[str]:
 
 
 def _unknown_key_text(node: SettingNode, key: str, below: str, known: Collection[str]) -> str:
-    where = f"{node.origin}: {below}{key} sets nothing."
+    where = f"{node.origin}: {below}{key} has no effect."
     if below and key in Settings.model_fields:
         return f"{where} {key} belongs to the top of the file, before the first [table]."
     near = get_close_matches(key, known, n=1)

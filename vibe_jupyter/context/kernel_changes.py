@@ -55,7 +55,7 @@ class KernelChanges:
         values = self._namespace()
         lines = [summary_line(name, values[name]) for name in changed[:CONTEXT_VARIABLES]]
         if len(changed) > CONTEXT_VARIABLES:
-            lines.append(f"… and {len(changed) - CONTEXT_VARIABLES} more; list_variables names them all")
+            lines.append(f"… and {len(changed) - CONTEXT_VARIABLES} more; list_variables lists them all")
         if gone:
             lines.append("no longer defined: " + ", ".join(gone[:CONTEXT_VARIABLES]))
         body = head_and_tail("\n".join(lines), CONTEXT_LIMIT)

@@ -160,14 +160,14 @@ def _opened_old_file(folder: OpenFolder, located: Located) -> Generator[BinaryIO
     if entry is None:
         raise NothingDone(f"{located.given!r} is gone. {UNCHANGED}")
     if not stat.S_ISREG(entry.st_mode):
-        raise NothingDone(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+        raise NothingDone(f"{located.given!r} is no longer a regular file. {UNCHANGED} Try again.")
     if not entry.st_mode & _WRITABLE:
         # The superuser could, but it was meant so.
         raise NothingDone(f"{located.given!r} is read-only. {UNCHANGED} Ask the user to allow writing to it.")
     with os.fdopen(folder.open(located.path.name, os.O_RDWR), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise NothingDone(f"{located.given!r} is no regular file any more. {UNCHANGED} Try again.")
+            raise NothingDone(f"{located.given!r} is no longer a regular file. {UNCHANGED} Try again.")
         if FileId.of(status) != located.real.file:
             raise NothingDone(f"{located.given!r} was changed meanwhile. {UNCHANGED} Read it again before you go on.")
         yield file

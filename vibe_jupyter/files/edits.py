@@ -114,7 +114,7 @@ def apply_blocks(
         changed += count * max(search.count("\n"), replace.count("\n")) + count
         result = result.replace(search, replace)
     if result == text:
-        raise EditError("no_change", "Nothing would change: the file reads so already.")
+        raise EditError("no_change", "Nothing would change: the file already has this text.")
     return EditedText(result, tuple(places), changed)
 
 

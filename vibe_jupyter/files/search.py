@@ -101,7 +101,7 @@ class SearchTarget:
         self._file = self._descriptor_of(path)
         self._name = path
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
-            raise OSError("no regular file any more")
+            raise OSError("no longer a regular file")
         head = self._read_bytes(len(_UTF8_MARK), 0)
         self._start = len(_UTF8_MARK) if head == _UTF8_MARK else 0
         encoding = next((name for mark, name in WIDE_MARKS if head.startswith(mark)), None)
@@ -190,12 +190,12 @@ async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, l
             return found
         # Look-around and back-references are known to Python alone.
         if not _is_python_pattern(query.pattern):
-            raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+            raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
     given = json.dumps({**dataclasses.asdict(query), "descriptor": target.descriptor}).encode()
     found = await _run_engine(_worker_command(), given, bounds)
     if isinstance(found, SearchResult):
         return found
-    raise ToolError(f"{query.pattern!r} is no valid regular expression. {found}")
+    raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
 
 
 async def _by_ripgrep(program: str, query: SearchQuery, bounds: _Bounds) -> SearchResult | str:

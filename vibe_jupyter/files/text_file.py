@@ -32,7 +32,7 @@ _KINDS: Final = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
-    (b"RIFF", "a WebP image, a sound or a film"),
+    (b"RIFF", "a WebP image, a sound or a video"),
     (b"%PDF-", "a PDF document"),
     (b"PAR1", "a Parquet table"),
     (b"ARROW1", "an Arrow table"),

@@ -137,7 +137,7 @@ class Workspace:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise ToolError(f"{located.given!r} is no regular file any more. Try again.")
+                raise ToolError(f"{located.given!r} is no longer a regular file. Try again.")
             if FileId.of(status) != located.real.file:
                 raise ChangedPlace(located, _WHILE_OPENED)
             yield file

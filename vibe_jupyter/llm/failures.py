@@ -90,7 +90,7 @@ def refused_error(
     kind = _error_kind(refusal)
     what, step = _refusal_text(endpoint, refusal, kind)
     if retries:
-        what += f", also after {retries} more attempt{'s' if retries > 1 else ''}"
+        what += f", even after {retries} more attempt{'s' if retries > 1 else ''}"
     if wait is not None:
         step = f"It asks to wait {_duration_text(wait)}; run the cell again after that."
     return ModelError(_error_text(what, said, step), kind=kind, status=refusal.status, provider_message=said)
@@ -176,7 +176,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
             f"{host} answered with a redirect ({status}) to "
             f"{clean_text(refusal.location, *endpoint.secrets) or 'nowhere'}, "
             "which is not followed, since the key is meant for this host only",
-            f"If you trust the new address, put it in the place of {endpoint.setting}.",
+            f"If you trust the new address, set it as {endpoint.setting}.",
         )
     if status >= 500:
         return f"{host} failed ({status})", "The fault is on the server's side; try again later."

@@ -137,7 +137,7 @@ def without_calls(message: AssistantMessage) -> AssistantMessage:
         Broken: it is nothing but calls.
     """
     if message.calls and not message.text:
-        raise BrokenAnswer("empty", "it called a tool, although it was told to call none")
+        raise BrokenAnswer("empty", "it called a tool, although none was allowed")
     kept = tuple(part for part in message.parts if not isinstance(part, ToolCall))
     return message.model_copy(update={"parts": kept})
 
@@ -147,7 +147,7 @@ def _why_empty(stop_reason: StopReason, reasoning: str) -> str:
         return "the provider's content filter held the answer back"
     if stop_reason == "length":
         return "the token limit was reached before the answer began"
-    return "it thought, but gave no answer" if reasoning else ""
+    return "it produced reasoning, but no answer" if reasoning else ""
 
 
 class _Growing:

@@ -332,8 +332,8 @@ class Endpoint:
         if (self.key is not None or any(map(is_secret, self.headers))) and not self.tls and not self.loopback:
             what = "API key" if self.key is not None else f"header {next(filter(is_secret, self.headers))}"
             raise ModelError(
-                f"The {what} of provider '{self.provider}' is not sent to {self.host}, since plain http would show it "
-                "to everyone on the way. Use an https address for its api_base, or none.",
+                f"The {what} of provider '{self.provider}' is not sent to {self.host}, since plain http would "
+                "expose it to everyone on the way. Use an https address for its api_base, or none.",
                 kind="auth",
             )
         if self.key is None:
@@ -357,7 +357,7 @@ def _check_address(provider: str, api_base: str, path: str, base_ends: tuple[str
     if not usable:
         what = f"The api_base of provider '{provider}'" if provider else "The address given as NAME@URL"
         raise ModelError(
-            f"{what} is no http or https address: '{api_base.rpartition('@')[2]}'. "
+            f"{what} is not an http or https address: '{api_base.rpartition('@')[2]}'. "
             "It should look like https://api.mistral.ai/v1.",
             kind="connection",
         )
@@ -387,7 +387,7 @@ def checked_headers(server: Server) -> Mapping[str, str]:
         if name.lower() in OURS:
             raise _header_error(server, name, "is set by vibe-jupyter itself. Remove it from the provider's headers.")
         if name.lower() == "authorization" and server.api_key:
-            raise _header_error(server, name, "would take the place of the API key. Remove one of the two.")
+            raise _header_error(server, name, "would replace the API key. Remove one of the two.")
     return dict(server.headers)
 
 

@@ -152,7 +152,7 @@ class ServerConnection:
         try:
             if self.restarts.are_used_up:
                 raise LinkFault(
-                    "given up", f"failed, also after {RESTARTS} new starts, and is not started again by itself"
+                    "given up", f"failed, even after {RESTARTS} new starts, and is not started again by itself"
                 )
             self.state, self.error = "starting", ""
             await asyncio.sleep(self.restarts.delay)

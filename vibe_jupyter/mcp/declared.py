@@ -324,7 +324,7 @@ def expand_variables(text: str, environ: Mapping[str, str]) -> str:
     """
     if foreign := _FOREIGN.search(text):
         raise ConfigError(
-            f"{foreign[0]} is known to another program alone; write ${{NAME}}, and set it in .env beside your settings"
+            f"{foreign[0]} is a variable of another program; write ${{NAME}}, and set it in .env beside your settings"
         )
 
     def value(match: re.Match[str]) -> str:

@@ -151,7 +151,7 @@ class ElicitationForm:
         properties: object = schema.get("properties", {})
         required: object = schema.get("required", [])
         if not isinstance(properties, Mapping) or not isinstance(required, Sequence):
-            raise FormError("the form is no object with properties")
+            raise FormError("the form is not an object with properties")
         fields = cast("Mapping[str, object]", properties)
         if len(fields) > FIELDS_LIMIT:
             raise FormError(f"the form has {len(fields)} fields, more than {FIELDS_LIMIT}")
@@ -241,7 +241,7 @@ class FormField:
         chosen = [*answer.selected, *([answer.other.strip()] if answer.other.strip() else [])]
         if not chosen:
             if self.default is None and self.required:
-                raise WrongAnswerError("An answer is needed here.")
+                raise WrongAnswerError("This field is required.")
             return self.default
         match self.kind:
             case "choices":
@@ -269,8 +269,8 @@ class FormField:
             case "string":
                 form = str(self.rules.get("format", ""))
                 kind = _FORMATS.get(form, "text") + _SHAPES.get(form, "")
-        default = "" if self.default is None else f"nothing given means {self._shown_value(self.default)}"
-        return ", ".join(filter(None, (kind, default or ("" if self.required else "may be left out"))))
+        default = "" if self.default is None else f"default: {self._shown_value(self.default)}"
+        return ", ".join(filter(None, (kind, default or ("" if self.required else "optional"))))
 
     def _shown_value(self, value: FieldValue) -> str:
         if isinstance(value, list):
@@ -285,7 +285,7 @@ class FormField:
         for label, sent in self.choices.items():
             if folded in (label.casefold(), sent.casefold()):
                 return sent
-        raise WrongAnswerError(f"“{said[:LABEL_LIMIT]}” is none of the choices.")
+        raise WrongAnswerError(f"“{said[:LABEL_LIMIT]}” is not one of the choices.")
 
     def _parse_choices(self, said: list[str]) -> list[str]:
         words = [word for one in said for word in ([one] if one in self.choices else one.split(","))]
@@ -308,7 +308,7 @@ class FormField:
     def _parse_text(self, said: str) -> str:
         least, most = int(self.rules.get("minLength", 0)), int(self.rules.get("maxLength", TEXT_LIMIT))
         if not least <= len(said) <= min(most, TEXT_LIMIT):
-            raise WrongAnswerError(f"The text has {len(said):,} characters; {least:,} to {most:,} are wanted.")
+            raise WrongAnswerError(f"The text has {len(said):,} characters; {least:,} to {most:,} are allowed.")
         form = str(self.rules.get("format", ""))
         if form in _FORMATS and not _fits_format(said, form):
             raise WrongAnswerError(f"“{said[:LABEL_LIMIT]}” is not {_FORMATS[form]}{_SHAPES.get(form, '')}.")
@@ -317,7 +317,7 @@ class FormField:
 
 def _form_field(name: str, schema: object, *, required: bool) -> FormField:
     if not isinstance(schema, Mapping):
-        raise FormError(f"the field {name!r} is no schema")
+        raise FormError(f"the field {name!r} is not a schema")
     rules = cast("Schema", schema)
     kind, choices = _field_kind(name, rules)
     label = _cut_text(str(rules.get("title") or name), LABEL_LIMIT)

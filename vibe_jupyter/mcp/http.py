@@ -47,7 +47,7 @@ NOT_ALLOWED: Final = "not allowed"
 UNREACHABLE: Final = "unreachable"
 """Data of the error a request gets that found no server."""
 _SIGN: Final = "; its key is missing or wrong"
-_PACKED: Final = "it answers compressed, which was not asked for: what it holds could be of any size"
+_PACKED: Final = "it sent a compressed answer, which was not requested: its content could be of any size"
 _ENDLESS: Final = "subscriptions/listen"
 _SERVER_ERROR: Final = -32000
 
@@ -175,7 +175,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if is_loopback(url) and is_loopback(str(self._endpoint)):
             return request
         if request.url.scheme != "https":
-            raise httpx2.UnsupportedProtocol(f"{request.url.host} is asked over https only", request=request)
+            raise httpx2.UnsupportedProtocol(f"{request.url.host} is contacted over https only", request=request)
         address = await public_address(request.url.host, request.url.port or 443)
         if urllib.request.getproxies():  # the proxy finds the host by itself
             return request

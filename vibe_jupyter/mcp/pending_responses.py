@@ -117,7 +117,7 @@ class PendingResponses:
         """Bytes came that are no message."""
         self._noise += size
         if self._noise > NOISE_LIMIT:
-            self._give_up(f"it wrote more than {NOISE_LIMIT // 2**20} MiB that are no answer")
+            self._give_up(f"it wrote more than {NOISE_LIMIT // 2**20} MiB that are not a response")
 
     def too_long(self, line: TooLong) -> None:
         """Fail the call it answers: known by its id, or because no other waits; at its end else all that wait."""

@@ -35,7 +35,7 @@ IMAGES_LIMIT: Final = 4
 """Images of one result that a model with eyes gets."""
 LOGGED: Final = 100_000
 """Characters of a text, and of structured content, that the log keeps."""
-NOTHING: Final = "It gave nothing."
+NOTHING: Final = "It returned nothing."
 _SUMMARY: Final = 80
 """Characters of the result on the call's line."""
 

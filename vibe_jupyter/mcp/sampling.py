@@ -89,7 +89,7 @@ class Sampling:
             )
             raise ToolError(f"This run answers at most {SAMPLES} such requests.")
         if (stop := self._hook_context.budget.stop_aside()) is not None:
-            await self._note_refusal(f"The server {server} asked for words of the model; refused. {stop.notice}")
+            await self._note_refusal(f"The server {server} asked the model for text; refused. {stop.notice}")
             raise ToolError("The budget of this run is used up.")
 
     async def _note_refusal(self, text: str) -> None:
@@ -138,7 +138,7 @@ class Sampling:
                 )
             )
         if answer is None or not answer.text:
-            raise ToolError("The model gave no text.")
+            raise ToolError("The model returned no text.")
         return answer
 
 
@@ -159,7 +159,7 @@ def _sampling_messages(params: "CreateMessageRequestParams", *, sees_images: boo
             texts = tuple(part for part in parts if isinstance(part, TextPart))
             out.append(AssistantMessage(parts=texts, stop_reason="stop"))
     if not any(isinstance(message, UserMessage) for message in out):
-        raise ToolError("The request holds no message of the user.")
+        raise ToolError("The request has no user message.")
     size = len(_shown_request(out))
     if size > PROMPT_LIMIT:
         raise ToolError(f"The request has {size:,} characters; at most {PROMPT_LIMIT:,} are passed on.")

@@ -42,7 +42,7 @@ def _known_reason(cause: BaseException) -> str:
         case MCPError():
             return _first_line(cause.message)
         case ValidationError():
-            return f"its answer has not the form it must have ({cause.error_count()} faults in {cause.title})"
+            return f"its answer does not have the required form ({cause.error_count()} faults in {cause.title})"
         case RuntimeError() if (found := _UNSUPPORTED.match(str(cause))) is not None:
             return unknown_version([found[1]])
         case OSError():
@@ -50,7 +50,7 @@ def _known_reason(cause: BaseException) -> str:
         case httpx2.TimeoutException():
             return "timed out"
         case httpx2.RemoteProtocolError() if "isconnected" in str(cause) or "peer closed" in str(cause):
-            return "it broke off the connection"
+            return "it dropped the connection"
         case _:
             return ""
 
@@ -60,7 +60,7 @@ def _first_line(message: str) -> str:
     first = next(iter(message.splitlines()), "").rstrip(".")
     if first.startswith("Failed to parse"):
         _, _, detail = first.partition(": ")
-        no_message = "no message of the protocol; what was asked may be done"
+        no_message = "not a message of the protocol; the request may have been carried out"
         return f"its answer is {no_message if 'validation error' in detail else detail}"
     return first
 

@@ -421,7 +421,7 @@ class McpRunHooks:
 
     async def _fetch_resource(self, hook_context: HookContext, server: str, uri: str) -> PromptParts:
         if list(dict.fromkeys(self._wanted.resources)).index((server, uri)) >= RESOURCES:
-            return (TextPart(text=f"@{server}:{uri} was not read: {RESOURCES} resources go with one prompt."),)
+            return (TextPart(text=f"@{server}:{uri} was not read: at most {RESOURCES} resources go with one prompt."),)
         headline = Headline(verb="Read", doing="Reading", asking="Read", target=f"{server}:{uri}")
         step = ToolStep("read_resource", headline, host=server)
         await hook_context.call_context.emit(step.started())

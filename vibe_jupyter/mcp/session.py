@@ -122,16 +122,19 @@ def _request_answer(task: "asyncio.Future[T]") -> T:
         return task.result()
     except MCPError as problem:
         if problem.data == SESSION_LOST:
-            raise LinkFault("session", "does not know this session any more") from problem
+            raise LinkFault("session", "no longer knows this session") from problem
         if problem.data == UNREACHABLE:
             raise LinkFault("gone", f"did not answer: {failure_reason(problem)}") from problem
         if problem.code == CONNECTION_CLOSED:
-            raise LinkFault("gone", "broke off before it answered") from problem
+            raise LinkFault("gone", "disconnected before it answered") from problem
         raise LinkFault("answer", f"answered with an error: {failure_reason(problem)}") from problem
     except asyncio.CancelledError as problem:  # the connection was closed under it
         raise LinkFault("gone", "was ended before it answered") from problem
     except _OF_THE_SDK as problem:
-        what = f"answered with something that cannot be used ({failure_reason(problem)}); what was asked may be done"
+        what = (
+            f"answered with something that cannot be used ({failure_reason(problem)}); "
+            "the request may have been carried out"
+        )
         raise LinkFault("answer", what) from problem
 
 

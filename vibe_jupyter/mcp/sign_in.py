@@ -121,7 +121,10 @@ class RedirectListener:
             return "404 Not Found", "Nothing is here."
         back = read_redirect(target)
         if not self.take(back):
-            return "400 Bad Request", "This is not the sign-in that is waited for. Go back to the notebook."
+            return (
+                "400 Bad Request",
+                "This is not the sign-in that the notebook is waiting for. Go back to the notebook.",
+            )
         if back is not None and back.error:
             return "200 OK", "You were not signed in. Go back to the notebook; you can close this page."
         return "200 OK", "You are signed in. Go back to the notebook; you can close this page."

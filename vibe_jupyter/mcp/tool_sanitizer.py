@@ -252,7 +252,7 @@ def readable(result: dict[str, Any], version: str) -> dict[str, Any]:
     if not _is_valid(kept, version):  # what is left to be wrong is in the structured content
         parts.append(_text(_quoted(kept.pop("structuredContent", None))))
     if not parts and "structuredContent" not in kept:
-        parts.append(_text("[The call was done. Its server answered without saying anything.]"))
+        parts.append(_text("[The call completed. Its server returned an empty result.]"))
     return kept
 
 
@@ -284,7 +284,7 @@ def _part(given: object, version: str) -> Iterator[dict[str, Any]]:
         yield _text(given)
         return
     if not isinstance(given, dict):
-        yield _text(f"[The call was done. A part of its result cannot be read:]\n{_quoted(given)}")
+        yield _text(f"[The call completed. A part of its result cannot be read:]\n{_quoted(given)}")
         return
     part = cast("dict[str, Any]", given)
     kind = part.get("type")
@@ -298,7 +298,7 @@ def _part(given: object, version: str) -> Iterator[dict[str, Any]]:
         yield _text(text)
         return
     named = f"of the unknown kind {str(kind)[:KIND]!r}" if not needed else f"of the kind {kind!r}, which is not valid,"
-    yield _text(f"[The call was done. A part of its result {named} came as it is here:]\n{_quoted(part)}")
+    yield _text(f"[The call completed. A part of its result {named} came as it is here:]\n{_quoted(part)}")
 
 
 def _text(text: str) -> dict[str, Any]:

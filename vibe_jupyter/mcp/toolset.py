@@ -253,7 +253,7 @@ def _offer_problem(server: ToolServer, tool: RemoteTool) -> str:
     problem = ""
     kind = tool.input_schema.get("type", "object")
     if "object" not in (kind if isinstance(kind, list) else [kind]):
-        problem = f"its arguments are no object but {kind!r}"
+        problem = f"its arguments are not an object but {kind!r}"
     elif (size := _definition_size(tool)) > DEFINITION_LIMIT:
         problem = f"its definition has {size:,} characters, more than {DEFINITION_LIMIT:,}"
     return f"The tool {tool.name[:80]!r} of the MCP server {server.name} is left out: {problem}." if problem else ""

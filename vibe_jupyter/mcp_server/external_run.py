@@ -187,7 +187,9 @@ class ExternalRun:
         async def emit(event: Event) -> None:
             match event:
                 case ApprovalRequested():
-                    event = event.model_copy(update={"reason": f"{event.reason} · asked from outside, by “{caller}”"})
+                    event = event.model_copy(
+                        update={"reason": f"{event.reason} · requested by an external client, “{caller}”"}
+                    )
                     tell(f"{WAITS}\n")
                 case ApprovalResolved(allowed=True):
                     tell(f"{ALLOWED}\n")

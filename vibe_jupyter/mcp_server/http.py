@@ -39,9 +39,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _REFUSALS: Final = {
     401: "Not allowed: the token is missing or wrong. It is new each time the notebook is served.",
-    403: "Not allowed: this is for programs on this machine, not for pages.",
-    404: f"There is nothing here but {PATH}.",
-    415: "Only application/json is taken.",
+    403: "Not allowed: this is for programs on this machine, not for web pages.",
+    404: f"Only {PATH} is served here.",
+    415: "Only application/json is accepted.",
 }
 
 HOST: Final = "127.0.0.1"

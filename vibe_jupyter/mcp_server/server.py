@@ -18,7 +18,7 @@ TELL_GAP: Final = 0.25
 """Seconds between two notifications of progress."""
 ALIVE_GAP: Final = 10.0
 """Seconds after which a client hears that its call still waits or works; many give up after a minute of silence."""
-STILL: Final = "Still at it."
+STILL: Final = "Still running."
 TOLD: Final = 2_000
 """Characters of one notification: the last that were printed."""
 CALLER: Final = 60

@@ -228,12 +228,12 @@ def parse_notebook(raw: bytes) -> NotebookJson:
     """
     found = _parse_json(raw)
     if not isinstance(found, dict):
-        raise NotNotebook("is JSON, but no notebook. Name another file, or open it in Jupyter to see what it holds.")
+        raise NotNotebook("is JSON, but not a notebook. Name another file, or open it in Jupyter to see what it holds.")
     notebook = cast(NotebookJson, found)
     _check_version(notebook)
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cast("list[object]", cells)):
-        raise NotNotebook("is no notebook: it has no list of cells. Open it in Jupyter and repair it.")
+        raise NotNotebook("is not a notebook: it has no list of cells. Open it in Jupyter and repair it.")
     return notebook
 
 
@@ -243,20 +243,20 @@ def _parse_json(raw: bytes) -> object:
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise NotNotebook(f"is no notebook: byte {error.start} is no UTF-8 text.") from error
+        raise NotNotebook(f"is not a notebook: byte {error.start} is not valid UTF-8.") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise NotNotebook(
-            f"is no notebook: it is no valid JSON ({where}). Repair it, or take an older copy."
+            f"is not a notebook: it is not valid JSON ({where}). Repair it, or take an older copy."
         ) from error
     except RecursionError as error:
-        raise NotNotebook("is no notebook: its JSON is nested too deeply.") from error
+        raise NotNotebook("is not a notebook: its JSON is nested too deeply.") from error
 
 
 def _check_version(notebook: NotebookJson) -> None:
     version = notebook.get("nbformat")
     if not isinstance(version, int):
-        raise NotNotebook("is JSON, but no notebook: it names no nbformat.")
+        raise NotNotebook("is JSON, but not a notebook: it has no nbformat.")
     if version < MAJOR:
         raise NotNotebook(
             f"is in nbformat {version}, which Jupyter no longer writes. Open it in Jupyter and save it, or run "

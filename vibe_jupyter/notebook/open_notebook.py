@@ -261,7 +261,7 @@ class FileNotebook:
             if about.st_size > _MAX_FILE:
                 raise NotebookError(
                     f"{self._path.name} is larger than {_MAX_FILE // 1_000_000} MB and is not read. "
-                    "Clear outputs that nobody needs, or read it with code."
+                    "Clear outputs you do not need, or read it with code."
                 )
             if self._loaded is None or self._loaded[0] != (about.st_mtime_ns, about.st_size):
                 cells = parse_notebook(self._path.read_bytes())["cells"]

@@ -36,7 +36,7 @@ REASONS = {
     _SHOWN: "loads an address",
     ("mcp", "execute"): "calls an outside tool",
     ("tool", "execute"): "runs a tool that is not part of vibe-jupyter",
-    ("memory", "write"): "changes what is remembered of this project",
+    ("memory", "write"): "changes what is remembered about this project",
 }
 """Why a call asks, in the words of the card."""
 RUN_CELL = "run_cell"

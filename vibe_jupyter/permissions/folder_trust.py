@@ -246,5 +246,5 @@ def _file_content(path: Path, most: int, problems: list[str]) -> bytes | None:
     except OSError as error:
         problems.append(f"{path} cannot be read ({error.strerror}); not loaded")
         return None
-    problems.append(f"{path} is no regular file; not loaded")
+    problems.append(f"{path} is not a regular file; not loaded")
     return None

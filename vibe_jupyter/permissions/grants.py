@@ -99,14 +99,16 @@ class GrantStore:
         except FileNotFoundError:
             return _Kept(project=str(self.project))
         except OSError as error:
-            raise ConfigError(f"Cannot read {self.path}: {error.strerror}. Nothing kept there is allowed.") from error
+            raise ConfigError(
+                f"Cannot read {self.path}: {error.strerror}. The permissions in it are not used."
+            ) from error
 
     def _check_file(self, raw: bytes) -> _Kept:
         try:
             kept = _Kept.model_validate_json(raw)
         except ValidationError as error:
             raise ConfigError(
-                f"{self.path} does not hold what was allowed for a project. Fix or delete it; until then nothing "
+                f"{self.path} does not hold the permissions of a project. Fix or delete it; until then nothing "
                 "kept there is allowed."
             ) from error
         if len(raw) > FILE_LIMIT or kept.project != str(self.project):
@@ -171,9 +173,9 @@ class Grants:
             if titles.get(scope):
                 lines.append(titles.pop(scope))
             lines.append(f"  {number}  {pattern}")
-        lines.append("Take back: %vibe permissions revoke NUMBER, or session, project, all.")
+        lines.append("To revoke: %vibe permissions revoke NUMBER, or session, project, all.")
         if self._kept is not None and "project" not in titles:
-            lines.append(f"Those for the project are kept in {self._kept.path}.")
+            lines.append(f"Permissions for the project are kept in {self._kept.path}.")
         return "\n".join(lines) + self._project_problem()
 
     def revoke(self, words: str) -> str:
@@ -225,7 +227,7 @@ def _chosen_grants(words: str, numbered: Sequence[tuple[Scope, str]]) -> list[tu
         named = [numbered[int(number) - 1] for number in numbers if 0 < int(number) <= len(numbered)]
         named = named if len(named) == len(numbers) else []
     if not named:
-        none = f"Nothing that is allowed is called {words!r}." if words else "What is to be taken back?"
+        none = f"No permission is called {words!r}." if words else "What should be revoked?"
         raise ConfigError(
             f"{none} %vibe permissions lists it with numbers; then "
             "%vibe permissions revoke NUMBER, or session, project, all."

@@ -88,7 +88,7 @@ def json_objects(value: object) -> list[Object]:
 def find_complaints(body: object, dialect: Dialect = "openai") -> list[str]:
     """Why a strict server would refuse a request; empty when it is sound."""
     if not isinstance(body, dict):
-        return ["the body is no JSON object"]
+        return ["the body is not a JSON object"]
     found = cast("Object", body)
     messages = json_objects(found.get("messages"))
     known = _OLLAMA_KEYS if dialect == "ollama" else _CHAT_KEYS
@@ -163,7 +163,7 @@ def _wrong_tools(body: Object) -> Iterator[str]:
         if tool.get("type") != "function" or not _NAME.fullmatch(str(function.get("name", ""))):
             yield f"a tool of wrong shape: {json.dumps(tool)[:100]}"
         if json_object(function.get("parameters")).get("type") != "object":
-            yield f"the parameters of {function.get('name')} are no object schema"
+            yield f"the parameters of {function.get('name')} are not an object schema"
 
 
 def _wrong_history(messages: list[Object]) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _wrong_answer(message: Object, calls: list[Object]) -> Iterator[str]:
         if call.get("type") != "function" or not _NAME.fullmatch(str(function.get("name", ""))):
             yield f"a call of wrong shape: {json.dumps(call)[:100]}"
         if not _is_object_text(function.get("arguments")):
-            yield f"arguments that are no JSON object: {function.get('arguments')!r}"
+            yield f"arguments that are not a JSON object: {function.get('arguments')!r}"
 
 
 def _is_object_text(text: object) -> bool:

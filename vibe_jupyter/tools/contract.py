@@ -305,7 +305,7 @@ def checked_name(name: str) -> str:
     if name in BUILT_IN or name.startswith("mcp__"):
         raise ConfigError(f"There is a tool {name} already. Give yours another name: @vibe_jupyter.tool(name=…).")
     if _NAME.fullmatch(name) is None:
-        raise ConfigError(f"{name!r} is no name for a tool: letters, digits, _ and - only, at most 64.")
+        raise ConfigError(f"{name!r} is not a valid tool name: letters, digits, _ and - only, at most 64.")
     return name
 
 

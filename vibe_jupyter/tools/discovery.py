@@ -169,7 +169,7 @@ def _no_result(name: str, model: type[BaseModel] | None, error: ValidationError)
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     promised = "its result" if model is None else model.__name__
-    words = f"{name} ran, but gave something that is no {promised}: {place + ': ' if place else ''}{first['msg']}."
+    words = f"{name} ran, but its result is not a valid {promised}: {place + ': ' if place else ''}{first['msg']}."
     return ToolResult.error(words, summary=words)
 
 

@@ -61,7 +61,7 @@ class WriteFileTool:
         old = _comparable_text(target.content) if target.content is not None else None
         if old is not None:
             change = unified_diff(old, args.content)
-            kind, text = ("diff", change) if change else ("text", f"{args.path} reads so already.")
+            kind, text = ("diff", change) if change else ("text", f"{args.path} already has this content.")
             return Preview(kind=kind, text=text, made_from=made_from)
         language = target.located.path.suffix.removeprefix(".")
         edits = None if target.exists else "content"

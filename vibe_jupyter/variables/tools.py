@@ -169,7 +169,7 @@ def _unknown_name(name: str, names: list[str]) -> str:
     if not name.isidentifier():
         return f"{name!r} is not a variable's name. Give a bare name; run_code evaluates expressions."
     near = difflib.get_close_matches(name, names, _SUGGESTIONS, 0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "list_variables names all there are."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "list_variables lists them all."
     return f"There is no variable {name!r}. {hint}"
 
 

@@ -138,7 +138,7 @@ def _edited_source(source: str, args: EditCellArgs) -> str:
         new = source.replace(old, args.new_string or "")
     new = with_newlines(new)
     if new == source:
-        raise NothingDone("Nothing was done: the cell already reads so.")
+        raise NothingDone("Nothing was done: the cell already has this source.")
     return new
 
 

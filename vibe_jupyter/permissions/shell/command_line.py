@@ -71,8 +71,8 @@ _UNQUOTED: Final = re.compile(r'\\([$`"\\])')
 _TILDE: Final = re.compile(r"(?:^|[=:])~")
 _WILD: Final = "*?["
 _UNKNOWN: Final[dict[str, UnknownCommand]] = {
-    "$": UnknownCommand("expansion", "the shell would put a value in place of $…"),
-    "`": UnknownCommand("expansion", "the shell would run what stands in backticks"),
+    "$": UnknownCommand("expansion", "the shell would substitute a value for $…"),
+    "`": UnknownCommand("expansion", "the shell would run what is in backticks"),
     ">": UnknownCommand("redirection", "its output is redirected"),
     "<": UnknownCommand("redirection", "its input is redirected"),
     "&": UnknownCommand("syntax", "a part of it runs in the background"),
@@ -233,9 +233,7 @@ class _Reading:
     def whole(self) -> Lines:
         lines = self._lines(())
         if self._at < len(self.waiting):
-            raise UnknownCommand(
-                "syntax", f"{self.waiting[self._at].word.raw[:20]!r} stands where nothing is known to stand"
-            )
+            raise UnknownCommand("syntax", f"{self.waiting[self._at].word.raw[:20]!r} is in an unexpected place")
         return lines
 
     def _next_word(self) -> str:
@@ -307,7 +305,7 @@ class _Reading:
             return self._command()
         self._depth += 1
         if self._depth > DEPTH_LIMIT:
-            raise UnknownCommand("syntax", f"more than {DEPTH_LIMIT} loops and branches stand within one another")
+            raise UnknownCommand("syntax", f"more than {DEPTH_LIMIT} loops and branches are nested")
         self._at += 1
         part = self._loop() if word == "for" else self._branches() if word == "if" else self._group()
         self._depth -= 1
@@ -370,7 +368,7 @@ class _Reading:
             if token.kind == "from":
                 files.append(token.word)
         if not words:
-            about = "a redirection stands alone" if redirected else f"nothing stands beside {self._next_operator()!r}"
+            about = "a redirection has no command" if redirected else f"nothing is next to {self._next_operator()!r}"
             raise UnknownCommand("syntax", about)
         timed = len(words) > 1 and words[0].raw == "time"
         words = words[1:] if timed else words
@@ -416,7 +414,7 @@ def _check_place(command: str, end: int, word: Written, *, inside_here: bool) ->
     if word.raw.isdigit() and command[end : end + 1] in ("<", ">"):
         raise UnknownCommand("redirection", f"descriptor {word.raw} is redirected")
     if inside_here and "\n" in word.raw:
-        raise UnknownCommand("syntax", "a quoted line end stands before a here-document")
+        raise UnknownCommand("syntax", "a quoted line end comes before a here-document")
 
 
 def _only_redirection(pending: str, redirection: str) -> str:
@@ -537,7 +535,7 @@ def _joined(raw: str, atoms: tuple[Atom, ...], values: Mapping[str, str]) -> She
         value = atom.text
         if atom.kind in ("variable", "quoted variable"):
             if value not in values:
-                raise UnknownCommand("expansion", f"the shell would put a value in place of ${value}")
+                raise UnknownCommand("expansion", f"the shell would substitute a value for ${value}")
             value = values[value]
             if atom.kind == "variable" and not _UNSPLIT.fullmatch(value):
                 raise UnknownCommand("expansion", f"the shell would take the value of ${atom.text} apart")
@@ -546,12 +544,12 @@ def _joined(raw: str, atoms: tuple[Atom, ...], values: Mapping[str, str]) -> She
         unquoted += value if atom.kind == "plain" else "\0"
         text += value
     if _TILDE.search(unquoted):
-        raise UnknownCommand("expansion", "the shell would put a home folder in place of ~")
+        raise UnknownCommand("expansion", "the shell would substitute a home folder for ~")
     return ShellWord(raw, text, frozenset(wild))
 
 
 def _unreadable_word(command: str, position: int) -> UnknownCommand:
     known = _UNKNOWN.get(command[position : position + 1])
     return known or UnknownCommand(
-        "syntax", f"it cannot be read with certainty at {command[position : position + 10]!r}"
+        "syntax", f"it cannot be parsed with certainty at {command[position : position + 10]!r}"
     )

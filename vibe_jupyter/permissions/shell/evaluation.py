@@ -105,7 +105,7 @@ class _Evaluation:
         located = self.operands.at(folder).path(target.text)
         logical = Path(_normal(folder / target.text))
         if located.kind != "directory" or located.path != logical:
-            raise UnknownCommand("operand", f"changes to {target.text}, which is no plain folder")
+            raise UnknownCommand("operand", f"changes to {target.text}, which is not a plain folder")
         return located.path
 
     def _pipeline(self, pipeline: Pipeline, state: _State) -> None:

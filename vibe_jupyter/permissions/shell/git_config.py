@@ -209,7 +209,7 @@ def text_of(path: Path) -> str:
         if not os.path.lexists(path):
             return ""
         if path.is_symlink() or not path.is_file():
-            raise UnknownCommand("repository", f"{path.name} of this repository is no regular file")
+            raise UnknownCommand("repository", f"{path.name} of this repository is not a regular file")
         with open(path, "rb") as file:
             raw = file.read(FILE_LIMIT + 1)
         if len(raw) > FILE_LIMIT:

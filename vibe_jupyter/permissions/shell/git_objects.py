@@ -79,11 +79,11 @@ class ObjectStore:
         """The commit of that name; one behind which history was cut off has no parents here.
 
         Raises:
-            Refused: it is no commit, or cannot be read within bounds.
+            Refused: it is not a commit, or cannot be read within bounds.
         """
         kind, raw = self._read_object(oid)
         if kind != "commit":
-            raise UnknownCommand("operand", f"{oid[:10]} is no commit")
+            raise UnknownCommand("operand", f"{oid[:10]} is not a commit")
         head = raw.partition(b"\n\n")[0].decode(errors="replace").split("\n")
         tree = next((line[5:] for line in head if line.startswith("tree ")), "")
         parents = tuple(line[7:] for line in head if line.startswith("parent "))
@@ -97,14 +97,14 @@ class ObjectStore:
         """
         kind, raw = self._read_object(oid)
         if kind != "tree":
-            raise UnknownCommand("operand", f"{oid[:10]} is no tree")
+            raise UnknownCommand("operand", f"{oid[:10]} is not a tree")
         return dict(_tree_entries(raw))
 
     def resolve(self, revision: str) -> str | None:
         """The name of the commit that a revision means; None where it names nothing that is known here.
 
         Raises:
-            Refused: it means something that is no commit, or that cannot be told.
+            Refused: it means something that is not a commit, or that cannot be told.
         """
         suffixes: list[str] = []
         base = revision
@@ -144,7 +144,7 @@ class ObjectStore:
             if kind != "tag":
                 break
             oid = raw[7:47].decode(errors="replace")
-        raise UnknownCommand("operand", f"{oid[:10]} is no commit, so what it shows may come from any file")
+        raise UnknownCommand("operand", f"{oid[:10]} is not a commit, so what it shows may come from any file")
 
     def _read_reference(self, name: str) -> str | None:
         if name in ("@", ""):

@@ -229,7 +229,7 @@ def _elsewhere(root: Path) -> tuple[Path, Path]:
     """Where a linked work tree or a submodule has its folder, and where the objects are."""
     text = text_of(root / ".git").strip()
     if not text.startswith("gitdir: "):
-        raise UnknownCommand("repository", "reads a repository that lies elsewhere (.git is no folder)")
+        raise UnknownCommand("repository", "reads a repository that lies elsewhere (.git is not a folder)")
     git = Path(os.path.realpath(root / text.removeprefix("gitdir: ")))
     if not git.is_dir():
         raise UnknownCommand("repository", "reads a repository that lies elsewhere and is not there")
@@ -293,7 +293,7 @@ def _check_plain(path: Path) -> None:
     except OSError:
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise UnknownCommand("repository", f"{path.name} of this repository is no regular file")
+        raise UnknownCommand("repository", f"{path.name} of this repository is not a regular file")
 
 
 def _below(top: Path) -> Iterator[os.DirEntry[str]]:

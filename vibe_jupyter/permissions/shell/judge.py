@@ -122,7 +122,7 @@ def judge_command(command: str, workspace: Workspace, shell: ShellState | None =
         if not command.isascii() and not _UNIVERSAL_LOCALES.fullmatch(shell.locale):
             raise UnknownCommand("characters", "it holds letters that this machine's locale may read in another way")
         if not same_commands(command, lines):
-            raise UnknownCommand("syntax", "it cannot be read with certainty")
+            raise UnknownCommand("syntax", "it cannot be parsed with certainty")
         commands = simple_commands(lines, judgement.operands)
     except UnknownCommand as refused:
         if denied := _denied_inside(command, shell.lists):

@@ -163,14 +163,14 @@ def _check_awk(program: str) -> None:
     ]:
         raise UnknownCommand("operand", f"awk {wrong[0]} is not known to be read-only")
     if sum(text == "for" for _, text in tokens) != len(_AWK_LOOP.findall(program)):
-        raise UnknownCommand("operand", "its loops may go on for ever")
+        raise UnknownCommand("operand", "its loops may never end")
     for at, (kind, text) in enumerate(tokens):
         if text == ">" and _is_after_print(tokens[:at]):
             raise UnknownCommand("redirection", "awk may write into a file")
         if kind == "name" and text not in _AWK_NAMES and tokens[at + 1 : at + 2] == [("sign", "(")]:
             raise UnknownCommand("operand", f"awk {text}() is not known to be read-only")
         if kind == "string" and not is_narrow(text):
-            raise UnknownCommand("operand", "it pads what it prints very much")
+            raise UnknownCommand("operand", "it pads its output very much")
     _check_awk_growth(tokens)
 
 

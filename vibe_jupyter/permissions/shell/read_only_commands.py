@@ -42,7 +42,7 @@ class Source:
 Rule = Callable[[CommandCall], None]
 """Raises `UnknownCommand` unless the call only reads, inside the project, and comes to an end."""
 _PRINTED: Final = re.compile(r"(?:[^%\\]|\\.|%(?:%|[-+ 0#]*\d{0,3}(?:\.\d{1,3})?[diouxXeEfgGscbq]))*", re.DOTALL)
-"""A format of printf whose widths are bounded, and that sets nothing."""
+"""A format of printf whose widths are bounded, and that has no effect."""
 _NVIDIA: Final = re.compile(r"-L|-q|--list-gpus|--query-gpu=[\w.,]+|--format=[\w,]+|--query-compute-apps=[\w.,]+")
 _TESTS_OF_FILES: Final = frozenset(f"-{letter}" for letter in "abcdefghkprsuwxGLNOS")
 _TESTS_OF_VALUES: Final = frozenset({"-v", "-R", "-o", "-t"})

@@ -170,7 +170,7 @@ def _check_links(top: Path, operands: Operands) -> None:
     for found in operands.tree(top):
         plain = found.entry.is_file(follow_symlinks=False) or found.entry.is_dir(follow_symlinks=False)
         if not plain and operands.path(found.entry.path).kind == "directory":
-            raise UnknownCommand("place", f"may go round in {found.inner}, which is a link to a folder")
+            raise UnknownCommand("place", f"may loop through {found.inner}, which is a link to a folder")
 
 
 def searches_for_code(given: GivenOptions, patterns: Sequence[str]) -> bool:
@@ -231,7 +231,7 @@ def _check_test(argument: CommandArgument, waiting: list[CommandArgument], opera
     elif "regex" in name and not is_safe_pattern(value.text):
         raise UnknownCommand("operand", "its pattern may take very long")
     elif name == "-printf" and not is_narrow(value.text):
-        raise UnknownCommand("operand", "it pads what it prints very much")
+        raise UnknownCommand("operand", "it pads its output very much")
     return name, value.text
 
 
