@@ -30,7 +30,7 @@ START_WAIT = 60.0
 LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = ("ipykernel.kernelapp", "vibe_jupyter.app.app", "vibe_jupyter.app.run_view", "vibe_jupyter.ui.widget")
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
-"""So that the first run of a kernel opens its view late, as a user's does (app/deferred_view.py)."""
+"""So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
 
 @cache
