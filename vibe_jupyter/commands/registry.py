@@ -228,7 +228,7 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "trust",
-        (("%vibe trust [forget]", "this folder's settings and tools, and whether they are used"),),
+        (("%vibe trust [forget]", "this folder's settings and tools, and if they are used"),),
         _trust_folder,
         following=("forget",),
     ),
