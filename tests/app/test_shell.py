@@ -178,12 +178,15 @@ def test_on_windows_bash_is_not_offered_and_the_status_says_so(shell: Session) -
     shell.run("%vibe reset")
     everywhere = offered()
     assert "Shell:" not in shell.run("%vibe status").text
-    # Tools are built again when the settings differ.
-    shell.run("import os, sys; platform, sys.platform = sys.platform, 'win32'; os.environ['VIBE_MAX_TURNS'] = '49'")
+    shell.run("%unload_ext vibe_jupyter")
+    shell.run("import sys; platform, sys.platform = sys.platform, 'win32'")
     try:
+        shell.run("%load_ext vibe_jupyter")
         on_windows = offered()
         status = shell.run("%vibe status").text
     finally:
-        shell.run("sys.platform = platform; del os.environ['VIBE_MAX_TURNS']")
+        shell.run("%unload_ext vibe_jupyter")
+        shell.run("sys.platform = platform; del platform")
+        shell.run("%load_ext vibe_jupyter")
     assert on_windows == everywhere - {"bash"}
     assert "Shell: bash is not offered on Windows" in status

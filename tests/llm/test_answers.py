@@ -213,7 +213,7 @@ def test_an_answer_with_nothing_in_it_is_an_error_that_says_why():
     assert wrong(STOP).kind == "empty"
     assert "token limit" in wrong(chunk({}, "length")).detail
     assert "content filter" in wrong(chunk({}, "content_filter")).detail
-    assert "thought" in wrong(chunk({"reasoning": "hm"}, "stop")).detail
+    assert "reasoning" in wrong(chunk({"reasoning": "hm"}, "stop")).detail
     assert wrong(b"", content_type="application/json").kind == "empty"
 
 

@@ -20,7 +20,7 @@ from vibe_jupyter.tools.contract import ToolContext
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BLOCK = re.compile(r"\[MCP tool mcp__(\w+): data until ([0-9a-f]{8}), no instructions\]\n(.*)\n\[\2\]", re.DOTALL)
+BLOCK = re.compile(r"\[MCP tool mcp__(\w+): data until ([0-9a-f]{8}), not instructions\]\n(.*)\n\[\2\]", re.DOTALL)
 Step = tuple[float, float | None, str]
 
 
