@@ -127,19 +127,29 @@ class Copy:
         )
 
 
-def judge(mutation: Mutation, kind: str, copy: Copy) -> Verdict:
-    """Run the tests of one mutation, stage by stage, until one notices it."""
+def judge(mutation: Mutation, kind: str, copy: Copy, killer: str = "") -> Verdict:
+    """Run the test that killed it before, if one did, then its tests stage by stage, until one kills it."""
     digest = _digest(mutation)
+    if killer and _noticed(mutation, [killer], copy)[1]:
+        return Verdict(mutation.name, kind, "killed", killer, digest)
     unsure = ""
     for stage in mutation.tests:
-        with copy.with_mutation(mutation):
-            ended = copy.run(stage, "-x", "-n", "0")
-            failed = _failed(ended)
-            again = _failed(copy.run(failed[:1], "-n", "0")) if failed else []
-        if failed and again and _passes_alone(failed[0], ended[failed[0]][1], copy):
-            return Verdict(mutation.name, kind, "killed", failed[0], digest)
-        unsure = next(iter(failed), "the time was up" if "not done" in dict(ended.values()) else unsure)
+        by, kills = _noticed(mutation, stage, copy)
+        if kills:
+            return Verdict(mutation.name, kind, "killed", by, digest)
+        unsure = by or unsure
     return Verdict(mutation.name, kind, "unsure" if unsure else "survived", unsure, digest)
+
+
+def _noticed(mutation: Mutation, tests: Sequence[str], copy: Copy) -> tuple[str, bool]:
+    """What spoke against the mutation, empty if nothing did, and whether it is a test that kills it."""
+    with copy.with_mutation(mutation):
+        ended = copy.run(tests, "-x", "-n", "0")
+        failed = _failed(ended)
+        again = _failed(copy.run(failed[:1], "-n", "0")) if failed else []
+    if not failed:
+        return "the time was up" if "not done" in dict(ended.values()) else "", False
+    return failed[0], bool(again) and _passes_alone(failed[0], ended[failed[0]][1], copy)
 
 
 def _passes_alone(test: str, seconds: float, copy: Copy) -> bool:
@@ -183,14 +193,20 @@ def _digest(mutation: Mutation) -> str:
 
 
 def run_all(mutations: Sequence[tuple[str, Mutation]], *, jobs: int, results: Path, baseline: bool) -> list[Verdict]:
-    """The verdict on each; those known for this very code are read from `results`, new ones are added."""
-    known = {one.digest: one for one in _read_results(results) if one.state != "unsure"}
+    """The verdict on each; those known for this very code are read from `results`, new ones are added.
+
+    Where code or tests changed since, the test that killed a mutation before is run first.
+    """
+    before = _read_results(results)
+    known = {one.digest: one for one in before if one.state != "unsure"}
+    killers = {one.name: one.by for one in before if one.state == "killed"}
     done = [
         Verdict(one.name, kind, "equivalent", one.equivalent) if one.equivalent else known[_digest(one)]
         for kind, one in mutations
         if one.equivalent or _digest(one) in known
     ]
     left = [(kind, one) for kind, one in mutations if not one.equivalent and _digest(one) not in known]
+    left.sort(key=lambda task: task[1].name in killers)
     if not left:
         return done
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
@@ -205,7 +221,7 @@ def run_all(mutations: Sequence[tuple[str, Mutation]], *, jobs: int, results: Pa
         def judge_one(task: tuple[str, Mutation]) -> Verdict:
             copy = copies.get()
             try:
-                verdict = judge(task[1], task[0], copy)
+                verdict = judge(task[1], task[0], copy, killers.get(task[1].name, ""))
             finally:
                 copies.put(copy)
             with writing:
