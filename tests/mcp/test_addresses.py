@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,8 +19,6 @@ from vibe_jupyter.mcp.declared import is_loopback, problem_with, public_address
 from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerPause
 
 KEY = "Bearer the-persons-key"
-AT_ONCE = 10.0
-"""Seconds, far below those of a connection that nobody answers."""
 
 
 class Answering:
@@ -64,12 +61,10 @@ def answering(status: int, headers: Mapping[str, str] | None = None, body: bytes
 
 
 async def start_in_vain(new_servers: NewServers, url: str, hooks: RefuseAllHooks | None = None) -> str:
-    """The words of a server that cannot be started, and which must come at once."""
+    """The words of a server that cannot be started."""
     servers = await new_servers(declared("remote", ServerAddress(url, headers={"Authorization": KEY})), hooks=hooks)
-    began = time.monotonic()
     with pytest.raises(ServerError) as failure:
         await connection(servers, "remote").start()
-    assert time.monotonic() - began < AT_ONCE
     assert KEY not in str(failure.value)
     assert "TaskGroup" not in str(failure.value)
     return str(failure.value)

@@ -31,7 +31,7 @@ from vibe_jupyter.protocol import (
     ToolFinished,
     ToolStarted,
 )
-from vibe_jupyter.testing import call, say
+from vibe_jupyter.testing import Tokens, answer, call, say
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -151,6 +151,13 @@ async def test_a_page_is_shown_as_a_link_with_its_host_and_never_opened(bench: M
     assert given(bench, 2) == {"action": "decline"}
 
 
+async def test_a_host_that_only_looks_like_a_known_one_is_shown_in_the_letters_of_the_wire(bench: McpBench) -> None:
+    cyrillic = "https://\u0430pple.example/sign"
+    bench.model.will_reply(call("mcp__asking__page", url=cyrillic), say("done"))
+    events = await bench.ask("go", answering([Answered(question="", selected=("No",))]))
+    assert "open a page at xn--pple-43d.example." in one(events, QuestionAsked).questions[0].question
+
+
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https://a b/", "x"])
 async def test_an_address_that_leads_to_no_host_is_declined_without_a_card(bench: McpBench, address: str) -> None:
     bench.model.will_reply(call("mcp__asking__page", url=address), say("done"))
@@ -198,6 +205,27 @@ async def test_what_a_server_asks_outside_of_its_calls_is_declined_and_logged(be
         await server.request(lambda client: client.call_tool("think", {"prompt": "Hi"}), timeout=20)
 
 
+async def test_a_server_gets_nothing_for_a_call_of_another_server(bench: McpBench, url: str) -> None:
+    bench.declare(asking_at(url), asking_at(url, name="other"))
+    bench.model.will_reply(call("mcp__asking__ask", message="Who?", schema=NAME), say("for the other"), say("done"))
+    await bench.servers.start(["asking", "other"])
+    other = connection(bench.servers, "other")
+    wished: list[asyncio.Task[Any]] = []
+
+    def on_event(event: Event, run: Run) -> None:
+        allowing(event, run)
+        if isinstance(event, QuestionAsked):
+            thinks = other.request(lambda client: client.call_tool("think", {"prompt": "Hi"}), timeout=20)
+            wished.append(asyncio.ensure_future(thinks))
+            answer = Answer(question_id=event.question_id, answers=tuple(words("Ada")))
+            wished[0].add_done_callback(lambda _: run.send(answer, by="person"))
+
+    events = await bench.ask("go", on_event)
+    assert "asked outside of a call; declined" in str(wished[0].exception())
+    assert not all_of(events, ApprovalRequested)
+    assert len(bench.model.requests) == 2
+
+
 async def test_the_project_folder_is_the_only_root(either: McpBench, tmp_path: Path) -> None:
     either.model.will_reply(call("mcp__asking__roots"), say("done"))
     await either.ask("go")
@@ -224,15 +252,15 @@ async def test_a_servers_wish_for_the_model_waits_on_a_card_that_shows_it_whole(
 
 async def test_words_of_the_model_for_a_server_are_counted_and_paid_by_the_run(bench: McpBench) -> None:
     bench.prices = {"input_price": 1.0, "output_price": 2.0}
-    bench.model.will_reply(say("done"))
-    alone = one(await bench.ask("go"), RunFinished)
-    bench.model.will_reply(call("mcp__asking__think", prompt="Hi"), say("Hello."), say("done"))
-    finished = one(await bench.ask("go", allowing), RunFinished)
-    assert finished.usage.prompt_tokens > alone.usage.prompt_tokens
-    assert finished.usage.completion_tokens >= 3 * alone.usage.completion_tokens
-    assert finished.cost == pytest.approx(
-        (finished.usage.prompt_tokens + 2 * finished.usage.completion_tokens) / 1_000_000
+    thinks = answer(calls=[call("mcp__asking__think", prompt="Hi")], usage=Tokens(prompt=100, completion=10))
+    bench.model.will_reply(
+        thinks,
+        say("Hello.", usage=Tokens(prompt=20, completion=3)),
+        say("done", usage=Tokens(prompt=200, completion=1)),
     )
+    finished = one(await bench.ask("go", allowing), RunFinished)
+    assert (finished.usage.prompt_tokens, finished.usage.completion_tokens) == (320, 14)
+    assert finished.cost == pytest.approx((320 + 2 * 14) / 1_000_000)
     assert finished.turns == 2
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ class Copy:
             compiled.unlink(missing_ok=True)
 
     @contextmanager
-    def with_mutation(self, mutation: Mutation) -> Iterator[None]:
+    def with_mutation(self, mutation: Mutation) -> Generator[None]:
         source = (ROOT / PACKAGE / mutation.file).read_text(encoding="utf-8")
         self.write(mutation.file, mutation.applied(source))
         try:
