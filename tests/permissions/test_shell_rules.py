@@ -196,6 +196,8 @@ test -v 'a[$(touch PWNED)]'
 python -m pip list
 pip list --outdated""",
     "operand": """\
+find . -name '*.md' | xargs uniq
+find . -name '*.md' -exec uniq {} +
 uniq README.md PWNED
 grep -E '(a|b)\\1' README.md
 grep -E '((a{1,999}){1,999})' README.md
@@ -259,8 +261,9 @@ ls &
 (ls)
 ls ;; pwd
 ls &&
+grep -c $ README.md
 for i in 1; do ls""",
-    "characters": ["ls\u00a0-l", "ls\x0b", "echo a\x1b[2K", "echo \u202eabc", "ls \u2028 pwd"],
+    "characters": ["ls\u00a0-l", "ls\x0b", "echo a\x1b[2K", "echo \u202eabc", "ls \u2028 pwd", "ls {\U0010ffff}"],
 }
 CASES = [
     (rule, command)

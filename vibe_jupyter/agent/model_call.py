@@ -66,7 +66,7 @@ class StreamingAnswer:
 
     def complete(self, used: Usage | None) -> None:
         """It came to its end; None where the server sent no counts then."""
-        self._budget.add(self._used if used is None else used)
+        self._budget.add(used)
         self._clear_pieces()
 
     def broken_off(self) -> str:
