@@ -258,17 +258,23 @@ def test_an_edit_that_cannot_be_done_writes_nothing(open_page: OpenPage, argumen
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash", "notebook.delete_cells.many")
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [("edit_cell", {"cell_id": "{}", "source": "agent = 1"}), ("delete_cells", {"ids": ["{}"]})],
 )
 def test_what_the_person_changed_since_it_was_read_is_not_written(
-    open_page: OpenPage, name: str, arguments: dict[str, Any]
+    open_page: OpenPage, name: str, arguments: dict[str, Any], late: bool
 ) -> None:
+    """Before the call, and late: while it is under way."""
     page = open_page("theirs = 1")
     cell = page.cells[0]
-    page.before = lambda method: page.type_into(cell, "theirs = 2") if method == "edit" else None
-    result = after_reading(page, name, **json.loads(json.dumps(arguments).replace("{}", cell.id)))
+    call(page, "read_notebook")
+    if late:
+        page.before = lambda method: page.type_into(cell, "theirs = 2") if method == "edit" else None
+    else:
+        page.type_into(cell, "theirs = 2")
+    result = call(page, name, **json.loads(json.dumps(arguments).replace("{}", cell.id)))
     assert "changed since you read it" in error(result)
     assert error(result).endswith("theirs = 2")
     assert [one.source for one in page.cells] == ["theirs = 2"]
