@@ -219,6 +219,18 @@ def test_the_time_of_code_does_not_run_while_it_asks_the_user(session: Session, 
     assert "Hello, Ada" in session.model.requests[1].tool_results[0]
 
 
+def test_code_that_runs_on_after_a_late_answer_has_all_of_its_time(session: Session) -> None:
+    timeout = 4.0
+    code = "name = input('Who? ')\nimport time; time.sleep(1.5)\nprint('Hello,', name)"
+    session.model.will_reply(call("run_code", code=code, timeout=timeout), say("Seen."))
+    request = session.wire.send("%%vibe --yes=run_code\ngo", allow_stdin=True)
+    session.wire.client.get_stdin_msg(timeout=WAIT)
+    threading.Event().wait(timeout)  # the user takes as long as the code may
+    session.wire.client.input("Ada")
+    assert "Seen." in transcript(session.wire.cell(request))
+    assert "Hello, Ada" in session.model.requests[1].tool_results[0]
+
+
 def test_code_that_runs_on_after_an_answer_still_has_its_limit(session: Session) -> None:
     code = "input('Who? ')\nimport time; time.sleep(60)"
     session.model.will_reply(call("run_code", code=code, timeout=0.5), say("Seen."))

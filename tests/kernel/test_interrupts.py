@@ -124,6 +124,25 @@ def test_work_that_waits_when_the_person_interrupts_is_not_begun(kernel: Wire) -
     assert kernel.cell(cell).text == "serving\nslow\nTrue ['Interrupted', 'Interrupted'] []\n"
 
 
+def test_what_only_shows_something_is_done_whole_when_the_person_interrupts(kernel: Wire) -> None:
+    kernel.run(
+        "import time\n"
+        "shown = []\n"
+        "def show():\n"
+        "    tell('showing\\n')\n"
+        "    end = time.monotonic() + 20\n"
+        "    while not main_thread.interrupted and time.monotonic() < end: pass\n"
+        "    shown.append(main_thread.interrupted)"
+    )
+    cell = kernel.send(
+        "future = begin(main_thread.call(show, raises=False))\n"
+        "print(main_thread.serve(future, interrupt=lambda: None), shown)"
+    )
+    kernel.until_printed(cell, "showing")
+    kernel.interrupt()
+    assert kernel.cell(cell).text == "serving\nshowing\nTrue [True]\n"
+
+
 def test_work_that_comes_when_no_cell_serves_is_refused(kernel: Wire) -> None:
     kernel.run("future = asyncio.run_coroutine_threadsafe(main_thread.call(lambda: 1), engine)")
     refusal = kernel.run("print(repr(future.exception(5)))").text

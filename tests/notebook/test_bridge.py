@@ -25,13 +25,14 @@ def _a_new_conversation(shared_kernel: Wire) -> None:
 
 
 class TwoPages(Page):
-    """The same notebook in a second tab, which did not run the cell and is hidden."""
+    """The same notebook in a second tab, which did not run the cell and hides the one that did."""
 
     def _answer_hello(self, message: dict[str, Any], version: str) -> dict[str, Any]:
-        other = {**super()._answer_hello(message, version), "ran": False, "visible": True, "path": "other.ipynb"}
+        ours = {**super()._answer_hello(message, version), "visible": False}
+        other = {**ours, "ran": False, "visible": True, "path": "other.ipynb"}
         reply = {"id": message["content"]["id"], "client": "another", "panel": "p", "ok": True, "result": other}
         self.tell("vibe_bridge_reply", reply)
-        return super()._answer_hello(message, version)
+        return ours
 
 
 @pytest.mark.requirement("notebook.rule.own-notebook")
