@@ -156,6 +156,24 @@ def test_without_a_page_the_file_is_read_and_said_to_be(open_page: OpenPage, on_
     assert text(output).split("\n")[1:] == ["seen"]
 
 
+def test_without_a_page_a_file_that_was_saved_meanwhile_is_read_again(
+    open_page: OpenPage, on_disk: Path, tmp_path: Path
+) -> None:
+    page = open_page()
+    page.answers = False
+    notebook = nbformat.read(on_disk, as_version=4)
+    longer = tmp_path / "longer.ipynb"
+    notebook.cells[1].source = f"import os; os.replace({str(longer)!r}, {str(on_disk)!r})"
+    nbformat.write(notebook, on_disk)
+    notebook.cells.append(nbformat.v4.new_code_cell("added = 1"))
+    nbformat.write(notebook, longer)
+    before, _, after = call_all(
+        page, ("read_notebook", {}), ("run_cell", {"ids": ["saved-cell"]}), ("read_notebook", {})
+    )
+    assert text(before).startswith("saved.ipynb: 2 cells; ")
+    assert text(after).startswith("saved.ipynb: 3 cells; ")
+
+
 @pytest.mark.requirement("notebook.rule.no-extension")
 def test_without_a_page_an_edit_is_refused_with_what_to_install(open_page: OpenPage, on_disk: Path) -> None:
     page = open_page()
