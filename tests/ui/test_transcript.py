@@ -36,6 +36,7 @@ from vibe_jupyter.protocol import (
     Preview,
     ReasoningDelta,
     ReasoningPart,
+    RequestSent,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -328,7 +329,7 @@ def test_the_foot_says_how_the_run_stands() -> None:
 def test_a_page_loaded_anew_is_told_the_seconds_as_they_are_now() -> None:
     now = 100.0
     shown = Transcript(lambda: now)
-    assert shown.parts() == []
+    assert [part.kind for part in shown.parts()] == ["foot"]
     shown.apply(STARTED)
     now = 175.5
     foot = parse(shown.parts()[-1].html)
@@ -336,6 +337,12 @@ def test_a_page_loaded_anew_is_told_the_seconds_as_they_are_now() -> None:
     shown.apply(finished(seconds=80.0))
     now = 900.0
     assert "1 min 20 s" in parse(shown.parts()[-1].html).text
+
+
+def test_a_page_hears_of_the_foot_only_when_it_says_something_new() -> None:
+    shown = transcript([STARTED, TurnStarted(turn=1)])
+    assert shown.apply(RequestSent()) == []
+    assert [patch["id"] for patch in shown.apply(TurnStarted(turn=2))] == ["foot"]
 
 
 def test_the_foot_names_a_price_only_where_it_is_known() -> None:

@@ -74,13 +74,3 @@ class RunHooks(Protocol):
     async def end(self) -> None:
         """The run is about to end; whatever was shown in it is over when this returns."""
         ...
-
-
-class NoHooks:
-    """Nothing to prepare, nothing to end."""
-
-    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
-        return PreparedPrompt()
-
-    async def end(self) -> None:
-        pass

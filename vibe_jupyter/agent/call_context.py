@@ -244,8 +244,9 @@ def prepare_call(
     touched = tuple(tool.touches(args))
     if (stands := PLACEHOLDER.search(call.arguments)) and any(one.access != "read" for one in touched):
         return refuse_call(call, _PLACEHOLDER_SENT.format(name=call.name, stands=stands[0]), tool.headline(args))
+    paths = [one.value for one in touched if one.kind == "path"]
     try:
-        places = places_of(args, workspace, (one.value for one in touched if one.kind == "path"), judged)
+        places = places_of(args, workspace, paths, judged) if paths else NONE_JUDGED
     except ToolError as error:
         return RefusedCall(error_message(call, str(error)), tool.headline(args), denied=True, summary=str(error))
     return PreparedCall(call, tool, args, touched, places, edited)

@@ -124,8 +124,6 @@ class HostedTools:
     """Folds what one server does in one run. Engine loop only."""
 
     def __init__(self, call_context: CallContext, hosted_files: HostedFiles) -> None:
-        self.acted = False
-        """Whether it did anything since `begin`: its answer is then not asked for a second time."""
         self._call_context = call_context
         self._hosted_files = hosted_files
         self._host = hosted_files.model.server.host
@@ -138,17 +136,12 @@ class HostedTools:
         self._files: set[str] = set()
         """Ids of files that were shown."""
 
-    def begin(self) -> None:
-        """An answer is asked for."""
-        self.acted = False
-
     async def take(self, event: HostedCall | HostedCallRequest | HostedFile) -> None:
         """Show one thing, or ask; what takes long goes on beside the answer.
 
         Raises:
             JournalError: it could not be recorded.
         """
-        self.acted = True
         match event:
             case HostedCall(phase="calling"):
                 await self._begin_step(event)

@@ -6,7 +6,7 @@ Every way out passes `_finish`, so that a run always ends with each call answere
 
 import time
 
-from vibe_jupyter.agent.agent import Agent, HookContext, NoHooks, PreparedPrompt, PromptParts, RunHooks
+from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks
 from vibe_jupyter.agent.approval import Presence
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, shown
 from vibe_jupyter.agent.limits import Budget, DenialLimit
@@ -54,7 +54,7 @@ def start_run(
 
     async def work(run: Run) -> None:
         loop = AgentLoop(agent, conversation, terms, run)
-        await loop.work(_prompt_parts(context), _prompt_parts(prompt), run_hooks or NoHooks())
+        await loop.work(_prompt_parts(context), _prompt_parts(prompt), run_hooks)
 
     return Run(work)
 
@@ -90,7 +90,7 @@ class AgentLoop:
         self._call_status = CallStatus()
         self._denials = DenialLimit(lambda: presence.is_alone)
 
-    async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> None:
+    async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> None:
         """Do the whole run."""
         reason: FinishReason = "interrupted"
         error = ""
@@ -114,24 +114,28 @@ class AgentLoop:
             raise
         finally:
             try:
-                await run_hooks.end()
+                if run_hooks is not None:
+                    await run_hooks.end()
             finally:
                 await self._finish_run(reason, error)
 
-    async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks) -> bool:
+    async def _take_prompt(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> bool:
         """Add the user's words to the history, with what goes with them; False when an interrupt came meanwhile."""
-        hook_context = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
         prepared = PreparedPrompt()
 
-        async def begin() -> None:
+        async def begin(hooks: RunHooks) -> None:
             nonlocal prepared
-            prepared = await run_hooks.begin(hook_context)
+            hook_context = HookContext(self._call_context, self._agent.model, self._agent.client, self._budget)
+            prepared = await hooks.begin(hook_context)
 
-        goes_on = await self._run.guard(begin())
+        goes_on = not self._run.interrupted if run_hooks is None else await self._run.guard(begin(run_hooks))
         words = words if prepared.instead is None else prepared.instead
-        redacted = tuple(self._agent.redactor.value(part) for part in words)
-        await self._emit_event(MessageAdded(message=UserMessage(parts=(*context, *prepared.before, *redacted))))
-        if notice := _redacted(redacted, words):
+        self._agent.redactor.look()
+        sent = self._agent.redactor.value(UserMessage(parts=(*context, *prepared.before, *words)))
+        added = MessageAdded(message=sent)
+        await self._conversation.record(added)
+        self._run.emit(added)
+        if notice := _redacted(sent.parts[len(sent.parts) - len(words) :], words):
             await self._emit_event(Notice(level="warning", text=notice))
         return goes_on
 

@@ -7,11 +7,10 @@ wait, they are judged together, which costs little more than one.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.call_context import CallContext
-from vibe_jupyter.agent.hosted_tools import HostedFiles, HostedTools
 from vibe_jupyter.agent.limits import Budget, StopRun
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import ModelError, ModelErrorKind
@@ -30,7 +29,11 @@ from vibe_jupyter.protocol import (
     ToolCallDelta,
     Usage,
 )
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
+
+if TYPE_CHECKING:
+    from vibe_jupyter.agent.hosted_tools import HostedTools
 
 RE_ASKS: Final = 1
 """How often a turn whose answer was damaged on its way is asked again."""
@@ -102,9 +105,10 @@ class ModelCall:
         """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
         self._text = AnswerText(agent.redactor, lambda text: run.emit(TextDelta(text)))
         self._system = SystemMessage(text=agent.instructions)
-        self._server = HostedTools(
-            call_context, HostedFiles(agent.client, agent.model, conversation.journal.path.parent)
-        )
+        self._hosted: HostedTools | None = None
+        """None until the server does something by itself."""
+        self._server_acted = False
+        """Whether it did so in the latest answer: that is then not asked for a second time."""
 
     async def ask(self) -> None:
         """Get one complete answer into the history; an answer that was damaged is asked for once more.
@@ -120,7 +124,7 @@ class ModelCall:
                 await self.keep_partial(in_history=False)
                 # Nothing is asked again after an effect: it would happen twice.
                 notice = ASKED_AGAIN.get(failure.kind)
-                if notice is None or attempt == RE_ASKS or self._server.acted:
+                if notice is None or attempt == RE_ASKS or self._server_acted:
                     raise
                 await self._call_context.emit(Notice(level="warning", text=notice))
                 continue
@@ -149,16 +153,18 @@ class ModelCall:
             server_session=self._conversation.server_sessions.get(self._agent.model.server.api_base, ""),
             on_sent=lambda: self._run.emit(RequestSent()),
         )
-        self._server.begin()
+        self._server_acted = False
         async with aclosing(self._agent.client.answer(request)) as items:
             try:
                 async for item in items:
                     if isinstance(item, AssistantMessage):
-                        await self._server.end()
+                        if self._hosted is not None:
+                            await self._hosted.end()
                         return item
                     await self._take_piece(item)
             finally:
-                await self._server.stop()
+                if self._hosted is not None:
+                    await self._hosted.stop()
         raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
 
     async def _take_piece(self, item: Piece | RetryScheduled) -> None:
@@ -177,7 +183,17 @@ class ModelCall:
             case HostedSession():
                 self._conversation.server_sessions[self._agent.model.server.api_base] = item.id
             case HostedCall() | HostedCallRequest() | HostedFile():
-                await self._server.take(item)
+                self._server_acted = True
+                await self._hosted_tools().take(item)
+
+    def _hosted_tools(self) -> "HostedTools":
+        if self._hosted is None:
+            with without_working_folder():
+                from vibe_jupyter.agent.hosted_tools import HostedFiles, HostedTools  # noqa: PLC0415 - few servers
+
+            folder = self._conversation.journal.path.parent
+            self._hosted = HostedTools(self._call_context, HostedFiles(self._agent.client, self._agent.model, folder))
+        return self._hosted
 
 
 class LimitExceeded(Exception):

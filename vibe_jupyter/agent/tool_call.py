@@ -35,6 +35,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext, Toolset
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
+_CUT_OFF = ToolResult.error(INTERRUPTED, summary="interrupted")
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
 
 _log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
     step = ToolStep(call.name, prepared.headline, prepared.preview, id=call.id)
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
-    result = ToolResult.error(INTERRUPTED, summary="interrupted")
+    result = _CUT_OFF
     has_run = True
     try:
         result = await tool.run(prepared.args, _tool_context(prepared, call_context))
@@ -80,6 +81,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
         _log.exception("The tool %s failed.", call.name)
         result, outcome = ToolResult.error(f"{call.name} failed: {type(error).__name__}: {error}"), "error"
     finally:
+        call_context.redactor.look()
         await call_context.emit(
             step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
         )

@@ -165,6 +165,7 @@ class ExternalRun:
             return error_message(call, str(failure))
 
     async def _answer_external(self, call: ToolCall, caller: str, tell: ReportProgress) -> ToolMessage:
+        self._gate.redactor.look()
         await self._emit_event(
             MessageAdded(message=AssistantMessage(parts=(call,), stop_reason="tool_calls", model=caller))
         )

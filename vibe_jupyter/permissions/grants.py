@@ -142,13 +142,10 @@ class Grants:
             pattern: what `Ask.remember_as` would say of the call.
             keepable: whether a grant for this call may be kept at all.
         """
-        patterns = _pattern_parts(pattern)
-        if not patterns:
+        granted = self._session | self._of_project() if keepable else self._session
+        if not granted or not (patterns := _pattern_parts(pattern)) or not granted.issuperset(patterns):
             return ""
-        if self._session.issuperset(patterns):
-            return "allowed for this session"
-        kept = self._of_project() if keepable else ()
-        return "allowed for this project" if self._session.union(kept).issuperset(patterns) else ""
+        return "allowed for this session" if self._session.issuperset(patterns) else "allowed for this project"
 
     def session(self) -> tuple[str, ...]:
         """What holds until the session ends, sorted."""

@@ -206,8 +206,10 @@ class Redactor:
         return cast("E", self.value(event)) if isinstance(event, BaseModel) else event
 
     def value(self, value: V) -> V:
-        """The same for every text of a message or an event; the very value where there is nothing to redact."""
-        self.look()
+        """The same for every text of a message or an event; the very value where there is nothing to redact.
+
+        The user's variables are not looked through for it: whoever ran code or read variables calls `look` before.
+        """
         whole = value.model_dump()
         mapped = self._mapped(whole)
         return value if mapped == whole else type(value).model_validate(mapped)
@@ -221,10 +223,11 @@ class Redactor:
         return self._replaced(text, spans) if spans else text
 
     def _spans(self, text: str) -> list[Span]:
-        named = [*shaped(text), *assigned(text)]
-        named = [span for span in named if not self._allows(span.kind) and not (span.name and self._allows(span.name))]
-        for span in named:
-            self._learn(text[span.start : span.end], span)
+        named: list[Span] = []
+        for span in (*shaped(text), *assigned(text)):
+            if not self._allows(span.kind) and not (span.name and self._allows(span.name)):
+                self._learn(text[span.start : span.end], span)
+                named.append(span)
         return [*named, *self._known.spans(text), *self._learned.spans(text)]
 
     def _colored(self, text: str) -> str:

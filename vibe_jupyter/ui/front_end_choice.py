@@ -73,7 +73,7 @@ class UpdatingFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Bring the output up to date soon."""
-        self._transcript.apply(event)
+        self._transcript.fold(event)
         if isinstance(event, RunFinished):
             await self._pace.stop()
             return
@@ -112,7 +112,7 @@ class SilentFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Keep it for the end; say no for a user who is not there."""
-        self._transcript.apply(event)
+        self._transcript.fold(event)
         self._asking.take(event, self._send)
         if isinstance(event, RunFinished):
             self._reason = event.reason
@@ -134,7 +134,7 @@ def show_kept(events: Iterable[Event], keep: RunRetention) -> MimeBundle:
     """Show a run that is over, or was left behind, in its kept form, and return it. Main thread."""
     transcript = Transcript(keep=keep)
     for event in events:
-        transcript.apply(event)
+        transcript.fold(event)
     bundle = transcript.bundle()
     display(bundle, raw=True)
     return bundle

@@ -73,7 +73,7 @@ class TerminalFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Print what is new."""
-        self._transcript.apply(event)
+        self._transcript.fold(event)
         self._countdown.end()
         self._say_text(self._text_of(event))
         if isinstance(event, Notice) and event.wait and self._paper.width is not None:

@@ -241,30 +241,31 @@ class Transcript:
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries)
         self._calls = TranscriptCalls(self._sheet, self._entries)
-        self._foot = StatusLine()
+        self._foot = StatusLine(words=working)
         self._refresh_wait: Callable[[], None] = lambda: None
         """Shows the latest wait again, with the time that is left."""
 
     def apply(self, event: Event) -> list[ViewPatch]:
-        """Take the next event; the patches bring the page to where `parts` is."""
-        if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
-            self._speech.pause()
-        self._fold_event(event)
-        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress) or (
-            isinstance(event, ToolProgress) and event.waits is not None
-        ):
-            self._show_foot(event)
+        """Take the next event; the patches bring a page that shows `parts` up to date."""
+        before = self._foot
+        self._take_event(event)
+        if self._foot.is_over or replace(self._foot, seconds=before.seconds) != before:  # the page counts the seconds
+            self._sheet.put(FOOT, "foot", foot_html(self._foot))
         return self._sheet.take_patches()
+
+    def fold(self, event: Event) -> None:
+        """Take the next event while no page shows the run."""
+        self._take_event(event)
+        self._sheet.take_patches()
 
     def parts(self) -> list[ViewPart]:
         """The whole live view, its clock as it stands now."""
-        shown = self._sheet.parts()
-        if shown and not self._foot.is_over:
+        if not self._foot.is_over:
             self._refresh_wait()
-            self._put_foot(replace(self._foot, seconds=self._clock() - self._began))
-            self._sheet.take_patches()  # a complete snapshot needs no patch
-            shown = self._sheet.parts()
-        return shown
+            self._foot = replace(self._foot, seconds=self._clock() - self._began)
+        self._sheet.put(FOOT, "foot", foot_html(self._foot))
+        self._sheet.take_patches()  # a complete snapshot needs no patch
+        return self._sheet.parts()
 
     def bundle(self) -> MimeBundle:
         """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
@@ -290,6 +291,15 @@ class Transcript:
     def foot_line(self) -> str:
         """How the run stands, in one line of plain text."""
         return foot_line(self._foot)
+
+    def _take_event(self, event: Event) -> None:
+        if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):
+            self._speech.pause()
+        self._fold_event(event)
+        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress) or (
+            isinstance(event, ToolProgress) and event.waits is not None
+        ):
+            self._foot = self._foot_after(event)
 
     def _fold_event(self, event: Event) -> None:
         match event:
@@ -346,7 +356,7 @@ class Transcript:
             self._entries.append(NoticeEntry("error", event.error))
             self._sheet.put(self._sheet.new_id("e"), "error", status_line.error_html(event.error))
 
-    def _show_foot(self, event: Event) -> None:
+    def _foot_after(self, event: Event) -> StatusLine:
         foot = replace(self._foot, seconds=self._clock() - self._began)
         match event:
             case RunStarted():
@@ -360,16 +370,10 @@ class Transcript:
         if isinstance(event, RunFinished):
             state, words = end_words(event.reason)
             known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
-            foot = replace(foot, state=state, words=words, **known)
-        else:
-            waits = self._calls.waiting
-            words = "Waiting for you" if waits else self._working
-            foot = replace(foot, state="waiting" if waits else "working", words=words)
-        self._put_foot(foot)
-
-    def _put_foot(self, foot: StatusLine) -> None:
-        self._foot = foot
-        self._sheet.put(FOOT, "foot", foot_html(foot))
+            return replace(foot, state=state, words=words, **known)
+        waits = self._calls.waiting
+        words = "Waiting for you" if waits else self._working
+        return replace(foot, state="waiting" if waits else "working", words=words)
 
 
 class AssistantText:

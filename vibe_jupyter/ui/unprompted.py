@@ -88,7 +88,7 @@ class UnpromptedFrontEnd:
         if self._live is not None:
             await self._live.on_event(event)
         else:
-            self._transcript.apply(event)
+            self._transcript.fold(event)
         if isinstance(event, ApprovalRequested | QuestionAsked):
             self._start(self._reject_if_alone(event))
         if isinstance(event, RunFinished):

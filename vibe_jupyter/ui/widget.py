@@ -83,12 +83,13 @@ class WidgetFrontEnd:
         """Bring the page up to date."""
         self.listen()
         self._count_pending(event)
-        patches = self._transcript.apply(event)
+        if self.alive and not isinstance(event, RunFinished):
+            self._page.patch(self._transcript.apply(event))
+            return
+        self._transcript.fold(event)
         if isinstance(event, RunFinished):
             self._send = None
             self._page.drop()  # the kept form takes the place of the view right away
-        elif self.alive:
-            self._page.patch(patches)
 
     def close(self) -> MimeBundle:
         """Leave the kept form in the place of the view. Main thread."""

@@ -22,6 +22,7 @@ from vibe_jupyter.variables.adapters import (
     is_of_package,
     is_one_of,
     loaded_attribute,
+    pairs_of,
     type_name,
     type_of,
 )
@@ -118,12 +119,6 @@ def mapping_text(pairs: Iterable[tuple[object, object]], size: int, depth: int, 
         for key, item in first
     ]
     return "{" + ", ".join(shown + _more_note(size)) + "}"
-
-
-def pairs_of(mapping: dict[object, object]) -> Iterable[tuple[object, object]]:
-    """Keys and values by the functions of dict itself, whatever a subclass overrides."""
-    items: Callable[[object], Iterable[tuple[object, object]]] = dict.__dict__["items"]
-    return items(mapping)
 
 
 def _items_text(size: int) -> str:

@@ -12,8 +12,7 @@ from itertools import islice
 from traceback import walk_tb
 from typing import Any, Final, cast
 
-from vibe_jupyter.variables.adapters import instance_dict, is_one_of, loaded_attribute, type_of
-from vibe_jupyter.variables.plain_values import pairs_of
+from vibe_jupyter.variables.adapters import instance_dict, is_one_of, loaded_attribute, pairs_of, type_of
 
 LOOKED_AT: Final = 5_000
 """Values looked at in one search."""

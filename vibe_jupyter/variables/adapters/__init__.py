@@ -140,6 +140,12 @@ def instance_dict(value: object) -> Mapping[str, object]:
     return {}
 
 
+def pairs_of(mapping: dict[object, object]) -> Iterable[tuple[object, object]]:
+    """Keys and values by the functions of dict itself, whatever a subclass overrides."""
+    items: Callable[[object], Iterable[tuple[object, object]]] = dict.__dict__["items"]
+    return items(mapping)
+
+
 def public_names(names: Mapping[str, object], limit: int) -> list[str]:
     """The first names that do not begin with an underscore."""
     shown: list[str] = []
