@@ -99,7 +99,7 @@ class VibeMagics(Magics):
             prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
             if rest == "fix":
                 with without_working_folder():
-                    from vibe_jupyter.context.kernel_changes import fix_prompt
+                    from vibe_jupyter.context.last_error import fix_prompt
 
                 prompt = fix_prompt(self._ipython, (cell or "").strip())
             if not prompt.strip():

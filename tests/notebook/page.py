@@ -101,7 +101,9 @@ class Page:
             "allow_stdin": True,
             "stop_on_error": True,
         }
-        message = self.wire.client.session.msg("execute_request", content, metadata={"cellId": cell.id})
+        message = self.wire.client.session.msg(
+            "execute_request", content, metadata={"cellId": cell.id, "deletedCells": []}
+        )
         cell.request, cell.running, cell.edited = message["header"]["msg_id"], True, False
         cell.reply, cell.idle = None, False
         cell.outputs = []

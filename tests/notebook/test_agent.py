@@ -144,7 +144,7 @@ def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Se
     def type_after_the_reading(method: str) -> None:
         nonlocal looked
         looked += method == "cells"
-        if looked == 2:
+        if looked == 3:  # the report before the prompt, the tool, and the check before the edit
             page.type_into(mine, "theirs = 2")
 
     page.before = type_after_the_reading

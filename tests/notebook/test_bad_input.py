@@ -150,5 +150,5 @@ def test_without_a_page_odd_cells_are_listed_as_far_as_they_go(
     page = open_page()
     page.answers = False
     shared_kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}; without_a_page()")
-    assert "#1 cell-1 code [1] error\na\n1" in text(call(page, "read_notebook", outputs="brief"))
+    assert "#1 cell-1 code [1] failed\na\n1" in text(call(page, "read_notebook", outputs="brief"))
     assert "4 outputs" in text(call(page, "read_output", cell_id="cell-1"))

@@ -57,7 +57,7 @@ def test_read_notebook_lists_cells_with_all_it_takes_to_address_them(open_page: 
     assert lines[0] == "work/test.ipynb: 5 cells"
     assert lines[1:3] == [f"#1 {page.cells[0].id[:8]} code never", "x = 1"]
     assert f"#3 {page.cells[2].id[:8]} markdown" in lines
-    assert f"#4 {ran.id[:8]} code [{ran.count}] stale" in lines
+    assert f"#4 {ran.id[:8]} code [{ran.count}] edited" in lines
     assert "-> execute_result text/plain" in text(result)
     assert "->" not in text(call(page, "read_notebook"))
     assert result["summary"] == "5 cells"

@@ -13,8 +13,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
-from vibe_jupyter.context.kernel_changes import KernelChanges
+from vibe_jupyter.context.executions import ExecutionLog
+from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.variables.adapters import VariableView
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_line
@@ -223,15 +225,15 @@ async def test_all_of_them_are_listed_inspected_and_told_with_a_prompt(namespace
     for kinds in (two_levels, labels_and_values, of_polars, of_numpy):
         for _, value in kinds():
             namespace[f"v{len(namespace)}"] = value
-    context = KernelChanges(lambda: namespace)
+    report = SituationReport(ExecutionLog(InteractiveShell(), lambda: namespace))
 
     listed = text_of(await list_all(limit=500))
     inspected = [text_of(await inspect(name)) for name in namespace]
-    changes = context.changes()
+    changes = report.section(Surroundings("Compare v0 with the others", has_notebook=False))
 
     assert UNDESCRIBED not in "".join([listed, changes, *inspected])
     assert "\nv0: pandas DataFrame 2 × 2 (('v', 'mean') float64, ('v', 'max') float64)\n" in changes
-    assert context.changes() == ""
+    assert report.section(Surroundings("And now?", has_notebook=False)) == ""
 
 
 @pytest.mark.parametrize(

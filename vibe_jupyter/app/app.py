@@ -19,10 +19,11 @@ from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, 
 from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import KernelSettings, TrustApproval
+from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.shell_host import ShellHost
-from vibe_jupyter.context.kernel_changes import KernelChanges
+from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.workspace import Workspace
@@ -66,9 +67,10 @@ class App:
         home = config.vibe_home(os.environ)
         self.grants = Grants(GrantStore(home, self._workspace.root))
         self._permissions = Permissions(self._workspace, grants=self.grants)
-        self._context = KernelChanges(self._host.namespace)
-        self._mentions = Mentions(self._host.namespace, self._workspace)
-        self._notebook = _open_notebook(shell, pump, self._main_thread, self._page_loaded)
+        log = ExecutionLog(shell, self._host.namespace)
+        self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
+        mentions = Mentions(self._host.namespace, self._workspace)
+        self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation))
@@ -93,10 +95,9 @@ class App:
         self._session = ""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
-        self._cell_said_stop = False
         self._enders: list[str] = []
         """Code of the queued cells that stopped the current run."""
-        self._runs_again = False
+        self._cell_said_stop = self._runs_again = False
         """Whether the user has run the cell of the open run again."""
         self.outside = NotebookServing(self._serving_parts())
         """External clients that may use this notebook's tools."""
@@ -127,15 +128,16 @@ class App:
             approve_all=reading.settings.bypass_tool_permissions,
         )
         conversation = self._open_conversation()
+        around = self._report.look(text, options.allowed)
         with self._presses.raising():  # it looks at the user's objects
-            told = filter(None, (self._context.changes(), self._mentions.section(text, self._permissions.levels)))
+            told = self._report.sections(around, self._permissions.levels)
         along = self.mcp.run_hooks(text)
         run = start_run(
             agent,
             conversation,
             text,
             terms=terms,
-            context="\n".join(told),
+            context=told,
             run_hooks=along,
         )
         for news in self.setup.news(current.look, [*reading.warnings, *problems]):
@@ -150,7 +152,7 @@ class App:
             return self._run_view.show(run, reading.settings.keep(), kept_in=kept_in).reply()
         finally:
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
-                self._context.remember()
+                self._report.remember()
 
     @property
     def is_serving(self) -> bool:
@@ -200,7 +202,7 @@ class App:
         self.mcp.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
-        self._context = KernelChanges(self._host.namespace)
+        self._report.forget()
         return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
     def stop(self) -> str:
@@ -229,6 +231,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
+        self._report.close()
         if self._notebook is not None:
             self._notebook.close()
         self.mcp.close()
@@ -340,7 +343,11 @@ class App:
 
 
 def _open_notebook(
-    shell: InteractiveShell, pump: Pump | None, main_thread: MainThread, on_page: Callable[[], None]
+    shell: InteractiveShell,
+    pump: Pump | None,
+    main_thread: MainThread,
+    log: ExecutionLog,
+    on_page: Callable[[], None],
 ) -> "NotebookAccess | None":
     """The way to the notebook's page; only where a kernel has a pump."""
     if pump is None:
@@ -348,7 +355,7 @@ def _open_notebook(
     with without_working_folder():
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
-    return NotebookAccess(shell, pump, main_thread, on_page)
+    return NotebookAccess(shell, pump, main_thread, log, on_page)
 
 
 def _folder_of(conversation: Conversation | None) -> Path | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
@@ -23,7 +24,12 @@ class NotebookAccess:
     """The way to the notebook's page; only where a kernel has a pump."""
 
     def __init__(
-        self, shell: InteractiveShell, pump: Pump, main_thread: MainThread, on_page: Callable[[], None]
+        self,
+        shell: InteractiveShell,
+        pump: Pump,
+        main_thread: MainThread,
+        log: ExecutionLog,
+        on_page: Callable[[], None],
     ) -> None:
         self._bridge = Bridge(getattr(shell, "kernel", None), version=__version__, on_page=on_page)
         self._bridge.on_heard = pump.idle_said.set
@@ -31,6 +37,7 @@ class NotebookAccess:
         self.ends = FinishedRuns(self._bridge)
         self._shell = shell
         self._main_thread = main_thread
+        self._log = log
         self._in_place = NestedCells(shell, pump)
         pump.on_execute_at_rest = self._in_place.take_called_off
         self.cells = self.access()
@@ -44,7 +51,8 @@ class NotebookAccess:
                 main_thread=self._main_thread,
                 in_place=self._in_place,
                 version=__version__,
-            )
+            ),
+            self._log.standings,
         )
 
     @property
@@ -63,6 +71,11 @@ class NotebookAccess:
     def begin(self) -> None:
         """Look for the page of the cell that runs now. Main thread."""
         self._bridge.begin()
+
+    @property
+    def heard_page(self) -> bool:
+        """Whether a page answered in this run."""
+        return self._bridge.has_page
 
     async def has_page(self) -> bool:
         """Whether a page with our extension shows this notebook; known within seconds. On the engine's loop."""

@@ -1,6 +1,7 @@
 """How tools read, change and run cells: only as the agent last read them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
+from vibe_jupyter.notebook.staleness import CellStatus, with_standings
 from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, InsertCell, MoveCells, SetSource
 
 OUTPUT_LIMIT: Final = 2_000_000
@@ -25,12 +27,21 @@ _FIRST_LINE = 60
 """Characters of a cell's first line that tell which one it is."""
 
 
+Standings = Callable[[Sequence[Cell]], Mapping[str, CellStatus]]
+"""Cell id to how it stands, of all cells in their order; from any thread."""
+
+
+def no_standings(_cells: Sequence[Cell]) -> Mapping[str, CellStatus]:
+    """Where nobody knows what ran."""
+    return {}
+
+
 class CellAccess:
     """One for all tools of a kernel. On the engine's loop, but for `begin` and `end`."""
 
-    def __init__(self, notebook: OpenNotebook) -> None:
+    def __init__(self, notebook: OpenNotebook, standings: Standings = no_standings) -> None:
         self._notebook = notebook
-        self.reads = CellReads(notebook)
+        self.reads = CellReads(notebook, standings)
         self._put_below: str | None = None
         """The last cell this run put below its prompt; None before the first."""
         self.changed: list[str] = []
@@ -160,10 +171,12 @@ class CellAccess:
         """What the agent wrote and what was read back, it has read."""
         match edit:
             case SetSource():
+                self.reads.written.add(edit.cell)
                 known = self.reads.remembered.get(edit.cell)
                 if known is not None:
                     self.reads.remembered.read(known.model_copy(update={"source": edit.source}))
             case InsertCell():
+                self.reads.written.add(edit.id)
                 place = next((cell.number for cell in before.cells if cell.id == edit.after), 0) if before else 0
                 self.reads.remembered.read(Cell(id=edit.id, number=place + 1, kind=edit.kind, source=edit.source))
             case _:
@@ -186,11 +199,14 @@ def _edited_cells(edit: CellEdit) -> Sequence[str]:
 class CellReads:
     """One for all tools of a kernel. On the engine's loop, but for `begin` and `known`."""
 
-    def __init__(self, notebook: OpenNotebook) -> None:
+    def __init__(self, notebook: OpenNotebook, standings: Standings = no_standings) -> None:
         self._notebook = notebook
+        self._standings = standings
         self.remembered = ReadVersions()
         self.last: Listing | None = None
         """All cells as last seen in this run; None before that, and after a change."""
+        self.written: set[str] = set()
+        """Ids of the cells whose source the agent wrote."""
 
     def begin(self) -> None:
         """A run begins. Main thread."""
@@ -211,10 +227,19 @@ class CellReads:
         """
         if fresh or self.last is None:
             try:
-                self.last = await (await self._notebook.now()).cells()
+                found = await (await self._notebook.now()).cells()
             except NotebookError as error:
                 raise ToolError(str(error)) from error
+            self.last = self._as_it_stands(found)
         return self.last
+
+    async def glance(self) -> Listing | None:
+        """All cells, if a page tells them at once or a small file has them; else None."""
+        found = await self._notebook.glance()
+        return self._as_it_stands(found) if found is not None else None
+
+    def _as_it_stands(self, listing: Listing) -> Listing:
+        return replace(listing, cells=with_standings(listing.cells, self._standings(listing.cells)))
 
     async def find(self, reference: str, *, reads: bool = False) -> Cell:
         """The cell a model means; for a read as it stands now, for a write as last seen in this run.

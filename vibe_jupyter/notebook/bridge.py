@@ -166,6 +166,16 @@ class Bridge:
         """Whether a page answered in this run."""
         return self._panel is not None
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether a page ever answered."""
+        return self._known
+
+    @property
+    def may_have_page(self) -> bool:
+        """Whether one may answer: the cell came from JupyterLab or Notebook, which tell what they deleted."""
+        return self._known or "deletedCells" in self._cell.get("metadata", {})
+
     async def panel(self, *, again: bool = False) -> NotebookPanel | None:
         """The page that answers in this run; None when there is none. Asked once, or `again`."""
         async with self._asking:
@@ -243,6 +253,8 @@ class Bridge:
                     end = min(end, time.monotonic() + MORE_PAGES_WAIT)
                 panels.append(panel)
                 self._known = True
+                if panel.ran and panel.visible:
+                    break  # there is no better one
         return panels
 
     @contextmanager

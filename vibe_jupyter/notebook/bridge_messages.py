@@ -120,8 +120,8 @@ class ListedCell(BaseModel):
         if self.execution_count is None:
             return "never"
         if self.edited_since_run:
-            return "stale"
-        return "error" if any(output.type == "error" for output in self.outputs) else "fresh"
+            return "edited"
+        return "failed" if any(output.type == "error" for output in self.outputs) else "fresh"
 
 
 class CellListing(BaseModel):

@@ -5,6 +5,7 @@ whose cell was moved or brought back by undo, still holds the view, which nothin
 """
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,12 @@ NO_EXTENSION: Final = (
     "where JupyterLab runs (`pip install vibe-jupyter`, then reload the page); `vibe-jupyter doctor` says what is "
     "missing. Meanwhile use run_code, or show the user the code."
 )
+GLANCE: Final = 0.3
+"""Seconds in which a page that never answered tells its cells to the report before a prompt."""
+GLANCE_KNOWN: Final = 1.5
+"""The same for a page that answered before."""
+GLANCE_FILE: Final = 2_000_000
+"""Bytes of a file read for the same."""
 PROMPT: Final = "prompt"
 """Place of a new cell: behind the one the run is in."""
 _MAX_FILE: Final = 100_000_000
@@ -104,6 +111,18 @@ class OpenNotebook:
             found = self._notebook = await self._find_notebook()
         return found
 
+    async def glance(self) -> Listing | None:
+        """The cells, if a page tells them at once or a small file has them; else None."""
+        if self._bridge.may_have_page:
+            with contextlib.suppress(TimeoutError, NotebookError):
+                async with asyncio.timeout(GLANCE_KNOWN if self._bridge.has_answered else GLANCE):
+                    return await (await self.now()).cells()
+        path = self._notebook_path()
+        with contextlib.suppress(OSError, NotebookError):
+            if path is not None and path.stat().st_size <= GLANCE_FILE:
+                return await self._on_disk(path).cells()
+        return None
+
     def is_file(self, path: Path, shown: str) -> bool:
         """Whether this is the file of the notebook that its page calls `shown`."""
         if path.name != PurePath(shown).name:
@@ -123,6 +142,9 @@ class OpenNotebook:
         path = self._notebook_path()
         if path is None:
             raise NotebookError(_NONE)
+        return self._on_disk(path)
+
+    def _on_disk(self, path: Path) -> "FileNotebook":
         return FileNotebook(
             path,
             shell=self._shell,
@@ -297,7 +319,7 @@ def _cell_id(number: int, raw: Mapping[str, Any]) -> str:
 def _cell_state(count: object, outputs: tuple[OutputBrief, ...]) -> CellState:
     if not isinstance(count, int):
         return "never"
-    return "error" if any(output.type == "error" for output in outputs) else "fresh"
+    return "failed" if any(output.type == "error" for output in outputs) else "fresh"
 
 
 def _raw_outputs(raw: Mapping[str, Any]) -> list[dict[str, Any]]:

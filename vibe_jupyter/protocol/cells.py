@@ -8,8 +8,12 @@ from pydantic import Field
 from vibe_jupyter.protocol.messages import Value
 
 CellKind = Literal["code", "markdown", "raw"]
-CellState = Literal["fresh", "stale", "never", "running", "error"]
-"""How the outputs of a cell stand to its source; a cell that is no code stays ``never``."""
+CellState = Literal["fresh", "edited", "stale", "failed", "never", "running", "unknown"]
+"""How a cell stands to its source and to the cells above it; a cell that is no code stays ``never``.
+
+``edited``: its source changed since it ran. ``stale``: what it read is not what the cells above it give. ``failed``:
+its last run raised. ``unknown``: nobody can tell; `Cell.why` says why.
+"""
 
 BRIEF_TEXT = 200
 """Characters of text in an `OutputBrief`."""
@@ -44,6 +48,8 @@ class Cell(Value):
     execution_count: int | None = None
     """None for a cell that never ran and for one that is no code."""
     state: CellState = "never"
+    why: str = ""
+    """What a stale cell waits for, or why its state is unknown; empty otherwise."""
     outputs: tuple[OutputBrief, ...] = ()
 
     @property

@@ -337,7 +337,7 @@ def cell_title(cell: Cell, short: str) -> str:
     if cell.kind == "code":
         if cell.execution_count is not None:
             facts.append(f"[{cell.execution_count}]")
-        facts.append(cell.state)
+        facts.append(f"{cell.state}: {cell.why}" if cell.why else cell.state)
     return " ".join(facts)
 
 

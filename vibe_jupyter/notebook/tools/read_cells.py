@@ -42,6 +42,9 @@ class ReadNotebookArgs(BaseModel):
 
     query: str | None = Field(default=None, description="Only cells that contain this text.")
     around: str | None = Field(default=None, description="Only cells near this one.")
+    state: Literal["stale", "edited", "failed", "never", "unknown"] | None = Field(
+        default=None, description="Only cells in this state; stale ones include the edited."
+    )
     offset: int = Field(default=0, ge=0)
     limit: int = Field(default=60, ge=1, le=500)
     outputs: Literal["none", "brief"] = "none"
@@ -52,7 +55,8 @@ class ReadNotebookTool:
 
     name = "read_notebook"
     description = (
-        "List the notebook's cells: #place, id, kind, [count], state, source. Ids may be cut to 4+ characters."
+        "List the notebook's cells: #place, id, kind, [count], state, source. stale: what it read has changed since, "
+        "and by which cell. Ids may be cut to 4+ characters."
     )
     level: Level = "always"
     arguments = ReadNotebookArgs
@@ -95,12 +99,16 @@ def _wanted_cells(args: ReadNotebookArgs, listing: Listing) -> tuple[Sequence[Ce
     if args.around is not None:
         place = find_cell(args.around, cells, reads=True).number - 1
         return cells, max(0, place - args.limit // 2) + args.offset
+    found = cells
     if args.query is not None:
-        found = [cell for cell in cells if args.query.lower() in cell.source.lower()]
+        words = args.query.lower()
+        found = [cell for cell in cells if words in cell.source.lower()]
         if not found:
             raise ToolError(f"None of the {len(cells)} cells contains {args.query!r}.")
-        return found, args.offset
-    return cells, args.offset
+    if args.state is not None:
+        states = ("stale", "edited") if args.state == "stale" else (args.state,)
+        found = [cell for cell in found if cell.kind == "code" and cell.state in states]
+    return found, args.offset
 
 
 def _listing_status(listing: Listing, wanted: int, offset: int, shown: int) -> str:
@@ -132,7 +140,7 @@ def _cell_block(cell: Cell, title: str, *, outputs: bool) -> tuple[str, bool]:
 
 
 def _listing_summary(listing: Listing) -> str:
-    failing = sum(cell.state == "error" for cell in listing.cells)
+    failing = sum(cell.state == "failed" for cell in listing.cells)
     cells = f"{len(listing.cells)} cell{'s' * (len(listing.cells) != 1)}"
     return f"{cells}, {failing} failing" if failing else cells
 

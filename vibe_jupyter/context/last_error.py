@@ -1,8 +1,4 @@
-"""What changed in the kernel since the last answer, and the report of the last error for `%vibe fix`.
-
-Bounded, and the same text for the same state: it goes into the newest user message and is never rewritten, so that
-the conversation stays append-only.
-"""
+"""The last error of the user's, with its lines and their variables, for a prompt that asks to fix it."""
 
 import linecache
 import re
@@ -15,12 +11,7 @@ from typing import Any, Final, cast
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 from vibe_jupyter.kernel.capture import exception_message
-from vibe_jupyter.variables.describe import summary_line, value_fingerprint
-
-CONTEXT_LIMIT = 3_000
-"""Characters of the whole section."""
-CONTEXT_VARIABLES = 30
-"""Variables named in one section."""
+from vibe_jupyter.variables.describe import summary_line
 
 REPORT_LIMIT: Final = 3_000
 """Characters of the report."""
@@ -35,35 +26,6 @@ _NONE: Final = "There is no error to fix: nothing has failed in this kernel yet.
 
 CodeName = Callable[[str], "tuple[str, str] | None"]
 """What IPython calls a piece of code by its file name, such as ``Cell In[5]``; None for a file."""
-
-
-class KernelChanges:
-    """Compares the namespace with what it was when the last run ended. Main thread only."""
-
-    def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
-        self._namespace = namespace
-        self._known: dict[str, object] = {}
-
-    def changes(self) -> str:
-        """The section for the next prompt; empty when nothing changed."""
-        now = {name: value_fingerprint(value) for name, value in self._namespace().items()}
-        changed = [name for name, mark in now.items() if name not in self._known or self._known[name] != mark]
-        gone = [name for name in self._known if name not in now]
-        self._known = now
-        if not changed and not gone:
-            return ""
-        values = self._namespace()
-        lines = [summary_line(name, values[name]) for name in changed[:CONTEXT_VARIABLES]]
-        if len(changed) > CONTEXT_VARIABLES:
-            lines.append(f"… and {len(changed) - CONTEXT_VARIABLES} more; list_variables lists them all")
-        if gone:
-            lines.append("no longer defined: " + ", ".join(gone[:CONTEXT_VARIABLES]))
-        body = head_and_tail("\n".join(lines), CONTEXT_LIMIT)
-        return section("notebook", f"Variables new or changed since the last prompt:\n{body}")
-
-    def remember(self) -> None:
-        """Take the present namespace as known, since the model saw what its own calls did."""
-        self._known = {name: value_fingerprint(value) for name, value in self._namespace().items()}
 
 
 def fix_prompt(shell: object, words: str) -> str:

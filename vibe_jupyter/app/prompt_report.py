@@ -1,0 +1,91 @@
+"""What the model is reported before each prompt: the page is asked for the cells, and again when the run is over."""
+
+import concurrent.futures
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.context.executions import ExecutionLog
+from vibe_jupyter.context.mentions import Mentions
+from vibe_jupyter.context.situation import SituationReport, Surroundings
+from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.notebook.document import Listing
+from vibe_jupyter.protocol import Level
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+
+CELLS_WAIT = 0.5
+"""Seconds given to a page that is still asked for the cells of the run before."""
+
+
+class PromptReport:
+    """One for a kernel. Main thread only."""
+
+    def __init__(
+        self,
+        log: ExecutionLog,
+        mentions: Mentions,
+        engine: Engine,
+        host: ShellHost,
+        notebook: "NotebookAccess | None",
+    ) -> None:
+        self._log = log
+        self._mentions = mentions
+        self._engine = engine
+        self._host = host
+        self._notebook = notebook
+        self._report = SituationReport(log)
+        self._after: concurrent.futures.Future[Listing] | None = None
+        """The cells when the last run was over; None where no page shows them."""
+
+    def look(self, prompt: str, allowed: frozenset[str]) -> Surroundings:
+        """What is known of the notebook before a run begins; may take a moment."""
+        notebook = self._notebook
+        if notebook is None:
+            return Surroundings(prompt, allowed=allowed, has_notebook=False)
+        after, self._after = self._after, None
+        if after is not None:
+            with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
+                self._report.take_cells(after.result(CELLS_WAIT))
+        notebook.cells.resume()
+        listing = self._engine.submit(notebook.cells.reads.glance()).result()
+        is_live = notebook.heard_page and listing is not None
+        return Surroundings(
+            prompt,
+            listing,
+            notebook.cells.prompt_cell,
+            is_live=is_live,
+            attended=is_live or self._host.allow_stdin,
+            allowed=allowed,
+            written=frozenset(notebook.cells.reads.written),
+        )
+
+    def sections(self, around: Surroundings, levels: Mapping[str, Level]) -> str:
+        """What the model is reported of it, and of what the prompt mentions; empty when there is nothing to tell.
+
+        Looks at the user's objects.
+
+        Args:
+            around: of the prompt.
+            levels: tool name to level, where the settings name one.
+        """
+        told = (self._report.section(around), self._mentions.section(around.prompt, levels))
+        return "\n".join(filter(None, told))
+
+    def remember(self) -> None:
+        """A run is over, and the model saw what it did. Looks at the user's objects."""
+        if self._notebook is not None and self._notebook.heard_page:
+            self._after = self._engine.submit(self._notebook.cells.reads.listing())
+        self._report.remember()
+
+    def close(self) -> None:
+        """Hear of nothing any more that runs."""
+        self._log.close()
+
+    def forget(self) -> None:
+        """A new conversation begins: its first report tells all."""
+        self._after = None
+        self._report = SituationReport(self._log)

@@ -1,0 +1,107 @@
+"""What ran in this kernel, and how variables looked when it was over.
+
+What ran before the first prompt is known by its source alone, from IPython's history.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.name_steps import Act
+from vibe_jupyter.notebook.staleness import CellStatus, Execution, Mark, Replay, cell_standings
+from vibe_jupyter.protocol import Cell
+from vibe_jupyter.variables.describe import value_fingerprint
+
+_EVENT: Final = "post_run_cell"
+KEPT: Final = 10_000
+"""Runs remembered."""
+
+
+class _Result(Protocol):
+    """An `IPython.core.interactiveshell.ExecutionResult`."""
+
+    info: Any
+    success: bool
+    execution_count: int | None
+
+
+class ExecutionLog:
+    """One for a kernel. Main thread, but for `standings`."""
+
+    def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]]) -> None:
+        """
+        Args:
+            shell: IPython's.
+            namespace: the user's variables.
+        """
+        self._shell = shell
+        self.namespace = namespace
+        sources: Sequence[str] = list(shell.history_manager.input_hist_raw)
+        earlier = [Execution(source, number) for number, source in enumerate(sources) if number]
+        self._replay = Replay(earlier[-KEPT:])
+        self.count = len(earlier)
+        """Runs so far, also those that were forgotten."""
+        self._scratch: set[str] = set()
+        """Names that code of no cell mentioned, not looked at since."""
+        shell.events.register(_EVENT, self._on_ran)
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        if self._on_ran in self._shell.events.callbacks[_EVENT]:
+            self._shell.events.unregister(_EVENT, self._on_ran)
+
+    def executions(self) -> list[Execution]:
+        """All runs so far, in their order."""
+        return self._replay.executions()
+
+    def standings(self, cells: Sequence[Cell]) -> dict[str, CellStatus]:
+        """Cell id to how it stands, for cells of code."""
+        return cell_standings(cells, self._replay)
+
+    def _on_ran(self, result: _Result) -> None:
+        info = result.info
+        number = result.execution_count
+        source = info.raw_cell
+        names = cell_names(source)
+        if number is None:  # what it bound may be taken back
+            self._scratch |= names.mentioned
+            return
+        namespace = self.namespace()
+        is_open = bool(names.unknown) or any(step.act is Act.STAR for step in names.steps)
+        if self._scratch:
+            self._add(Execution("", marks=_marks(self._scratch - names.mentioned, namespace)))
+            self._scratch = set()
+        mentioned = namespace if is_open else _with_aliases(names.mentioned, namespace)
+        self._add(
+            Execution(source, number, getattr(info, "cell_id", None), result.success, _marks(mentioned, namespace))
+        )
+
+    def _add(self, execution: Execution) -> None:
+        self._replay.add(execution)
+        self.count += 1
+        if len(self._replay.traces) > KEPT:
+            self._replay = Replay(self._replay.executions()[KEPT // 10 :])
+
+
+def _with_aliases(names: Iterable[str], namespace: Mapping[str, object]) -> set[str]:
+    """These names, and all others of the same objects."""
+    found = {name for name in names if name in namespace}
+    objects = {id(namespace[name]) for name in found}
+    return found | {name for name, value in namespace.items() if id(value) in objects}
+
+
+def _marks(names: Iterable[str], namespace: Mapping[str, object]) -> dict[str, Mark]:
+    return {name: variable_mark(namespace[name]) for name in names if name in namespace}
+
+
+def variable_mark(value: object) -> Mark:
+    """How a variable looks now."""
+    look = value_fingerprint(value)
+    if type(look) is int:
+        return Mark(look)
+    if type(look) is tuple:
+        parts = cast("tuple[object, ...]", look)
+        if parts[:1] == (id(value),):
+            return Mark(id(value), parts[1:])
+        return Mark(0, parts, exact=True)
+    return Mark(0, look, exact=True)

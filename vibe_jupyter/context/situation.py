@@ -1,0 +1,438 @@
+"""What the model is reported of the notebook before each prompt: its cells, what the user did, and the variables.
+
+The first report of a conversation tells all, later ones what changed since. The same state gives the same text, which
+goes into the newest user message and is never rewritten, so that the conversation stays append-only.
+"""
+
+import difflib
+import platform
+import re
+import types
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from vibe_jupyter.context.executions import ExecutionLog, variable_mark
+from vibe_jupyter.files.truncation import head_and_tail, section
+from vibe_jupyter.notebook.access import short_ids
+from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.document import Listing
+from vibe_jupyter.notebook.name_steps import Act
+from vibe_jupyter.notebook.staleness import Execution, Mark, dependents
+from vibe_jupyter.protocol import Cell
+from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
+from vibe_jupyter.variables.describe import summary_line
+
+REPORT_LIMIT: Final = 5_900
+"""Characters of the whole section."""
+OUTLINE_LIMIT: Final = 3_800
+CHANGES_LIMIT: Final = 1_600
+VARIABLES_LIMIT: Final = 1_400
+WHOLE_OUTLINE: Final = 60
+"""Cells up to which each one is named."""
+_NEAR: Final = 3
+"""Cells named on each side of the prompt in a longer notebook."""
+_NAMED: Final = 6
+"""Cells named in a longer notebook because the prompt names them."""
+_DIFF_LINES: Final = 8
+_LINE: Final = 110
+"""Characters shown of one line of code."""
+_VARIABLE: Final = 170
+"""Characters shown of one variable."""
+_LISTED: Final = 8
+"""Cells or names told in one line."""
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_NUMBER: Final = re.compile(r"\[(\d+)\]|#(\d+)")
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
+_DETAILS: Final = 30
+"""Characters from which two equal descriptions of columns are reported once."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a prompt is given to begin with."""
+
+    prompt: str
+    listing: Listing | None = None
+    """All cells; None where they could not be found out."""
+    prompt_cell: str | None = None
+    is_live: bool = False
+    """Whether a page answered, and not a file."""
+    attended: bool = True
+    """Whether anyone can allow a call."""
+    has_notebook: bool = True
+    """Whether there can be cells: not in a terminal."""
+    allowed: frozenset[str] = frozenset()
+    """Tools that run unasked in this run."""
+    written: frozenset[str] = frozenset()
+    """Ids of the cells that the agent wrote."""
+
+
+class SituationReport:
+    """One for a conversation. Main thread only, since it reads variables."""
+
+    def __init__(self, log: ExecutionLog) -> None:
+        self._log = log
+        self._marks: dict[str, Mark] = {}
+        self._frame = ""
+        self._cells: tuple[Cell, ...] | None = None
+        """As they were when the last run was over; None before the first report with cells."""
+        self._stale: dict[str, str] = {}
+        self._runs = 0
+        """Executions known by now."""
+        self._is_first = True
+
+    def section(self, around: Surroundings) -> str:
+        """The section for the next prompt; empty when nothing changed."""
+        values = self._log.namespace()
+        marks = {name: variable_mark(value) for name, value in values.items()}
+        runs = self._log.executions()
+        parts = [
+            *_titled("outline", self._outline(around), OUTLINE_LIMIT),
+            *_titled("by the user since your last answer", self._user_changes(around, runs), CHANGES_LIMIT),
+            *_titled(
+                "variables" if self._is_first else "variables new or changed",
+                _variable_lines(around.prompt, values, self._marks, marks),
+                VARIABLES_LIMIT,
+            ),
+        ]
+        frame = _frame_line(around)
+        if not parts and _without_place(frame) == self._frame:
+            return ""
+        self._frame = _without_place(frame)
+        self._is_first = False
+        self._take(around.listing, marks)
+        return section("notebook", head_and_tail("\n".join([frame, *parts]), REPORT_LIMIT))
+
+    def remember(self, listing: Listing | None = None) -> None:
+        """Take what is there now as known, since the model saw what its own calls did.
+
+        Args:
+            listing: the cells when the run was over; None where nobody asked for them.
+        """
+        self._take(listing, {name: variable_mark(value) for name, value in self._log.namespace().items()})
+
+    def take_cells(self, listing: Listing) -> None:
+        """The cells as they were when the last run was over."""
+        if self._cells is not None:
+            self._cells = listing.cells
+
+    def _take(self, listing: Listing | None, marks: dict[str, Mark]) -> None:
+        self._marks = marks
+        self._runs = self._log.count
+        if listing is not None:
+            self._cells = listing.cells
+            self._stale = _stale_cells(listing.cells)
+
+    def _outline(self, around: Surroundings) -> list[str]:
+        listing = around.listing
+        if listing is None and not around.has_notebook:
+            return []
+        if listing is None:
+            return ["not known: no page of the notebook answered; read_notebook asks again"] if self._is_first else []
+        if self._cells is None:
+            return list(_outline_lines(listing.cells, around))
+        now = _stale_cells(listing.cells)
+        short = short_ids(listing.cells)
+        by_id = {cell.id: cell for cell in listing.cells}
+        newly = [f"{_address(by_id[one], short)} ({why})" for one, why in now.items() if one not in self._stale]
+        return [f"stale now: {_listed(newly)}"] if newly else []
+
+    def _user_changes(self, around: Surroundings, runs: Sequence[Execution]) -> list[str]:
+        listing = around.listing
+        if listing is None:
+            first = len(runs) - (self._log.count - self._runs)
+            return list(_run_lines(runs[max(0, first) :])) if not self._is_first else []
+        if self._cells is None:
+            return []
+        return list(_cell_changes(self._cells, listing.cells, around))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _titled(title: str, lines: Sequence[str], limit: int) -> list[str]:
+    return [f"{title}:\n{head_and_tail(chr(10).join(lines), limit)}"] if lines else []
+
+
+# ---- the frame ----
+
+
+def _frame_line(around: Surroundings) -> str:
+    listing = around.listing
+    facts: list[str] = []
+    if listing is not None:
+        facts.append(f"{_cut(listing.path, 200)}: {len(listing.cells)} cells")
+        place = next((cell.number for cell in listing.cells if cell.id == around.prompt_cell), None)
+        if place is not None:
+            facts.append(f"the prompt is #{place}")
+    facts.append(f"Python {platform.python_version()}")
+    if around.has_notebook:
+        live = "unknown" if listing is None else "yes" if around.is_live else f"no, {listing.note}"
+        facts.append(f"live page: {live}")
+    if not around.attended:
+        facts.append(f"nobody is there to allow anything; allowed: {', '.join(sorted(around.allowed)) or 'reading'}")
+    elif around.allowed:
+        facts.append(f"allowed unasked: {', '.join(sorted(around.allowed))}")
+    return "; ".join(facts)
+
+
+def _without_place(frame: str) -> str:
+    """The place of the prompt moves, and the number of cells grows, with each prompt."""
+    return re.sub(r": \d+ cells|; the prompt is #\d+", "", frame)
+
+
+# ---- the outline ----
+
+
+def _outline_lines(cells: Sequence[Cell], around: Surroundings) -> Iterator[str]:
+    short = short_ids(cells)
+    if len(cells) <= WHOLE_OUTLINE:
+        width = max(24, OUTLINE_LIMIT // max(1, len(cells)) - 30)
+        for cell in cells:
+            yield _outline_line(cell, short, min(width, _LINE))
+        return
+    yield from _heading_lines(cells)
+    place = next((cell.number for cell in cells if cell.id == around.prompt_cell), len(cells))
+    yield "near the prompt:"
+    for cell in cells[max(0, place - 1 - _NEAR) : place + _NEAR]:
+        yield _outline_line(cell, short, 70)
+    named = list(_named_cells(around.prompt, cells))[:_NAMED]
+    if named:
+        yield "named by the prompt:"
+        for cell in named:
+            yield _outline_line(cell, short, 70)
+    for state in ("failed", "stale", "edited", "unknown"):
+        found = [_address(cell, short) for cell in cells if cell.kind == "code" and cell.state == state]
+        if found:
+            yield f"{state}: {_listed(found)}"
+
+
+def _outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
+    facts = [f"#{cell.number}", short[cell.id]]
+    if cell.kind == "code" and cell_names(cell.source).is_prompt:
+        return " ".join([*facts, "(a prompt)"])
+    if cell.kind == "code":
+        if cell.execution_count is not None:
+            facts.append(f"[{cell.execution_count}]")
+        if cell.state != "fresh":
+            facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
+    elif cell.kind == "raw":
+        facts.append("(raw)")
+    shown = _cut(_first_line(cell), width)
+    result = _cut(_result_words(cell), min(width, 60))
+    return " ".join(filter(None, [*facts, shown, f"-> {result}" if result else ""]))
+
+
+def _first_line(cell: Cell) -> str:
+    lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
+    told = [line for line in lines if cell.kind != "code" or not line.startswith(("#", "%%"))]
+    return next(iter(told or lines), "(empty)")
+
+
+def _result_words(cell: Cell) -> str:
+    """What the cell shows, in a word or a line."""
+    if not cell.outputs:
+        return ""
+    last = cell.outputs[-1]
+    image = next((mime for mime in last.mimes if mime.startswith("image/")), "")
+    return "image" if image else " ".join(last.text.split())
+
+
+def _heading_lines(cells: Sequence[Cell]) -> Iterator[str]:
+    """Each heading with the cells it stands over."""
+    headings = [
+        (cell.number, found.group())
+        for cell in cells
+        if cell.kind == "markdown" and (found := _HEADING.search(cell.source))
+    ]
+    ends = [number - 1 for number, _ in headings[1:]] + [len(cells)]
+    parts = [
+        f"#{number}{f'-{end}' if end > number else ''} {_cut(text, 50)}"
+        for (number, text), end in zip(headings, ends, strict=True)
+    ]
+    if not headings or headings[0][0] > 1:
+        first = headings[0][0] - 1 if headings else len(cells)
+        parts.insert(0, f"#1-{first} (no heading)")
+    if len(parts) > 25:
+        parts = [*parts[:25], f"{len(parts) - 25} more headings"]
+    yield " · ".join(parts)
+
+
+def _named_cells(prompt: str, cells: Sequence[Cell]) -> Iterator[Cell]:
+    numbers = [(found[1], found[2]) for found in _NUMBER.finditer(prompt)]
+    counts = {int(count) for count, _ in numbers if count}
+    places = {int(place) for _, place in numbers if place}
+    words = set(_WORD.findall(prompt))
+    for cell in cells:
+        if cell.kind != "code":
+            continue
+        is_named = cell.number in places or cell.execution_count in counts
+        bound = (step.name for step in cell_names(cell.source).steps if step.act in (Act.BIND, Act.ALIAS))
+        if is_named or not words.isdisjoint(name for name in bound if len(name) > 1):
+            yield cell
+
+
+def _stale_cells(cells: Iterable[Cell]) -> dict[str, str]:
+    return {cell.id: cell.why for cell in cells if cell.state == "stale"}
+
+
+# ---- what the user did ----
+
+
+def _cell_changes(before: Sequence[Cell], now: Sequence[Cell], around: Surroundings) -> Iterator[str]:
+    short = short_ids(now)
+    old = {cell.id: cell for cell in before}
+    for cell in now:
+        if cell.id == around.prompt_cell or (cell.kind == "code" and cell_names(cell.source).is_prompt):
+            continue
+        known = old.get(cell.id)
+        if known is None:
+            yield f"added {_address(cell, short)}{_run_words(cell)}: {_cut(_first_line(cell), _LINE)}"
+            yield from _failure_lines(cell)
+        elif known.source != cell.source:
+            yield from _edit_lines(known, cell, short, now, around)
+        elif cell.execution_count != known.execution_count and cell.execution_count is not None:
+            yield f"ran {_address(cell, short)}{_run_words(cell)}: {_cut(_first_line(cell), _LINE)}"
+            yield from _failure_lines(cell)
+    yield from _deleted_lines(before, now, around)
+    yield from _moved_lines(before, now, short)
+
+
+def _edit_lines(
+    known: Cell, cell: Cell, short: Mapping[str, str], now: Sequence[Cell], around: Surroundings
+) -> Iterator[str]:
+    ran = cell.execution_count != known.execution_count
+    whose = ", which you wrote" if cell.id in around.written else ""
+    how = f", and ran it{_run_words(cell)}" if ran else ", not run" if cell.kind == "code" else ""
+    later = dependents(now, [cell.id]) if cell.kind == "code" and not ran else []
+    by_id = {one.id: one for one in now}
+    waiting = f"; {_listed([f'#{by_id[one].number}' for one in later])} depend on it" if later else ""
+    yield f"edited {_address(cell, short)}{whose}{how}{waiting}"
+    lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
+    told = [line for line in lines if not line.startswith("@@")]
+    yield from (f"  {_cut(line, _LINE)}" for line in told[:_DIFF_LINES])
+    if len(told) > _DIFF_LINES:
+        yield f"  … {len(told) - _DIFF_LINES} more lines"
+    if ran:
+        yield from _failure_lines(cell)
+
+
+def _run_words(cell: Cell) -> str:
+    count = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
+    return f"{count} failed" if cell.state == "failed" else count
+
+
+def _failure_lines(cell: Cell) -> Iterator[str]:
+    for output in cell.outputs:
+        if output.type == "error":
+            yield f"  {_cut(output.text.strip().split(chr(10))[-1], _LINE)}"
+
+
+def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surroundings) -> Iterator[str]:
+    left = {cell.id for cell in now}
+    short = short_ids(before)
+    for cell in before:
+        if cell.id not in left:
+            whose = ", which you wrote" if cell.id in around.written else ""
+            yield f"deleted {_address(cell, short)}{whose}: {_cut(_first_line(cell), _LINE)}"
+
+
+def _moved_lines(before: Sequence[Cell], now: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str]:
+    places = {cell.id: place for place, cell in enumerate(before)}
+    kept = [cell for cell in now if cell.id in places]
+    stayed = _rising([places[cell.id] for cell in kept])
+    for place, cell in enumerate(kept):
+        if place not in stayed:
+            yield f"moved {_address(cell, short)}, before it was #{places[cell.id] + 1}"
+
+
+def _rising(numbers: Sequence[int]) -> set[int]:
+    """Places of a longest rising part."""
+    ends: list[int] = []
+    places: list[int] = []
+    previous: list[int | None] = []
+    for place, number in enumerate(numbers):
+        at = bisect_left(ends, number)
+        previous.append(places[at - 1] if at else None)
+        if at == len(ends):
+            ends.append(number)
+            places.append(place)
+        else:
+            ends[at], places[at] = number, place
+    found: set[int] = set()
+    last = places[-1] if places else None
+    while last is not None:
+        found.add(last)
+        last = previous[last]
+    return found
+
+
+def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
+    """Runs of the user's, where the cells themselves are not known."""
+    for one in runs:
+        if one.number is not None and one.source and not cell_names(one.source).is_prompt:
+            failed = "" if one.ok else " failed"
+            yield f"ran [{one.number}]{failed}: {_cut(one.source.strip().split(chr(10))[0], _LINE)}"
+
+
+def _address(cell: Cell, short: Mapping[str, str]) -> str:
+    return f"#{cell.number} {short[cell.id]}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
+    return ", ".join(words[:_LISTED]) + more
+
+
+# ---- variables ----
+
+
+def _variable_lines(
+    prompt: str, values: Mapping[str, object], known: Mapping[str, Mark], marks: Mapping[str, Mark]
+) -> list[str]:
+    """What is new or changed: first what the prompt's words name, then the newest."""
+    changed = [name for name in reversed(list(marks)) if known.get(name) != marks[name]]
+    words = set(_WORD.findall(prompt))
+    imports = [name for name in changed if _is_imported(values[name])]
+    data = [name for name in changed if not _is_imported(values[name])]
+    data.sort(key=lambda name: name not in words)
+    lines: list[str] = []
+    columns: dict[str, str] = {}
+    room = VARIABLES_LIMIT - 300
+    for place, name in enumerate(data):
+        line = _cut(_told_columns(name, summary_line(name, values[name]), columns), _VARIABLE)
+        if name in known and known[name].identity == marks[name].identity and not marks[name].exact:
+            line += "; changed in place"
+        room -= len(line) + 1
+        if room < 0:
+            left = len(data) - place
+            lines.append(_cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
+            break
+        lines.append(line)
+    if imports:
+        lines.append(_cut(f"imports: {_listed(list(reversed(imports)))}", 200))
+    gone = [name for name in known if name not in marks]
+    if gone:
+        lines.append(f"no longer defined: {_listed(gone)}")
+    return lines
+
+
+def _told_columns(name: str, line: str, columns: dict[str, str]) -> str:
+    """Columns that an earlier line has told, by its name."""
+    head, bracket, details = line.partition(" (")
+    if not bracket or len(details) < _DETAILS:
+        return line
+    earlier = columns.setdefault(details, name)
+    return line if earlier == name else f"{head} (columns as {earlier})"
+
+
+def _is_imported(value: object) -> bool:
+    cls = type_of(value)
+    if cls is types.ModuleType:
+        return True
+    if cls is types.FunctionType or cls is types.BuiltinFunctionType:
+        return cast("types.FunctionType", value).__module__ not in ("__main__", None)
+    return is_one_of(type, class_mro(cls)) and module_of(cast(type, value)) not in ("__main__", "")

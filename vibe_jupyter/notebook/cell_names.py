@@ -1,0 +1,59 @@
+"""What the code of a cell reads, binds and changes, by its syntax tree and in the order in which it happens.
+
+Nothing is run or imported. What a function reads is read where its name is used, and not where it is defined.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from vibe_jupyter.notebook.cell_magics import python_of
+from vibe_jupyter.notebook.name_steps import CellNames, NameStep
+from vibe_jupyter.notebook.name_walk import StatementWalk
+
+CACHED: Final = 5_000
+"""Sources whose names are kept."""
+
+
+@lru_cache(maxsize=CACHED)
+def cell_names(source: str) -> CellNames:
+    """The names of one cell of code."""
+    code, found = python_of(source)
+    if found.is_prompt or (found.unknown and not code):
+        return found
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return CellNames(unknown=found.unknown or "it is no Python that can be parsed")
+    walk = StatementWalk(lines=code.split("\n"))
+    try:
+        walk.body(tree.body)
+    except RecursionError:
+        return CellNames(unknown="its code is nested too deep")
+    steps = (*found.steps, *walk.steps)
+    return CellNames(
+        steps,
+        frozenset(_mentioned(steps)),
+        found.unknown or walk.unknown,
+    )
+
+
+@lru_cache(maxsize=CACHED)
+def code_shape(source: str) -> str:
+    """Equal for sources that differ in comments and blank space alone."""
+    code, _ = python_of(source)
+    try:
+        return ast.dump(ast.parse(code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+
+
+def _mentioned(steps: Iterable[NameStep]) -> Iterator[str]:
+    for step in steps:
+        if step.name:
+            yield step.name
+        yield from (name for name in step.others if name)
+        if step.later is not None:
+            yield from step.later.reads
+            yield from step.later.binds
