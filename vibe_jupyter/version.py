@@ -1,6 +1,3 @@
-"""The version of this package.
-
-Start reading at `vibe_jupyter.magics`, then `vibe_jupyter.app`, then `vibe_jupyter.agent.loop`.
-"""
+"""The version of this package."""
 
 __version__ = "0.1.0"

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.arming import armed, press
 from tests.browser.lab import Lab
 from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
-from vibe_jupyter.ui.front_end_choice import ALIVE_GRACE
+from vibe_jupyter.ui.widget import ALIVE_GRACE
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import keyrings.alt.file
 import pytest
 
 from vibe_jupyter.config.model_choice import SERVICE
-from vibe_jupyter.mcp.sign_in import WHILE_IT_RUNS, KeyringStore
+from vibe_jupyter.mcp.token_store import WHILE_IT_RUNS, KeyringStore
 
 
 class Ring(keyrings.alt.file.PlaintextKeyring):

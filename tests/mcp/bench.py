@@ -21,7 +21,7 @@ from vibe_jupyter.llm.request import Server as ModelServer
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.resources import parse_prompt_call
 from vibe_jupyter.mcp.server_requests import McpRunHooks, NamedOnServers, ServerRequests
-from vibe_jupyter.mcp.sign_in import SecretStore
+from vibe_jupyter.mcp.token_store import SecretStore
 from vibe_jupyter.mcp.tool import ToolWays
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.mcp.toolset import McpToolset

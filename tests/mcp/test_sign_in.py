@@ -14,7 +14,8 @@ from tests.mcp.conftest import call as call_tool
 from tests.mcp.conftest import connection, declared, served
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.mcp_servers import ServerAddress
-from vibe_jupyter.mcp.sign_in import MemoryStore, RedirectListener, SignInError, free_port, read_redirect
+from vibe_jupyter.mcp.oauth_redirect import RedirectListener, SignInError, free_port, read_redirect
+from vibe_jupyter.mcp.token_store import MemoryStore
 from vibe_jupyter.protocol import (
     Answer,
     Answered,
@@ -261,7 +262,7 @@ def test_an_address_says_what_came_of_it() -> None:
 @pytest.mark.parametrize("page", ["http://evil.example/sign", "javascript:alert(1)", "file:///etc/passwd", "https://"])
 async def test_a_page_that_is_not_encrypted_is_never_shown(page: str) -> None:
     from vibe_jupyter.mcp.hooks import ServerPause
-    from vibe_jupyter.mcp.oauth import SignIn
+    from vibe_jupyter.mcp.sign_in import SignIn
 
     shown: list[str] = []
 

@@ -5,7 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
-from vibe_jupyter.files.workspace import Workspace, judge_place
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.places import judge_place
 from vibe_jupyter.permissions.shell.judge import judge_command
 
 ROOT = Path(__file__).parents[2]

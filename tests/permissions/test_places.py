@@ -8,8 +8,9 @@ import pytest
 
 from tests.permissions.test_permissions import PathArguments, Reader
 from tests.tools.conftest import make_tree
-from vibe_jupyter.files.workspace import Workspace, judge_place
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.places import judge_place
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny
 

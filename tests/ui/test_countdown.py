@@ -11,7 +11,8 @@ from tests.ui.test_front_ends import WAIT, Terminal
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Event, Notice
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
-from vibe_jupyter.ui.text_prompt import TerminalStyle, TextPrompt
+from vibe_jupyter.ui.terminal_style import TerminalStyle
+from vibe_jupyter.ui.text_prompt import TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
 TEXT = "Retrying at 14:03:22, in 40 s: the server is busy (429). Stopping the run ends the wait."

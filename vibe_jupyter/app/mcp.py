@@ -20,7 +20,7 @@ from vibe_jupyter.mcp.pins import PinWatch, ToolPins
 from vibe_jupyter.mcp.resources import TabOffers, parse_prompt_call
 from vibe_jupyter.mcp.server_requests import McpRunHooks, ServerRequests
 from vibe_jupyter.mcp.server_requests import NamedOnServers as WantedOfServers
-from vibe_jupyter.mcp.sign_in import KeyringStore
+from vibe_jupyter.mcp.token_store import KeyringStore
 from vibe_jupyter.mcp.tool import ToolWays
 from vibe_jupyter.mcp.tool_names import PREFIX, RemoteTool, name_prefix, published_name
 from vibe_jupyter.mcp.toolset import McpToolset, WantTool

@@ -41,7 +41,7 @@ from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
-from vibe_jupyter.ui.widget import WidgetFrontEnd
+from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
 from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
 from vibe_jupyter.version import __version__
 
@@ -53,8 +53,6 @@ _TOKEN: Final = "token of this server"
 """Stands in the place of a variable's name."""
 
 SERVING: Final = "Serving"
-ALIVE_GRACE: Final = 5.0
-"""Seconds the page has to draw the view; until then a call that asks waits for it."""
 _LOOK: Final = 0.05
 """Seconds between two looks."""
 

@@ -4,6 +4,7 @@ JupyterLab and the kernel may live in two environments: the page's part is looke
 kernel.
 """
 
+import argparse
 import json
 import sys
 from dataclasses import dataclass, field
@@ -70,6 +71,16 @@ class _Report:
     def bad(self, text: str, remedy: str) -> None:
         self.problems += 1
         self.lines += [f"  !!  {text}", f"      {remedy}"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter doctor``."""
+    parser.add_argument("--kernel", default="python3", metavar="NAME", help="kernel to look at (default: python3)")
+    parser.set_defaults(command=_report_chosen)
+
+
+def _report_chosen(chosen: argparse.Namespace) -> int:
+    return print_report(chosen.kernel)
 
 
 def print_report(kernel: str) -> int:

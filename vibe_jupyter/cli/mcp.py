@@ -1,5 +1,6 @@
 """`vibe-jupyter mcp`: what an external client starts to reach the served notebook. Imports little, to start quickly."""
 
+import argparse
 import io
 import sys
 from pathlib import Path
@@ -11,6 +12,17 @@ from vibe_jupyter.mcp_server.stdio_proxy import StdioProxy
 from vibe_jupyter.version import __version__
 
 _STDOUT: Final = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter mcp``."""
+    parser.add_argument("--kernel", default="", metavar="ID", help="the notebook whose kernel id starts with this")
+    parser.add_argument("--notebook", type=Path, metavar="PATH", help="the notebook in this file")
+    parser.set_defaults(command=_serve_chosen)
+
+
+def _serve_chosen(chosen: argparse.Namespace) -> int:
+    return serve_stdio(chosen.kernel, chosen.notebook)
 
 
 def serve_stdio(kernel: str, notebook: Path | None) -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.files.workspace import OPERATIONS, Operation, Workspace, judge_place
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.places import OPERATIONS, Operation, judge_place
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
@@ -20,7 +21,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {name: name for name in OPERATIONS}
 Answer = dict[str, str]
 
 
-def add_permission(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter permission``."""
     kinds = parser.add_subparsers(required=True, metavar="KIND")
     bash = kinds.add_parser("bash", help="a shell command", usage=_usage_text("bash", "COMMAND"))

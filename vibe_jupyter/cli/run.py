@@ -1,5 +1,6 @@
 """`vibe-jupyter run`: every code cell in its order, then the file."""
 
+import argparse
 import re
 import sys
 import time
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from vibe_jupyter.cli import EXIT_CODES
 from vibe_jupyter.errors import ConfigError, RunFailed
 from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
@@ -43,6 +45,44 @@ class RunOptions:
     """Seconds one cell may take; None for no limit."""
     kernel: str | None = None
     """None for the one the notebook names."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter run``."""
+    parser.epilog = EXIT_CODES
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("-p", "--prompt", help="a prompt for the agent, run in a new %%%%vibe cell at the end")
+    parser.add_argument(
+        "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
+    )
+    parser.add_argument(
+        "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
+    )
+    parser.add_argument(
+        "--timeout", type=_parse_seconds, metavar="S", help="seconds one cell may take (default: no limit)"
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="kernel to run it with (default: the notebook's own)")
+    parser.set_defaults(command=_run_chosen)
+
+
+def _parse_seconds(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def _run_chosen(chosen: argparse.Namespace) -> int:
+    return run_notebook(
+        RunOptions(
+            notebook=chosen.notebook,
+            prompt=chosen.prompt,
+            allowed=chosen.yes,
+            save_as=chosen.save_as,
+            timeout=chosen.timeout,
+            kernel=chosen.kernel,
+        )
+    )
 
 
 def run_notebook(options: RunOptions) -> int:

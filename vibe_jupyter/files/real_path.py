@@ -1,15 +1,15 @@
 """Where a path leads, following links one by one and opening nothing, and one open folder to work in.
 
 What is found there is identified by device and inode, so that whoever opens the place later knows whether it is still
-the same: see `vibe_jupyter.files.real_path.OpenFolder.holding`.
+the same.
 
 It is reached step by step from the root, and no step follows a link. Where the system cannot do that (Windows), a
 path stands in for the descriptor.
 
-A place that was judged is opened by `Folder.holding` or `Folder.judged`, which compare device and inode. No descriptor
-is kept from the judgement to the opening: a card may wait for days, and many of them would use up what a process may
-hold open, and keep disks from being unmounted. The numbers are enough, since a folder that is not there any more cannot
-be reached by its path either.
+A place that was judged is opened by `OpenFolder.holding` or `OpenFolder.judged`, which compare device and inode. No
+descriptor is kept from the judgement to the opening: a card may wait for days, and many of them would use up what a
+process may hold open, and keep disks from being unmounted. The numbers are enough, since a folder that is not there any
+more cannot be reached by its path either.
 """
 
 import errno

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import Access, protection_reason, shadowed_module
@@ -31,16 +31,6 @@ _CHECK: Final = " Check the path; relative paths start at the project folder."
 _WHILE_OPENED: Final = "while it was being opened"
 SWAPPED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.ENXIO, errno.ESTALE)
 """What the system, or `OpenFolder`, says of a place at which something else is by now."""
-
-Operation = Literal["read", "write", "list"]
-OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "list")
-_VERBS: Final[dict[Operation, str]] = {"read": "reads", "write": "writes", "list": "lists"}
-_FITTING: Final[dict[Operation, tuple[Kind, ...]]] = {
-    "read": ("regular", "missing"),
-    "write": ("regular", "missing"),
-    "list": ("directory", "regular", "missing"),
-}
-"""What may stand there; what is missing is then "not found", not "outside"."""
 
 
 @dataclass(frozen=True)
@@ -199,38 +189,3 @@ def _shown_entries(located: Located) -> str:
         return ""
     shown = ", ".join(names[:_ENTRIES_SHOWN]) + (", …" if len(names) > _ENTRIES_SHOWN else "")
     return f" It holds {shown}." if shown else " It is empty."
-
-
-@dataclass(frozen=True)
-class PlaceVerdict:
-    """What the place alone says; the tool's own level comes on top."""
-
-    verdict: Literal["allow", "ask", "deny"]
-    rule: Literal["inside", "outside", "protected", "special", "malformed", "kind"]
-    reason: str
-
-
-def place_reason(located: Located, operation: Operation) -> PlaceVerdict | None:
-    """Why a user must agree to this place; None when it needs nobody."""
-    verb = _VERBS[operation]
-    access: Access = "write" if operation == "write" else "read"
-    if not located.inside:
-        return PlaceVerdict("ask", "outside", f"{verb} outside the project: {located.path}")
-    if why := located.protection(access):
-        return PlaceVerdict("ask", "protected", f"{verb} {located.shown}, which {why}")
-    if located.kind == "special":
-        return PlaceVerdict("ask", "special", f"{verb} {located.shown}, which is a device, pipe or socket")
-    return None
-
-
-def judge_place(workspace: Workspace, path: str, operation: Operation) -> PlaceVerdict:
-    """Whether the place of a path needs an approval of its own. Opens nothing."""
-    try:
-        located = workspace.resolve(path)
-    except ToolError as error:
-        return PlaceVerdict("deny", "malformed", str(error))
-    if reason := place_reason(located, operation):
-        return reason
-    if located.kind not in _FITTING[operation]:
-        return PlaceVerdict("deny", "kind", f"{located.shown} is a folder, not a file")
-    return PlaceVerdict("allow", "inside", f"{_VERBS[operation]} {located.shown}, inside the project")

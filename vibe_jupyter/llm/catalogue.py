@@ -31,6 +31,7 @@ _CODESTRAL = KnownModel(0.3, 0.9, 0.03, 128_000, images=False)
 _MISTRAL_MEDIUM = KnownModel(1.5, 7.5, 0.15, 262_144)
 _MISTRAL_SMALL = KnownModel(0.15, 0.6, 0.015, 262_144)
 
+# What `config/providers.py` sets for a default model counts before what stands here.
 KNOWN: Final[Mapping[str, Mapping[str, KnownModel]]] = {
     "api.mistral.ai": {
         "mistral-vibe-cli-latest": _MISTRAL_MEDIUM,

@@ -21,9 +21,10 @@ from vibe_jupyter.files.truncation import spill_result
 from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.elicitation import answer_elicitation
 from vibe_jupyter.mcp.hooks import OfferedFeature, OpenCalls, ServerPause, SideTasks
+from vibe_jupyter.mcp.oauth_redirect import SignInError
 from vibe_jupyter.mcp.resources import NamedSource, PromptCall, ServerOfferings, fetch_prompt, resource_result
 from vibe_jupyter.mcp.sampling import Sampling
-from vibe_jupyter.mcp.sign_in import MemoryStore, SecretStore, SignInError
+from vibe_jupyter.mcp.token_store import MemoryStore, SecretStore
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.protocol import AssistantMessage, Headline, Notice, Question, TextPart
 from vibe_jupyter.safe_imports import without_working_folder
@@ -192,7 +193,7 @@ class SignIns:
         if not isinstance(at, ServerAddress) or any(name.lower() == _SIGNED for name in at.headers):
             return None
         with without_working_folder():
-            from vibe_jupyter.mcp.oauth import SignIn  # noqa: PLC0415 - with the SDK, when a server starts
+            from vibe_jupyter.mcp.sign_in import SignIn  # noqa: PLC0415 - with the SDK, when a server starts
 
         return SignIn(at.url, self._store, partial(self._show_page, server.name), pause)
 

@@ -1,14 +1,6 @@
 """One life of a connection by the SDK, entered, kept open and left by one task; and one request over it.
 
 Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
 """
 
 import asyncio

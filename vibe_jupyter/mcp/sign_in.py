@@ -1,216 +1,198 @@
-"""A sign-in: the address on this machine that the browser comes back to, and where the tokens are kept."""
+"""Signing in to a remote server in the user's browser (OAuth), and the tokens that gives.
+
+Imports the SDK: imported itself when the first server with a sign-in starts.
+"""
 
 import asyncio
-import html
-import secrets
-import socket
-import threading
-from dataclasses import dataclass
-from typing import Final, Protocol
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from vibe_jupyter.config.model_choice import SERVICE, has_keyring
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl, BaseModel, ValidationError
 
-PATH: Final = "/callback"
-HOST: Final = "127.0.0.1"
-REQUEST_LIMIT: Final = 16 * 1024
-"""Bytes of the browser's request."""
-REQUEST_TIMEOUT: Final = 10.0
-"""Seconds in which it has to arrive."""
-_PAGE: Final = "<!doctype html><meta charset=utf-8><title>vibe-jupyter</title><p>{words}</p>"
+from vibe_jupyter.mcp.declared import is_loopback
+from vibe_jupyter.mcp.elicitation import host_of
+from vibe_jupyter.mcp.hooks import ServerPause
+from vibe_jupyter.mcp.oauth_redirect import (
+    HOST,
+    PATH,
+    RedirectAnswer,
+    RedirectListener,
+    SignInError,
+    free_port,
+    read_redirect,
+)
+from vibe_jupyter.mcp.token_store import SecretStore
 
+SIGN_IN_TIMEOUT: Final = 600.0
+"""Seconds that a user may take in the browser."""
+_LONG_AGO: Final = 1.0
+"""Seconds since 1970."""
 
-class SignInError(Exception):
-    """Signing in came to nothing; the text says why, for the user."""
-
-
-@dataclass(frozen=True)
-class RedirectAnswer:
-    """What the address of the last page says."""
-
-    code: str
-    state: str
-    issuer: str | None
-    error: str = ""
-
-
-def read_redirect(address: str) -> RedirectAnswer | None:
-    """Read an address that the browser was sent to; None where it is none of this kind."""
-    try:
-        query = parse_qs(urlsplit(address).query)
-    except ValueError:
-        return None
-    given = {name: values[0] for name, values in query.items()}
-    if "state" not in given or not (given.get("code") or given.get("error")):
-        return None
-    error = given.get("error_description") or given.get("error", "")
-    return RedirectAnswer(given.get("code", ""), given["state"], given.get("iss"), error)
+ShowPage = Callable[[str, str], Awaitable[str | None]]
+"""Shows the user an address and its host; gives what they typed, or None when they said no. Cancelled when the
+browser came back. Raises SignInError where nobody is there."""
 
 
-def free_port(wanted: int = 0) -> int:
-    """A port that nobody listens on, if possible the wanted one."""
-    for port in dict.fromkeys((wanted, 0)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise SignInError("No port is free on this machine for the browser to come back to.")
+class SignIn(OAuthClientProvider):
+    """Signs the requests to one server; asks the user when it has to."""
 
+    def __init__(self, url: str, store: SecretStore, show: ShowPage, pause: ServerPause) -> None:
+        storage = TokenStorage(store, url)
+        metadata = OAuthClientMetadata(
+            redirect_uris=[AnyUrl(f"http://{HOST}:1{PATH}")],  # the port is known when the store was read
+            client_name="vibe-jupyter",
+            grant_types=["authorization_code", "refresh_token"],
+            response_types=["code"],
+            token_endpoint_auth_method="none",
+        )
+        super().__init__(url, metadata, storage, self._show_page, self._wait_for_browser)
+        storage.context = self.context
+        self._show = show
+        self._pause = pause
+        self._page = ""
 
-class RedirectListener:
-    """Listens for one browser that knows the state of this sign-in; others are turned away and change nothing."""
-
-    def __init__(self, port: int, state: str) -> None:
-        self.came: asyncio.Future[RedirectAnswer] = asyncio.get_running_loop().create_future()
-        """Done when the browser came back."""
-        self._port = port
-        self._state = state
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> None:
-        """Begin to listen.
-
-        Raises:
-            SignInError: the port was taken meanwhile.
-        """
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = super()._auth_flow(request)
+        renewed = False
         try:
-            self._server = await asyncio.start_server(self._answer_browser, HOST, self._port, limit=REQUEST_LIMIT)
-        except OSError as error:
-            raise SignInError(f"Port {self._port} is taken ({error.strerror}). Try again.") from error
-
-    def close(self) -> None:
-        """Listen no more."""
-        if self._server is not None:
-            self._server.close()
-        self.came.cancel()
-
-    def take(self, back: RedirectAnswer | None) -> bool:
-        """Whether this is the end of this very sign-in; it is then what was waited for."""
-        if back is None or not secrets.compare_digest(back.state.encode(), self._state.encode()):
-            return False
-        if not self.came.done():
-            self.came.set_result(back)
-        return True
-
-    async def _answer_browser(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            status, words = self._judge_request(head)
-            page = _PAGE.format(words=html.escape(words)).encode()
-            writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
-                "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n".encode()
-                + page
-            )
-            await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a browser that went away, or something that is none
-        finally:
-            writer.close()
-
-    def _judge_request(self, head: str) -> tuple[str, str]:
-        line, *headers = head.split("\r\n")
-        method, _, rest = line.partition(" ")
-        target = rest.partition(" ")[0]
-        hosts = [header.partition(":")[2].strip() for header in headers if header.lower().startswith("host:")]
-        here = hosts in ([f"{HOST}:{self._port}"], [f"localhost:{self._port}"])
-        if method != "GET" or not here or urlsplit(target).path != PATH:
-            return "404 Not Found", "Nothing is here."
-        back = read_redirect(target)
-        if not self.take(back):
-            return (
-                "400 Bad Request",
-                "This is not the sign-in that the notebook is waiting for. Go back to the notebook.",
-            )
-        if back is not None and back.error:
-            return "200 OK", "You were not signed in. Go back to the notebook; you can close this page."
-        return "200 OK", "You are signed in. Go back to the notebook; you can close this page."
-
-
-WHILE_IT_RUNS: Final = "as long as this kernel runs; `pip install 'vibe-jupyter[keyring]'` keeps it"
-
-
-class KeyringStore:
-    """Looks for a keyring when it is used first. From any thread."""
-
-    def __init__(self) -> None:
-        self._memory: dict[str, str] = {}
-        self._has_keyring: bool | None = None
-        self._lock = threading.Lock()
-
-    @property
-    def how_long(self) -> str:
-        """For how long it keeps, in words; empty for until it is forgotten."""
-        return "" if self._uses_keyring() else WHILE_IT_RUNS
-
-    def get(self, name: str) -> str:
-        """What is kept; empty where there is nothing, and where the keyring is locked or broken."""
-        if name in self._memory or not self._uses_keyring():
-            return self._memory.get(name, "")
-        import keyring  # noqa: PLC0415
-        import keyring.errors  # noqa: PLC0415
-
-        try:
-            return keyring.get_password(SERVICE, name) or ""
-        except (keyring.errors.KeyringError, RuntimeError):
-            return ""
-
-    def put(self, name: str, text: str) -> None:
-        """Keep it; an empty text is forgotten. What the keyring does not take is kept in memory."""
-        if not self._uses_keyring():
-            self._memory[name] = text
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                if outgoing is request and not renewed and self._may_renew(response):
+                    # The SDK would ask the user at once; a token that ran out early is first renewed.
+                    await flow.aclose()
+                    renewed, self.context.token_expiry_time = True, _LONG_AGO
+                    flow = super()._auth_flow(request)
+                    outgoing = await anext(flow)
+                    continue
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
             return
-        import keyring  # noqa: PLC0415
-        import keyring.errors  # noqa: PLC0415
+        except (OAuthFlowError, ValidationError) as error:
+            first = str(error).split("\n", 1)[0][:300]
+            raise SignInError(f"it requires a key or a sign-in, and signing in failed: {first}") from error
+        finally:
+            await flow.aclose()
 
+    def _may_renew(self, response: httpx2.Response) -> bool:
+        return response.status_code == HTTPStatus.UNAUTHORIZED and self.context.can_refresh_token()
+
+    async def _show_page(self, address: str) -> None:
+        """Remember it; it is shown when somebody listens."""
+        if not host_of(address) or (urlsplit(address).scheme != "https" and not is_loopback(address)):
+            raise SignInError("its page for signing in is not at an https address, so it is not shown")
+        self._page = address
+
+    async def _wait_for_browser(self) -> AuthorizationCodeResult:
+        """Wait for the browser, or for the address of its last page as the user pasted it."""
+        uris = self.context.client_metadata.redirect_uris or []
+        state = parse_qs(urlsplit(self._page).query).get("state", [""])[0]
+        redirect = RedirectListener(urlsplit(str(uris[0])).port or 0, state)
+        with self._pause.running():
+            await redirect.open()
+            shown = asyncio.ensure_future(self._ask_user(redirect))
+            try:
+                await asyncio.wait({shown, redirect.came}, timeout=SIGN_IN_TIMEOUT, return_when="FIRST_COMPLETED")
+                back = self._sign_in_outcome(redirect, shown)
+            finally:
+                shown.cancel()
+                redirect.close()
+                with suppress(asyncio.CancelledError, SignInError):
+                    await shown
+        return AuthorizationCodeResult(code=back.code, state=back.state, iss=back.issuer)
+
+    async def _ask_user(self, redirect: RedirectListener) -> None:
+        """Until the user pasted what fits, or said no."""
+        while True:
+            typed = await self._show(self._page, host_of(self._page))
+            if typed is None:
+                raise SignInError("it requires you to sign in, and you did not")
+            if redirect.take(read_redirect(typed.strip())):
+                return
+
+    def _sign_in_outcome(self, redirect: RedirectListener, shown: "asyncio.Future[None]") -> RedirectAnswer:
+        if redirect.came.done():
+            back = redirect.came.result()
+            if back.error:
+                raise SignInError(f"signing in was refused: {back.error[:300]}")
+            return back
+        if shown.cancelled():
+            raise SignInError("it requires you to sign in, and the run was interrupted")
+        if shown.done():
+            shown.result()
+        raise SignInError(f"nobody signed in within {SIGN_IN_TIMEOUT / 60:.0f} minutes")
+
+
+class _Kept(BaseModel):
+    tokens: OAuthToken | None = None
+    expires_at: float | None = None
+    """Seconds since 1970; None where the server did not say."""
+    client: OAuthClientInformationFull | None = None
+
+
+def store_name(url: str) -> str:
+    """Under which a server's sign-in is kept."""
+    parts = urlsplit(url)
+    return f"mcp {parts.scheme}://{parts.netloc}{parts.path}"
+
+
+class TokenStorage:
+    """The SDK's view of the store, for one server."""
+
+    def __init__(self, store: SecretStore, url: str) -> None:
+        self.context: OAuthContext | None = None
+        """Of the provider that reads here."""
+        self._store = store
+        self._name = store_name(url)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Those kept, with the time they still hold."""
+        kept = await self._read_store()
+        if kept.tokens is not None and kept.expires_at is not None and self.context is not None:
+            kept.tokens.expires_in = int(kept.expires_at - time.time())
+            self.context.token_expiry_time = kept.expires_at
+        return kept.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep them."""
+        kept = await self._read_store()
+        kept.tokens = tokens
+        kept.expires_at = time.time() + tokens.expires_in if tokens.expires_in is not None else None
+        await self._write_store(kept)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """What the authorization server knows us by, as long as the browser can come back to the address it knows."""
+        kept = (await self._read_store()).client
+        known = [urlsplit(str(uri)).port or 0 for uri in (kept.redirect_uris if kept else None) or ()]
+        port = await asyncio.to_thread(free_port, known[0] if known else 0)
+        if self.context is not None:
+            self.context.client_metadata.redirect_uris = _redirect_addresses(port)
+        return kept if port in known else None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep it."""
+        kept = await self._read_store()
+        kept.client = client_info
+        await self._write_store(kept)
+
+    async def _read_store(self) -> _Kept:
+        text = await asyncio.to_thread(self._store.get, self._name)
         try:
-            if text:
-                keyring.set_password(SERVICE, name, text)
-            elif keyring.get_password(SERVICE, name) is not None:
-                keyring.delete_password(SERVICE, name)
-            self._memory.pop(name, None)
-        except (keyring.errors.KeyringError, RuntimeError):
-            self._memory[name] = text
+            return _Kept.model_validate_json(text) if text else _Kept()
+        except ValidationError:
+            return _Kept()
 
-    def _uses_keyring(self) -> bool:
-        with self._lock:
-            if self._has_keyring is None:
-                self._has_keyring = has_keyring()
-            return self._has_keyring
+    async def _write_store(self, kept: _Kept) -> None:
+        await asyncio.to_thread(self._store.put, self._name, kept.model_dump_json(exclude_none=True))
 
 
-class SecretStore(Protocol):
-    """Keeps a text by its name. Called on threads, since keyrings may take their time."""
-
-    @property
-    def how_long(self) -> str:
-        """For how long, in words; empty for until it is forgotten."""
-        ...
-
-    def get(self, name: str) -> str:
-        """The text; empty where there is none, and where the store is locked."""
-        ...
-
-    def put(self, name: str, text: str) -> None:
-        """Keep it; an empty text is forgotten."""
-        ...
-
-
-class MemoryStore:
-    """As long as the kernel runs."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, str] = {}
-
-    @property
-    def how_long(self) -> str:
-        return WHILE_IT_RUNS
-
-    def get(self, name: str) -> str:
-        return self._kept.get(name, "")
-
-    def put(self, name: str, text: str) -> None:
-        self._kept[name] = text
+def _redirect_addresses(port: int) -> list[AnyUrl]:
+    return [AnyUrl(f"http://{HOST}:{port}{PATH}")]

@@ -1,10 +1,6 @@
 """A server that is a program of this machine: started, spoken to over its pipes, and ended with all it started.
 
 Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
-
-Imports the SDK: imported itself when the first server starts.
 """
 
 import asyncio

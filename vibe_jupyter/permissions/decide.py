@@ -1,9 +1,4 @@
-"""May this call run? Decided from the tool's level and lists, the user's grants, and what the call touches.
-
-The schema is foreign: nothing it names is fetched, and a check that takes long is given up. What is not checked here
-(patterns, formats, ``not``, ``if``) the server checks itself; a check is only ever looser than the schema, never
-stricter.
-"""
+"""May this call run? Decided from the tool's level and lists, the user's grants, and what the call touches."""
 
 import json
 import os
@@ -16,8 +11,9 @@ from pydantic import BaseModel, JsonValue, RootModel
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import places_of
-from vibe_jupyter.files.workspace import Located, Workspace, place_reason
+from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.permissions.grants import Grants, Scope
+from vibe_jupyter.permissions.places import place_reason
 from vibe_jupyter.permissions.rules import ToolLists, lists_under
 from vibe_jupyter.permissions.shell import ONCE, ShellVerdict
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource

@@ -4,8 +4,6 @@
 
 `sum` is the CRC-32 of every byte before ``,"sum"``, so a line proves itself without being parsed. Keys stand in this
 order and without blanks. JSON text escapes every line break, hence a record is exactly one line.
-
-`records` has the form of a line, `reading` the other end of the file.
 """
 
 import asyncio

@@ -23,8 +23,9 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui.front_end import CallOnMainThread, Send, Throttle
 from vibe_jupyter.ui.status_line import left_words
 from vibe_jupyter.ui.step import Milestones, plain_line
+from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle, text_columns
 from vibe_jupyter.ui.text import one_line, output_text, readable_text, split_unfinished
-from vibe_jupyter.ui.text_prompt import PLAIN, Ink, PromptTasks, TerminalStyle, TextPrompt, text_columns
+from vibe_jupyter.ui.text_prompt import PromptTasks, TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 
 PRINT_GAP = 0.05

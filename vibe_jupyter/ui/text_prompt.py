@@ -5,17 +5,8 @@ Keys count only from the moment the question is on the screen: what was typed ah
 
 import asyncio
 import contextlib
-import importlib
-import os
-import shutil
-import signal
-import sys
-import textwrap
-import unicodedata
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TextIO
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import (
@@ -26,139 +17,16 @@ from vibe_jupyter.protocol import (
     Command,
     DecidedBy,
     Event,
-    Preview,
     QuestionAnswered,
     QuestionAsked,
     Reject,
 )
 from vibe_jupyter.tools.confusables import without_lookalikes
 from vibe_jupyter.ui.cards import ask_questions, card_hints, card_title, editable_argument, size_note
-from vibe_jupyter.ui.code import Kind, code_tokens
 from vibe_jupyter.ui.front_end import CallOnMainThread, Send
-from vibe_jupyter.ui.text import escape_hidden, fold_blanks, one_line, readable_text
-
-Ink = Literal["k", "s", "m", "c", "ok", "bad", "warn", "quiet", "strong"]
-"""The kinds of code, and what colours mean elsewhere."""
-
-NARROWEST = 20
-"""Columns of the narrowest terminal that text is fitted to."""
-_TAB = 8  # columns
-_INKS: Mapping[Ink, str] = {
-    # From the sixteen colours that the user's own theme defines, so both light and dark ones keep their contrast.
-    "k": "35",
-    "s": "32",
-    "m": "36",
-    "c": "2",
-    "ok": "32",
-    "bad": "31",
-    "warn": "33",
-    "quiet": "2",
-    "strong": "1",
-}
-_DIFF: Mapping[str, Ink] = {"+": "ok", "-": "bad", "@": "quiet"}
-
-
-@dataclass(frozen=True)
-class TerminalStyle:
-    """How text is put on a screen of lines."""
-
-    colours: bool = False
-    width: int | None = None
-    """Columns; None where lines are as long as they are, such as in a notebook's text prompt."""
-
-    def ink(self, kind: Ink | None, text: str) -> str:
-        """The text in a colour. It must hold no line end."""
-        return f"\x1b[{_INKS[kind]}m{text}\x1b[0m" if self.colours and kind and text else text
-
-    def fit(self, text: str) -> str:
-        """One line, cut at its end with ``…`` where it is longer than the screen is wide."""
-        if self.width is None or text_columns(text) <= self.width:
-            return text
-        pieces = next(_cut_line([(None, text)], self.width - 1))
-        return "".join(piece for _, piece in pieces).rstrip() + "…"
-
-    def fill(self, text: str) -> str:
-        """Words in lines that are no longer than the screen is wide."""
-        return text if self.width is None else textwrap.fill(text, self.width)
-
-    def numbered(self, preview: Preview) -> str:
-        """All of it: each line with its number, and no line longer than the screen is wide."""
-        lines = list(self._preview_lines(preview))
-        gutter = len(str(len(lines))) + 4
-        return "".join(self._numbered_line(number, line, gutter) for number, line in enumerate(lines, 1))
-
-    def _numbered_line(self, number: int, line: list[tuple[Ink | None, str]], gutter: int) -> str:
-        rows = [line] if self.width is None else _cut_line(line, max(self.width - gutter, NARROWEST))
-        out: list[str] = []
-        for at, row in enumerate(rows):
-            head = f"  {number:>{gutter - 4}}  " if at == 0 else "↳ ".rjust(gutter)
-            out.append(self.ink("quiet", head) + "".join(self.ink(kind, text) for kind, text in row) + "\n")
-        return "".join(out)
-
-    def _preview_lines(self, preview: Preview) -> Iterator[list[tuple[Ink | None, str]]]:
-        text = fold_blanks(escape_hidden(preview.text))
-        if self.width is not None:
-            text = text.expandtabs(_TAB)
-        if preview.kind == "diff" or not self.colours:
-            for line in text.split("\n"):
-                yield [(_DIFF.get(line[:1]) if preview.kind == "diff" else None, line)]
-            return
-        language = preview.language or ("bash" if preview.kind == "command" else "")
-        yield from _by_line(code_tokens(text, language))
-
-
-PLAIN = TerminalStyle()
-"""A text prompt that knows nothing of its screen."""
-
-
-def terminal_style(
-    stream: TextIO, environment: Mapping[str, str] = os.environ, *, colours: bool = True
-) -> TerminalStyle:
-    """What this stream can show: a terminal's width; colours unless somebody said no (https://no-color.org)."""
-    if not stream.isatty():
-        return PLAIN
-    width = max(shutil.get_terminal_size().columns, NARROWEST)
-    wanted = colours and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
-    return TerminalStyle(colours=wanted, width=width)
-
-
-def text_columns(text: str) -> int:
-    """Columns that a text takes; wide characters take two."""
-    return len(text) if text.isascii() else sum(map(_character_width, text))
-
-
-def _character_width(one: str) -> int:
-    if unicodedata.category(one) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(one) in ("W", "F") else 1
-
-
-def _by_line(pieces: Iterator[tuple[Kind | None, str]]) -> Iterator[list[tuple[Ink | None, str]]]:
-    line: list[tuple[Ink | None, str]] = []
-    for kind, text in pieces:
-        first, *rest = text.split("\n")
-        line.append((kind, first))
-        for piece in rest:
-            yield line
-            line = [(kind, piece)]
-    yield line
-
-
-def _cut_line(line: list[tuple[Ink | None, str]], width: int) -> Iterator[list[tuple[Ink | None, str]]]:
-    """The line as rows of at most `width` columns; at least one row, and nothing is lost."""
-    row: list[tuple[Ink | None, str]] = []
-    room = width
-    for kind, text in line:
-        start = 0
-        for at, one in enumerate(text):
-            needs = _character_width(one)
-            if needs > room:
-                yield [*row, (kind, text[start:at])]
-                row, room, start = [], width, at
-            room -= needs
-        row.append((kind, text[start:]))
-    yield row
-
+from vibe_jupyter.ui.terminal_keyboard import Keyboard
+from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle
+from vibe_jupyter.ui.text import one_line, readable_text
 
 EDIT_HINT = "Edit it in place. Press Esc, then Enter, when you are done."
 
@@ -181,95 +49,6 @@ _KEYS: Mapping[str, str] = MappingProxyType({"d": "deny", "n": "deny", "a": "all
 """Keys that are always there, and what they leave on the screen."""
 
 NOBODY_CAN_ANSWER = "non-interactive session"
-
-
-class Keyboard(Protocol):
-    """Answers without a line."""
-
-    def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """The first of these keys that is pressed; its word is left behind the question. Main thread."""
-        ...
-
-    def edit(self, text: str) -> str:
-        """The text as the user leaves it. Main thread."""
-        ...
-
-
-class TerminalKeyboard:
-    """The keys of a real terminal."""
-
-    def __init__(self, paper: TerminalStyle) -> None:
-        self._paper = paper
-
-    def choose(self, question: str, words: Mapping[str, str]) -> str:
-        """The first of these keys that is pressed.
-
-        Raises:
-            KeyboardInterrupt: Ctrl+C, which also reaches whoever handles the signal.
-            EOFError: Ctrl+D, or the terminal is gone.
-        """
-        binding = importlib.import_module("prompt_toolkit.key_binding").KeyBindings()
-
-        def ignored(_event: Any) -> None:
-            pass
-
-        for key in ("<any>", "enter", "<bracketed-paste>", "up", "down", "c-r", "c-s", "tab"):
-            binding.add(key)(ignored)
-        for key, word in words.items():
-            for each in {key, key.upper()}:
-                binding.add(each, eager=True)(_key_answer(key, word))
-        _forget_typed()
-        return str(_ask_key(self._painted_text(question, "strong"), key_bindings=binding))
-
-    def edit(self, text: str) -> str:
-        """The text as the user leaves it.
-
-        Raises:
-            KeyboardInterrupt: Ctrl+C, as above.
-            EOFError: Ctrl+D on an empty text, or the terminal is gone.
-        """
-        return str(_ask_key("", default=text, multiline=True))
-
-    def _painted_text(self, text: str, ink: Ink) -> Any:
-        return importlib.import_module("prompt_toolkit.formatted_text").ANSI(self._paper.ink(ink, text))
-
-
-def keyboard_of(paper: TerminalStyle) -> TerminalKeyboard | None:
-    """The keyboard of a terminal; None where it cannot give single keys. Main thread."""
-    if paper.width is None or not sys.stdin.isatty():
-        return None
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        return None  # a cell with `await` runs in a loop, and prompt_toolkit would start a second one
-    return TerminalKeyboard(paper)
-
-
-def _key_answer(key: str, word: str) -> Any:
-    def chosen(event: Any) -> None:
-        event.app.current_buffer.text = word
-        event.app.exit(result=key)
-
-    return chosen
-
-
-def _ask_key(message: object, **options: Any) -> Any:
-    session = importlib.import_module("prompt_toolkit").PromptSession()
-    try:
-        return session.prompt(message, **options)
-    except KeyboardInterrupt:
-        # prompt_toolkit took it as a key, or in place of the handler that stood here before: tell that one too.
-        signal.raise_signal(signal.SIGINT)
-        raise
-
-
-def _forget_typed() -> None:
-    """Drop what was typed before the question was there."""
-    typed: Any = importlib.import_module("prompt_toolkit.input.typeahead")
-    create: Any = importlib.import_module("prompt_toolkit.input.defaults").create_input
-    typed.clear_typeahead(create())
-    with contextlib.suppress(ImportError, OSError):
-        termios: Any = importlib.import_module("termios")  # not on Windows
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 class TextPrompt:

@@ -23,10 +23,8 @@ from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Send
 from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.ui.text_prompt import rejection
 from vibe_jupyter.ui.transcript import Transcript
-from vibe_jupyter.ui.widget import WidgetFrontEnd
+from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
 
-ALIVE_GRACE = 5.0
-"""Seconds a page has to draw the view, once a run has its first question."""
 NO_PAGE_YET: MimeBundle = {"text/plain": "No live view is available here. The run is shown when it ends."}
 """Stands where the view was that nobody drew."""
 

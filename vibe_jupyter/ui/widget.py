@@ -26,6 +26,9 @@ from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive
 from vibe_jupyter.ui.transcript import Transcript
 
+ALIVE_GRACE = 5.0
+"""Seconds a page has to draw a view before nobody is taken to see it."""
+
 
 class WidgetFrontEnd:
     """Shows one run live. The transcript and what waits for an answer belong to the engine loop."""

@@ -16,7 +16,8 @@ from tree_sitter import Language, Node, Parser
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import SECRET_FILES, SECRET_FOLDERS
-from vibe_jupyter.files.workspace import Workspace, place_reason
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.places import place_reason
 from vibe_jupyter.permissions.shell import ONCE, ShellVerdict, UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import Command, Lines, Loop, command_line, parts_of
 from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands

@@ -15,7 +15,8 @@ from typing import Final
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import is_secret_name
-from vibe_jupyter.files.workspace import Located, Workspace, place_reason
+from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.permissions.places import place_reason
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import ShellWord
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository

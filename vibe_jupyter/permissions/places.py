@@ -1,0 +1,54 @@
+"""Which places ask: outside the project, protected names, devices. Opens nothing."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.protected import Access
+from vibe_jupyter.files.real_path import Kind
+from vibe_jupyter.files.workspace import Located, Workspace
+
+Operation = Literal["read", "write", "list"]
+OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "list")
+_VERBS: Final[dict[Operation, str]] = {"read": "reads", "write": "writes", "list": "lists"}
+_FITTING: Final[dict[Operation, tuple[Kind, ...]]] = {
+    "read": ("regular", "missing"),
+    "write": ("regular", "missing"),
+    "list": ("directory", "regular", "missing"),
+}
+"""What may stand there; what is missing is then "not found", not "outside"."""
+
+
+@dataclass(frozen=True)
+class PlaceVerdict:
+    """What the place alone says; the tool's own level comes on top."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    rule: Literal["inside", "outside", "protected", "special", "malformed", "kind"]
+    reason: str
+
+
+def place_reason(located: Located, operation: Operation) -> PlaceVerdict | None:
+    """Why a user must agree to this place; None when it needs nobody."""
+    verb = _VERBS[operation]
+    access: Access = "write" if operation == "write" else "read"
+    if not located.inside:
+        return PlaceVerdict("ask", "outside", f"{verb} outside the project: {located.path}")
+    if why := located.protection(access):
+        return PlaceVerdict("ask", "protected", f"{verb} {located.shown}, which {why}")
+    if located.kind == "special":
+        return PlaceVerdict("ask", "special", f"{verb} {located.shown}, which is a device, pipe or socket")
+    return None
+
+
+def judge_place(workspace: Workspace, path: str, operation: Operation) -> PlaceVerdict:
+    """Whether the place of a path needs an approval of its own. Opens nothing."""
+    try:
+        located = workspace.resolve(path)
+    except ToolError as error:
+        return PlaceVerdict("deny", "malformed", str(error))
+    if reason := place_reason(located, operation):
+        return reason
+    if located.kind not in _FITTING[operation]:
+        return PlaceVerdict("deny", "kind", f"{located.shown} is a folder, not a file")
+    return PlaceVerdict("allow", "inside", f"{_VERBS[operation]} {located.shown}, inside the project")
