@@ -85,7 +85,7 @@ def test_a_wish_that_begins_with_the_name_of_a_command_is_a_wish(session: Sessio
     session.model.will_reply(*(say("Done.") for _ in wishes))
     for wish in wishes:
         session.run(f"%vibe {wish}")
-    assert [request.last_user_text for request in session.model.requests] == wishes
+    assert [request.last_user_text.rpartition("\n")[2] for request in session.model.requests] == wishes
 
 
 @pytest.mark.requirement("magics.command.model", "magics.option.model")

@@ -6,6 +6,8 @@ from typing import Final
 
 from vibe_jupyter.notebook.name_steps import Act, CellNames, NameStep
 
+NOT_PARSED: Final = (SyntaxError, ValueError, RecursionError, MemoryError, SystemError)
+"""What `ast.parse` may raise; the last on Python 3.11 when other threads parse meanwhile (CPython issue 106905)."""
 _CODE_MAGICS: Final = frozenset(
     {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "scalene", "snakeviz", "heat", "pyinstrument"}
 )
@@ -38,7 +40,7 @@ def python_of(source: str) -> tuple[str, CellNames]:
         return source, CellNames()
     try:
         ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NOT_PARSED:
         return _without_line_magics(source)
     return source, CellNames()
 
@@ -103,7 +105,7 @@ def _expanded(command: str) -> str:
     for braced, plain in _EXPANDED.findall(command):
         try:
             ast.parse(code := braced or plain, mode="eval")
-        except (SyntaxError, ValueError):
+        except NOT_PARSED:
             continue
         used.append(code)
     return f"str(({', '.join(used)},))" if used else "str()"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from vibe_jupyter.notebook.cell_magics import python_of
+from vibe_jupyter.notebook.cell_magics import NOT_PARSED, python_of
 from vibe_jupyter.notebook.name_steps import CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
@@ -24,7 +24,7 @@ def cell_names(source: str) -> CellNames:
         return found
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NOT_PARSED:
         return CellNames(unknown=found.unknown or "it is no Python that can be parsed")
     walk = StatementWalk(lines=code.split("\n"))
     try:
@@ -45,7 +45,7 @@ def code_shape(source: str) -> str:
     code, _ = python_of(source)
     try:
         return ast.dump(ast.parse(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NOT_PARSED:
         return source
 
 

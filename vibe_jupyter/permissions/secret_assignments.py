@@ -415,13 +415,14 @@ def _markup(text: str) -> Iterator[Span]:
 
 
 def _fields(line: str, delimiter: str) -> list[tuple[int, str]]:
-    """Each field with its place, without blanks and quotes around it."""
+    """Each field with its place, without blanks and quotes around it; at least one."""
     out: list[tuple[int, str]] = []
     begin = 0
     whole = ""
-    for piece in line.split(delimiter):
+    pieces = line.split(delimiter)
+    for number, piece in enumerate(pieces, 1):
         whole = f"{whole}{delimiter}{piece}" if whole else piece
-        if whole.count('"') % 2:
+        if whole.count('"') % 2 and number < len(pieces):
             continue  # the delimiter is in quotes
         bare = whole.strip(" \t\"'+\r")
         out.append((begin + (whole.find(bare) if bare else 0), bare))
