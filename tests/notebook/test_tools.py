@@ -449,6 +449,19 @@ def test_what_runs_is_what_was_shown(open_page: OpenPage) -> None:
     assert not cell.request
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_the_person_changed_since_it_was_read_is_not_run_with_or_without_a_card(
+    open_page: OpenPage, asked: bool
+) -> None:
+    page = open_page("shown = 1")
+    cell = page.cells[0]
+    call(page, "read_notebook")
+    page.type_into(cell, "changed = 1")
+    result = call(page, "run_cell", ids=[cell.id], asked=asked)
+    assert "changed since you read it" in error(result)
+    assert not cell.request
+
+
 def test_a_cell_that_vanished_is_named(open_page: OpenPage) -> None:
     page = open_page("here = 1")
     cell = page.cells[0]
