@@ -348,6 +348,14 @@ def test_letters_of_other_scripts_are_read_alike_only_where_the_locale_says_so(s
         assert judge_command("cat données.csv", workspace, ShellState(path="/bin", locale=locale)).verdict == verdict
 
 
+def test_names_in_letters_of_other_scripts_are_looked_up_inside_a_group_too(fresh_project: Path) -> None:
+    (fresh_project / "ссылка").symlink_to("../outside/secret.txt")
+    shell = ShellState(path="/bin", locale="C.UTF-8", lists=ShellLists(deny=("échelle *",)))
+    workspace = Workspace(fresh_project)
+    assert judge_command("(cat ссылка)", workspace, shell).rule == "place"
+    assert judge_command("(ls; échelle 日本)", workspace, shell).rule == "denylist"
+
+
 def test_a_program_of_the_project_that_hides_a_known_one_asks(shell_project: Path) -> None:
     workspace = Workspace(shell_project)
     for path in (f"{shell_project}/bin:/bin", "bin:/bin", f"{shell_project}/src/../bin:/bin"):

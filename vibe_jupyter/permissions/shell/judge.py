@@ -336,8 +336,8 @@ def same_commands(command: str, lines: Lines) -> bool:
     nodes = list(_walk_nodes(root))
     if any(node.type not in _FORM for node in nodes if not _is_in_test(node)):
         return False
-    found = sorted((word for node in nodes for word in _words_in(node)), key=lambda word: word[0])
-    return [word[1:] for word in found] == [(kind, _replace_foreign(text)) for kind, text in _expected(lines)]
+    found = sorted((word for node in nodes for word in _words_in(node, command)), key=lambda word: word[0])
+    return [word[1:] for word in found] == list(_expected(lines))
 
 
 def _expected(lines: Lines) -> Iterator[tuple[bool, str]]:
@@ -364,7 +364,7 @@ def nested_commands(command: str) -> list[list[str]]:
     """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
     if _is_too_much(command):
         return []
-    return [_node_words(node) for node in _walk_nodes(_parse_command(command)) if node.type == "command"]
+    return [_node_words(node, command) for node in _walk_nodes(_parse_command(command)) if node.type == "command"]
 
 
 def named_words(command: str) -> list[str]:
@@ -375,7 +375,7 @@ def named_words(command: str) -> list[str]:
     if _is_too_much(command):
         return []
     nodes = _walk_nodes(_parse_command(command))
-    texts = [(node.text or b"").decode(errors="replace") for node in nodes if _is_argument(node)]
+    texts = [_node_text(node, command) for node in nodes if _is_argument(node)]
     return list(dict.fromkeys(_QUOTES.sub("", text) for text in texts))
 
 
@@ -389,15 +389,17 @@ def _is_too_much(command: str) -> bool:
 
 
 def _parse_command(command: str) -> Node:
-    return _bash_parser().parse(_replace_foreign(command).encode()).root_node
+    """What the second reader sees, with one ASCII letter for each other character.
 
-
-def _replace_foreign(text: str) -> str:
-    """With a letter for each other character: the grammar's scanner reads past its tables at one above 255.
-
-    That ends the process (tree-sitter-bash 0.25.1). All of them are letters to bash, too.
+    The grammar's scanner reads past its tables at a letter above 255, which can end the process (tree-sitter-bash
+    0.25.1). All of them are letters to bash, too.
     """
-    return _FOREIGN.sub("x", text)
+    return _bash_parser().parse(_FOREIGN.sub("x", command).encode()).root_node
+
+
+def _node_text(node: Node, command: str) -> str:
+    """The part of the command itself: what was parsed has one byte for each of its characters."""
+    return command[node.start_byte : node.end_byte]
 
 
 @cache
@@ -413,27 +415,24 @@ def _walk_nodes(root: Node) -> Iterator[Node]:
         waiting.extend(reversed(node.children))
 
 
-def _words_in(node: Node) -> Iterator[tuple[int, bool, str]]:
+def _words_in(node: Node, command: str) -> Iterator[tuple[int, bool, str]]:
     """Where each word of a command begins, whether it is the command's name, and the word.
 
     What follows a redirection stands in the tree below the redirection.
     """
     if node.type == "test_command":
-        yield node.start_byte, True, _BLANKS.sub(" ", (node.text or b"").decode(errors="replace"))
+        yield node.start_byte, True, _BLANKS.sub(" ", _node_text(node, command))
     if node.type == "for_statement":
         for child in node.children:
             if child.type in _WORDS or child.type == "variable_name":
-                yield child.start_byte, child.type == "variable_name", (child.text or b"").decode(errors="replace")
+                yield child.start_byte, child.type == "variable_name", _node_text(child, command)
     if node.type not in ("command", "file_redirect", "heredoc_redirect"):
         return
     words = [child for child in node.children if child.type in _WORDS]
     for child in words[1:] if node.type == "file_redirect" else words:
-        yield child.start_byte, child.type == "command_name", (child.text or b"").decode(errors="replace")
+        yield child.start_byte, child.type == "command_name", _node_text(child, command)
 
 
-def _node_words(node: Node) -> list[str]:
-    out: list[str] = []
-    for child in node.children:
-        if child.type not in ("file_redirect", "heredoc_redirect", "variable_assignment"):
-            out.append((child.text or b"").decode(errors="replace"))
-    return out
+def _node_words(node: Node, command: str) -> list[str]:
+    left_out = ("file_redirect", "heredoc_redirect", "variable_assignment")
+    return [_node_text(child, command) for child in node.children if child.type not in left_out]
