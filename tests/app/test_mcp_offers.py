@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from tests.app.conftest import Session, View, running_session
 from tests.app.test_completion import Tab
 from tests.kernel.matrix import INSTALLED
+from tests.mcp.conftest import served
 from vibe_jupyter.mcp.resources import LIST_TIMEOUT, TAB_WAIT
-from vibe_jupyter.testing import call, say
+from vibe_jupyter.testing import call, hold, say
 
 pytestmark = pytest.mark.xdist_group("app")
 
 ASKING = Path(__file__).parents[1] / "mcp" / "asking_server.py"
+GUARDED = ASKING.with_name("guarded_server.py")
 QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
 TAB_GRACE = LIST_TIMEOUT - 2
 """Seconds that a busy machine may take for the rest; who waits for the server takes longer."""
@@ -120,3 +123,27 @@ def test_a_question_of_a_server_waits_on_a_card_in_the_cell(session: Session) ->
     view.command(type="answer", question_id=question, answers=[{"question": "", "selected": [], "other": "Ada"}])
     assert not session.wire.cell(request).error
     assert '{"action":"accept","content":{"name":"Ada"}}' in session.model.requests[1].tool_results[0]
+
+
+def test_a_sign_in_that_was_skipped_is_asked_for_again_after_a_restart(shared: Session) -> None:
+    def skip_sign_in(line: str) -> None:
+        asked = threading.Event()
+        shared.model.will_reply(hold(asked, "Hello."))
+        request = shared.wire.send(line)
+        view = shared.view(request)
+        view.command(type="answer", question_id=question_in(view), answers=None)
+        asked.set()
+        assert not shared.wire.cell(request).error
+
+    config = shared.folder / "vibe" / "config.toml"
+    before = config.read_text(encoding="utf-8")
+    with served("-W", "ignore", GUARDED) as url:
+        config.write_text(f'{before}\n[[mcp_servers]]\nname = "guarded"\nurl = "{url}"\n', encoding="utf-8")
+        request = shared.wire.send("%vibe mcp accept guarded")
+        view = shared.view(request)
+        view.command(type="approve", approval_id=view.card())
+        assert not shared.wire.cell(request).error
+        skip_sign_in("%vibe hello")
+        assert "which a %%vibe cell asks for" in shared.run("%vibe mcp restart guarded").text
+        skip_sign_in("%vibe hello again")
+    config.write_text(before, encoding="utf-8")

@@ -1,11 +1,14 @@
 """Remote servers: encrypted or on this machine, nothing sent elsewhere, nothing fetched from where they point."""
 
+import asyncio
 import gzip
 import json
 import os
+import ssl
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -19,6 +22,7 @@ from vibe_jupyter.mcp.declared import is_loopback, problem_with, public_address
 from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerPause
 
 KEY = "Bearer the-persons-key"
+TLS = Path(__file__).parents[1] / "llm" / "tls"
 
 
 class Answering:
@@ -183,6 +187,16 @@ async def test_a_server_of_this_machine_may_name_another_one_of_it(new_servers: 
 
         assert len(authority.seen) > 0
         assert "Authorization" not in authority.seen[0]
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_said_to_be_not_trusted(new_servers: NewServers) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert "its certificate is not trusted: self-signed" in await start_in_vain(
+            new_servers, f"https://localhost:{port}/mcp"
+        )
 
 
 async def test_a_proxy_is_not_asked_for_this_machine(

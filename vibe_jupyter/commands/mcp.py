@@ -228,6 +228,7 @@ def _tool_names_text(tools: Sequence[str]) -> str:
 
 async def _restart_server(mcp: McpServers, name: str) -> None:
     mcp.declare()
+    mcp.requests.sign_ins.ask_again(name)
     await mcp.servers.restart(name)
 
 
