@@ -114,7 +114,7 @@ def call(request: Message) -> Iterator[Message | bytes]:
     text = request["params"].get("arguments", {}).get("text", "")
     fine = said(request, text)
     match MODE:
-        case "floods stdout" | "endless line" | "10 MiB without newline":
+        case "floods stdout" | "endless line" | "10 MiB without newline" | "40 MiB without newline":
             yield from flood()
         case "huge answer":
             yield said(request, "x" * HUGE)
@@ -138,8 +138,8 @@ def call(request: Message) -> Iterator[Message | bytes]:
 
 
 def flood() -> Iterator[bytes]:
-    if MODE.startswith("10 MiB"):
-        yield b"x" * HUGE
+    if MODE.endswith("without newline"):
+        yield b"x" * int(MODE.split()[0]) * 2**20
         time.sleep(LONG)
     while True:
         yield b"noise, noise and more noise\n" * 1000 if MODE.startswith("floods") else b"x" * 65536
