@@ -7,6 +7,8 @@ from playwright.sync_api import Page, TimeoutError
 
 PATIENCE = 12_000
 """Milliseconds until the kernel is asked, and as many more until the page is reloaded."""
+POLLING = 100
+"""Milliseconds between two looks. Playwright looks with each frame, which costs more than what is waited for."""
 WAIT = 30_000
 """Milliseconds after that."""
 
@@ -37,13 +39,13 @@ def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object]) 
     """
     for remedy in (lambda: page.evaluate(_ASK, path), load_anew):
         try:
-            page.wait_for_function(_READY, arg=path, timeout=PATIENCE)
+            page.wait_for_function(_READY, arg=path, timeout=PATIENCE, polling=POLLING)
         except TimeoutError:
             print(f"{path} is not ready after {PATIENCE} ms: {page.evaluate(_STATE, path)}")
             remedy()
         else:
             return
     try:
-        page.wait_for_function(_READY, arg=path, timeout=WAIT)
+        page.wait_for_function(_READY, arg=path, timeout=WAIT, polling=POLLING)
     except TimeoutError:
         pytest.fail(f"{path} was not ready in time: {page.evaluate(_STATE, path)}")

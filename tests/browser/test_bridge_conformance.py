@@ -109,6 +109,7 @@ def test_jupyterlab_answers_as_the_cases_say(lab: Lab) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_notebook_7_answers_as_the_cases_say(lab: Lab) -> None:
     page = lab.page.context.new_page()
     classic = Lab(page, lab.server)

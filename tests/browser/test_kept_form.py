@@ -57,6 +57,7 @@ def test_an_untrusted_notebook_reads_the_same_in_jupyterlab(lab: Lab) -> None:
     assert lab.page.evaluate(TRUSTED) is False
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("ui.static.kept")
 def test_an_untrusted_notebook_reads_the_same_in_notebook_7(lab: Lab, classic: Page) -> None:
     path = write(lab, kept_cell())
@@ -65,6 +66,7 @@ def test_an_untrusted_notebook_reads_the_same_in_notebook_7(lab: Lab, classic: P
     assert classic.evaluate(TRUSTED) is False
 
 
+@pytest.mark.matrix
 def test_in_notebook_7_a_click_lets_the_code_run_and_the_answer_stays(lab: Lab, classic: Page) -> None:
     with ScriptedModel([answer(calls=[call("run_code", code="6 * 7")]), say("It is **42**.")]) as model:
         prompt = f"%load_ext vibe_jupyter\n%vibe --model scripted@{model.url} compute it"

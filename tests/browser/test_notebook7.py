@@ -172,11 +172,9 @@ def test_a_card_that_waits_survives_a_reload_of_the_page(classic: Classic, model
     assert len(model.requests) == 2
 
 
-@pytest.mark.parametrize("how", [pytest.param("Stop", marks=pytest.mark.matrix), "■"])
-@pytest.mark.parametrize(
-    "moment",
-    [*(pytest.param(at, marks=pytest.mark.matrix) for at in ("the model speaks", "a card waits")), "code runs"],
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("how", ["Stop", "■"])
+@pytest.mark.parametrize("moment", ["the model speaks", "a card waits", "code runs"])
 def test_a_run_is_ended(classic: Classic, model: ScriptedModel, moment: str, how: str) -> None:
     book = open_prompt(classic, model, "6 * 7")
     slow = call("run_code", code="import time\nprint('under way', flush=True)\ntime.sleep(60)")

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
-from tests.kernel.matrix import ALWAYS, MORE, ipykernel
+from tests.kernel.matrix import MORE, OLDEST, ipykernel
 from vibe_jupyter.testing import ScriptedModel, call
 
 pytestmark = pytest.mark.xdist_group("headless")
@@ -222,7 +222,7 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
 
 @pytest.mark.requirement("programmatic.notebook.run", "notebook.run_cell.counts")
 @pytest.mark.parametrize(
-    "version", ["installed", *ALWAYS, *(pytest.param(version, marks=pytest.mark.matrix) for version in MORE)]
+    "version", ["installed", OLDEST, *(pytest.param(version, marks=pytest.mark.matrix) for version in MORE)]
 )
 def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     environment: dict[str, str], work: Path, model: ScriptedModel, version: str

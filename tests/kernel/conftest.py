@@ -1,11 +1,11 @@
-"""Kernels to test on: the installed ipykernel and the oldest one always, more with the marker matrix."""
+"""Kernels to test on: the installed ipykernel, and older ones with the marker matrix."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.kernel.matrix import ALWAYS, INSTALLED, MORE, PYTHONS, Target, ipykernel, other_python
+from tests.kernel.matrix import INSTALLED, MORE, OLDEST, PYTHONS, Target, ipykernel, other_python
 from tests.kernel.wire import Wire, running_kernel
 
 DRIVER = "from tests.kernel.driver import *"
@@ -13,13 +13,13 @@ DRIVER = "from tests.kernel.driver import *"
 
 def kernels() -> list[object]:
     """One parameter for each kernel; what runs on one kernel stays on one worker."""
-    names = ["installed", *ALWAYS, *MORE, *(f"py{version}" for version in PYTHONS)]
+    names = ["installed", OLDEST, *MORE, *(f"py{version}" for version in PYTHONS)]
     return [
         pytest.param(
             name,
             marks=[
                 pytest.mark.xdist_group(f"kernel-{name}"),
-                *([pytest.mark.matrix] if name not in ("installed", *ALWAYS) else []),
+                *([pytest.mark.matrix] if name != "installed" else []),
             ],
             id=name,
         )

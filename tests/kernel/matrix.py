@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = ROOT / ".matrix"
-ALWAYS = ("6.29.5",)
-"""The oldest; the newest is installed. Between them lies the change of architecture from 6 to 7."""
+OLDEST = "6.29.5"
+"""The newest is installed. Between them lies the change of architecture from 6 to 7."""
 MORE = ("6.31.0", "7.0.1", "7.1.0", "7.2.0", "7.3.0", "7.4.0")
 PYTHONS = ("3.12", "3.13")
 OLDEST_LAB = "4.4.0"
@@ -125,7 +125,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.lab:
         print(f"JupyterLab {OLDEST_LAB}: {oldest_lab()}")
-    for version in ALWAYS + (MORE if options.all else ()):
+    for version in (OLDEST, *(MORE if options.all else ())):
         print(f"ipykernel {version}: {ipykernel(version).first_on_path}")
     for version in PYTHONS if options.pythons else ():
         target = other_python(version)
