@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENT
 from vibe_jupyter.ui.page import FEW, PatchOutbox, ViewPatch
 
 IDS = st.sampled_from(["t1", "s1", "s2", "c1"])
@@ -38,6 +39,7 @@ def shown(patches: list[ViewPatch]) -> list[tuple[str, str, str]]:
     return [(id, *parts[id]) for id in order]
 
 
+@PATIENT
 @given(st.lists(st.one_of(PUTS, PUTS_BEFORE, APPENDS, REMOVALS), max_size=30), st.integers(0, 30))
 def test_merging_changes_nothing_of_what_is_shown(patches: list[ViewPatch], cut: int) -> None:
     outbox = PatchOutbox()

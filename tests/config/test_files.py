@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config.conftest import Home
+from tests.patience import PATIENT
 from vibe_jupyter.config.toml_file import SettingNode, parse_toml
 from vibe_jupyter.errors import ConfigError
 
@@ -161,6 +162,7 @@ VALUES = st.sampled_from(
 LINES = st.lists(st.tuples(KEYS, VALUES), max_size=4)
 
 
+@PATIENT
 @given(st.lists(st.tuples(st.sampled_from(["[{}]", "[[{}]]"]), LINES), max_size=5))
 def test_every_key_knows_its_line(sections: list[tuple[str, list[tuple[str, str]]]]) -> None:
     text, expected = "", {}

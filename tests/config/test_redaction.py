@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENT
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import MessageAdded, TextPart, ToolFinished, ToolMessage
@@ -40,6 +41,7 @@ def test_of_two_that_begin_alike_the_longer_goes_first() -> None:
     )
 
 
+@PATIENT
 @given(SECRETS, st.text(max_size=20), st.text(max_size=20))
 def test_no_event_holds_one_afterwards(secret: str, before: str, after: str) -> None:
     redactor = Redactor.of({"A": secret}, ["A"])
@@ -56,6 +58,7 @@ def test_no_event_holds_one_afterwards(secret: str, before: str, after: str) -> 
     assert clean.details == {"a": [redactor(text)]}
 
 
+@PATIENT
 @given(st.text(max_size=50))
 def test_what_holds_none_is_the_very_same(text: str) -> None:
     redactor = Redactor.of({"A_KEY": "\x00 not in any text \x00"})

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENT
 from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
 from vibe_jupyter.mcp.tool_names import (
     LONGEST,
@@ -34,6 +35,7 @@ def test_a_plain_name_is_put_together() -> None:
 
 
 @pytest.mark.requirement("mcp.name.published")
+@PATIENT
 @given(st.lists(st.tuples(st.from_regex(r"[A-Za-z0-9_-]{1,70}", fullmatch=True), st.text(max_size=90)), max_size=8))
 def test_every_published_name_is_one_that_model_servers_take_and_no_two_are_the_same(
     listed: list[tuple[str, str]],

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from tests.patience import PATIENT
 from tests.secrets.harmless import values
 from tests.secrets.kinds import ALNUM, KINDS, Kind, text_of
 from tests.secrets.spellings import HARMLESS, SPELLINGS
@@ -126,6 +127,7 @@ def _one_cost(redactor: Redactor, text: str) -> float:
     return time.process_time() - began
 
 
+@PATIENT
 @given(st.text(max_size=200))
 @example('00"|')
 def test_what_is_redacted_once_stays_as_it_is(text: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENT
 from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes
 
 
@@ -51,6 +52,7 @@ def test_what_people_write_stays(text: str) -> None:
     assert escape_lookalikes(text) == text
 
 
+@PATIENT
 @given(st.text())
 def test_writing_out_is_done_once(text: str) -> None:
     assert not has_lookalikes(escape_lookalikes(text))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENT
 from vibe_jupyter.ui.text import (
     count_text,
     escape_hidden,
@@ -18,6 +19,7 @@ from vibe_jupyter.ui.text import (
 )
 
 
+@PATIENT
 @given(st.text())
 def test_no_hidden_character_is_left(text: str) -> None:
     left = {
@@ -28,6 +30,7 @@ def test_no_hidden_character_is_left(text: str) -> None:
     assert left == set()
 
 
+@PATIENT
 @given(st.text())
 def test_writing_out_is_done_once(text: str) -> None:
     assert escape_hidden(escape_hidden(text)) == escape_hidden(text)
