@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kernel.wire import WAIT
-from tests.notebook.page import Page, PageCell
+from tests.kernel.wire import WAIT, Wire
+from tests.notebook.page import Message, Page, PageCell
 
 OpenPage = Callable[..., Page]
 
@@ -122,8 +122,17 @@ def test_a_limit_ends_the_cell_and_says_so(open_page: OpenPage) -> None:
     assert page.run("print('fine')").text == "fine\n"
 
 
-def test_another_code_queued_for_the_cell_is_not_taken_for_it(open_page: OpenPage) -> None:
-    page = open_page("ran = 'the agent'")
+class OlderPage(Page):
+    """Does not say which request it sent."""
+
+    def _answer_run(self, message: Message, cell: str, code_hash: str) -> Message:
+        super()._answer_run(message, cell, code_hash)
+        return {"started": True}
+
+
+@pytest.mark.parametrize("kind", [Page, OlderPage])
+def test_another_code_queued_for_the_cell_is_not_taken_for_it(shared_kernel: Wire, kind: type[Page]) -> None:
+    page = kind(shared_kernel, "ran = 'the agent'")
     outer = page.add("print(serve(run_in_place('#1')))")
     other = page.add("ran = 'the user'; print(ran)")
     other.id = page.cells[0].id  # the user's Shift-Enter on the same cell, with other words in it
