@@ -170,7 +170,7 @@ async def test_an_interrupted_start_leaves_nothing(new_servers: NewServers) -> N
     with pytest.raises(asyncio.CancelledError):
         await starting
 
-    await until(lambda: not children(), "it outlived its interrupt", seconds=10)
+    await until(lambda: not children(), "it outlived its interrupt")
     await until(lambda: connection(servers, "slow").state == "stopped", "it is not said to have stopped")
 
 
@@ -184,7 +184,7 @@ async def test_a_program_that_is_being_ended_is_ended_also_when_the_engine_ends(
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()  # as the engine does with what still goes on when it is closed
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
-    await until(lambda: not children(), "it outlived the engine", seconds=10)
+    await until(lambda: not children(), "it outlived the engine")
 
 
 async def test_a_start_right_after_an_interrupted_one_is_a_new_one(new_servers: NewServers) -> None:
