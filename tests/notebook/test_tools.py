@@ -414,6 +414,26 @@ def test_an_interrupt_between_two_cells_of_one_call_leaves_the_second_unrun(open
         page.run("driver.context = context; del first")
 
 
+@pytest.mark.requirement("notebook.run_cell.order")
+def test_an_interrupt_in_a_cell_leaves_the_next_unrun_also_where_errors_stop_nothing(open_page: OpenPage) -> None:
+    page = open_page("import signal, time; signal.raise_signal(signal.SIGINT); time.sleep(60)", "second = 2")
+    ids = [cell.id for cell in page.cells[:2]]
+    calls = (("read_notebook", {}), ("run_cell", {"ids": ids, "stop_on_error": False}))
+    page.run(
+        "import dataclasses, tests.notebook.driver as driver\n"
+        "driver.context = dataclasses.replace(context, cancelled=lambda: False)"  # the run does not know of it yet
+    )
+    try:
+        outer = page.run(
+            f"access.begin()\nfuture = asyncio.run_coroutine_threadsafe(driver._all({calls!r}), engine)\n"
+            "main_thread.serve(future, interrupt=lambda: None)\naccess.end()\nprint(json.dumps(future.result(0)))"
+        )
+        assert error(json.loads(outer.text)[1]).startswith("ran 1 of 2 cells")
+        assert [asked["cell"] for asked in requests(page, "run")] == ids[:1]
+    finally:
+        page.run("driver.context = context")
+
+
 @pytest.mark.parametrize("source", ["%%vibe\nCount the rows.", "x = 1\n%vibe --model=small count", "y = %vibe count"])
 def test_cells_with_prompts_are_not_run_and_keep_what_they_show(open_page: OpenPage, source: str) -> None:
     page = open_page(source, "z = 3")
