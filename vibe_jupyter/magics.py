@@ -15,7 +15,7 @@ from vibe_jupyter.commands.completion import Completion, unregister_completion
 from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
 from vibe_jupyter.kernel.interrupts import Presses
-from vibe_jupyter.options import OPTION_NAMES, Options
+from vibe_jupyter.options import Options, parse_line
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.kernel.pump import Pump
 
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
-_OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
-"""An option and its value, which may stand in quotes."""
 _YES = re.compile(r"^\s*--yes=\S+")
-_KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
-"""The one option without a value."""
 STOPPED = "the run was stopped; the cells queued after this one do not run"
 """What is left under the transcript of a run that the user stopped."""
 
@@ -154,39 +150,6 @@ class VibeMagics(Magics):
         if said:
             print(said)
         return said is not None
-
-
-def parse_line(line: str) -> tuple[Options, str]:
-    """Split the magic's line into options and the words after them.
-
-    Raises:
-        ConfigError: an unknown option, or a value that does not fit; names the options there are.
-    """
-    values: dict[str, str] = {}
-    rest, keep_going = line.strip(), False
-    while rest.startswith("--"):
-        if flag := _KEEP_GOING.match(rest):
-            rest, keep_going = rest[flag.end() :], True
-            continue
-        found = _OPTION.match(rest)
-        name = found["name"] if found else rest.split()[0]
-        if found is None or name not in OPTION_NAMES:
-            raise ConfigError(f"There is no option {name!r}. The options are: {', '.join(OPTION_NAMES)}.")
-        value = next(filter(None, found.group("double", "single", "plain")), "")
-        if not value:
-            raise ConfigError(f"The option {name} requires a value, such as {name}=…; see %vibe help.")
-        values[name] = value
-        rest = rest[found.end() :].lstrip()
-    turns = values.get("--max-turns")
-    if turns is not None and not (turns.isdecimal() and int(turns)):
-        raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
-    return Options(
-        model=values.get("--model"),
-        agent=values.get("--agent", "default"),
-        max_turns=None if turns is None else int(turns),
-        allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
-        keep_going=keep_going,
-    ), rest
 
 
 def question_marks(lines: list[str]) -> list[str]:

@@ -1,12 +1,18 @@
-"""What may be said of one prompt, and of the current run."""
+"""The options of a prompt: their names, how they are parsed, and the help of them."""
 
 import re
 from dataclasses import dataclass
+
+from vibe_jupyter.errors import ConfigError
 
 STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
 """A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 
 OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes", "--keep-going")
+_OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
+"""An option and its value, which may stand in quotes."""
+_KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
+"""The one option without a value."""
 AGENTS = ("default",)
 """Profiles that exist."""
 TOUR = "tour"
@@ -43,3 +49,36 @@ class Options:
     allowed: frozenset[str] = frozenset()
     keep_going: bool = False
     """Whether the cells behind this one run also when the run fails."""
+
+
+def parse_line(line: str) -> tuple[Options, str]:
+    """Split the magic's line into options and the words after them.
+
+    Raises:
+        ConfigError: an unknown option, or a value that does not fit; names the options there are.
+    """
+    values: dict[str, str] = {}
+    rest, keep_going = line.strip(), False
+    while rest.startswith("--"):
+        if flag := _KEEP_GOING.match(rest):
+            rest, keep_going = rest[flag.end() :], True
+            continue
+        found = _OPTION.match(rest)
+        name = found["name"] if found else rest.split()[0]
+        if found is None or name not in OPTION_NAMES:
+            raise ConfigError(f"There is no option {name!r}. The options are: {', '.join(OPTION_NAMES)}.")
+        value = next(filter(None, found.group("double", "single", "plain")), "")
+        if not value:
+            raise ConfigError(f"The option {name} requires a value, such as {name}=…; see %vibe help.")
+        values[name] = value
+        rest = rest[found.end() :].lstrip()
+    turns = values.get("--max-turns")
+    if turns is not None and not (turns.isdecimal() and int(turns)):
+        raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
+    return Options(
+        model=values.get("--model"),
+        agent=values.get("--agent", "default"),
+        max_turns=None if turns is None else int(turns),
+        allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
+        keep_going=keep_going,
+    ), rest

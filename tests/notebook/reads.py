@@ -75,7 +75,7 @@ def notebook() -> nbformat.NotebookNode:
 
 def answers(printed: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Of what the asking cell printed: call to answer, live and from the file, without the word that it is one."""
-    from vibe_jupyter.notebook.open_notebook import FROM_DISK
+    from vibe_jupyter.notebook.file_notebook import FROM_DISK
 
     live, file = json.loads(printed.strip().splitlines()[-1])
     assert FROM_DISK not in json.dumps(live)

@@ -1,6 +1,6 @@
 """The loop: ask the model, run what it calls, give it the results, until it calls nothing more.
 
-Every way out passes `_finish`, so that a run always ends with each call answered once, in call order, and one
+Every way out passes `_finish_run`, so that a run always ends with each call answered once, in call order, and one
 `RunFinished` (docs/architecture.md, Invariants).
 """
 

@@ -61,7 +61,7 @@ class StreamingAnswer:
         """The server says what the answer has used so far.
 
         Raises:
-            EnoughError: it is as much as the run may use.
+            LimitExceeded: it is as much as the run may use.
         """
         self._used = used
         if (stop := self._budget.stop_aside(used)) is not None:
@@ -115,7 +115,7 @@ class ModelCall:
 
         Raises:
             ModelError: there is none.
-            EnoughError: a limit was passed while it came.
+            LimitExceeded: a limit was passed while it came.
         """
         for attempt in range(RE_ASKS + 1):
             try:

@@ -1,7 +1,7 @@
 """Text on its way to the model: cut to a limit, the whole kept in a file, and labelled where it is foreign data.
 
-shown = spill(text, folder)    # ends in: the whole is kept; read_file path=result:3f9a1c2b04d5
-kept(handle, folder)           # the file behind such a path
+shown = spill_text(text, folder)  # ends in: the whole is kept; read_file path=result:3f9a1c2b04d5
+kept_file(handle, folder)         # the file behind such a path
 """
 
 import hashlib

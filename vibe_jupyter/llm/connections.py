@@ -1,8 +1,4 @@
-"""The connections that are kept between requests, and what the network said when one failed.
-
-Prices change. These are of the date below, and what the user sets in ``[[models]]`` counts instead. A model is known
-on its maker's own server alone: the same name elsewhere may cost something else, or nothing.
-"""
+"""The connections that are kept between requests, and what the network said when one failed."""
 
 import asyncio
 import importlib

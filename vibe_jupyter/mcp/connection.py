@@ -324,7 +324,7 @@ class ServerStart:
         older one; one that hangs at it, at its next start.
 
         Raises:
-            Fault: it failed, or its time is over.
+            LinkFault: it failed, or its time is over.
         """
         if isinstance(self._server.at, ServerAddress) and (problem := problem_with(self._server.at.url)):
             raise LinkFault("start", problem)

@@ -1,7 +1,5 @@
 """A server that runs elsewhere, spoken to over streamable HTTP within bounds.
 
-Imports the SDK: imported itself when the first server starts.
-
 Imports the SDK's HTTP client: imported itself when the first server starts.
 """
 

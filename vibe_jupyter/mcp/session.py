@@ -81,7 +81,7 @@ async def run_request(
     """The answer to a request of the SDK.
 
     Raises:
-        Fault: there is none, or it says that something failed.
+        LinkFault: there is none, or it says that something failed.
     """
     task = asyncio.ensure_future(work(client))
     try:
@@ -241,7 +241,7 @@ class ServerLink:
         """Start the server and list its tools.
 
         Raises:
-            Fault: it failed or took too long, and is closed.
+            LinkFault: it failed or took too long, and is closed.
         """
         self._owner = asyncio.create_task(self._own_client(), name="mcp link")
         opened = asyncio.ensure_future(self._open.wait())
@@ -267,7 +267,7 @@ class ServerLink:
         """The answer to a request.
 
         Raises:
-            Fault: there is none, or it says that something failed.
+            LinkFault: there is none, or it says that something failed.
         """
         try:
             with logging_to(self._log):
@@ -284,7 +284,7 @@ class ServerLink:
         """The tools as the server lists them now.
 
         Raises:
-            Fault: it does not.
+            LinkFault: it does not.
         """
         return await self.run(list_tools, seconds)
 

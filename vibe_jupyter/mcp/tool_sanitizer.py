@@ -1,7 +1,5 @@
 """Definitions and results that break the protocol: repaired, or removed, so that the rest is usable.
 
-Imports the SDK: imported itself when the first server starts.
-
 A result that was withheld whole would make the model repeat a call that was done. Imports the SDK: imported itself
 when the first server starts.
 """

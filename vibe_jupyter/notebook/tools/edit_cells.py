@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import diff_size
 from vibe_jupyter.notebook.access import CellAccess
-from vibe_jupyter.notebook.open_notebook import PROMPT
+from vibe_jupyter.notebook.file_notebook import PROMPT
 from vibe_jupyter.notebook.tools.cell_report import (
     cell_diff,
     cell_number,
