@@ -1,12 +1,12 @@
 """`%vibe config`: every value with its origin, and no secret among them."""
 
 from tests.config.conftest import Home
-from vibe_jupyter import config
+from vibe_jupyter.config.listing import list_places, list_settings
 
 
 def rows(home: Home) -> dict[str, tuple[str, str]]:
     """Key to value and origin."""
-    text = config.list_settings(home.read(), home.environ)
+    text = list_settings(home.read(), home.environ)
     found = [line.partition(" = ") for line in text.splitlines() if not line.startswith("!")]
     return {key: (rest.rpartition("  # ")[0].strip(), rest.rpartition("  # ")[2]) for key, _, rest in found}
 
@@ -34,7 +34,7 @@ def test_a_joined_list_names_all_its_origins(home: Home) -> None:
 
 def test_what_is_wrong_stands_at_the_end(home: Home) -> None:
     home.user("max_turn = 3\n")
-    last = config.list_settings(home.read(), home.environ).splitlines()[-1]
+    last = list_settings(home.read(), home.environ).splitlines()[-1]
     assert last == f"! {home.file}, line 1: max_turn has no effect. Did you mean max_turns?"
 
 
@@ -48,7 +48,7 @@ def test_no_secret_is_among_them(home: Home) -> None:
         '[tools.mine]\napi_token = "secret-5"\n'
     )
     home.environ["P_KEY"] = "value-of-p-key"
-    text = config.list_settings(home.read(), home.environ)
+    text = list_settings(home.read(), home.environ)
     for secret in ("pw1234", "secret-", "value-of-p-key"):
         assert secret not in text
     assert 'providers.p.api_key_env_var = "P_KEY" (set)' in text
@@ -56,7 +56,7 @@ def test_no_secret_is_among_them(home: Home) -> None:
 
 
 def test_the_places_are_named(home: Home) -> None:
-    text = config.list_places(home.environ, "/project")
+    text = list_places(home.environ, "/project")
     assert [line.partition("  # ")[0] for line in text.splitlines()] == [
         f"{home.folder}/config.toml",
         f"{home.folder}/.env",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vibe_jupyter.agent.call_context import CallContext
 from vibe_jupyter.agent.limits import Budget, RunLimit
@@ -40,8 +40,7 @@ def system_prompt(name: str = "default") -> str:
     return resources.files("vibe_jupyter.agent").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-@dataclass(frozen=True)
-class HookContext:
+class HookContext(NamedTuple):
     """What the hooks of a run may use of it, from `begin` to `end`."""
 
     call_context: CallContext
@@ -50,8 +49,7 @@ class HookContext:
     budget: Budget
 
 
-@dataclass(frozen=True)
-class PreparedPrompt:
+class PreparedPrompt(NamedTuple):
     """What the hooks of a run make of its prompt."""
 
     before: PromptParts = ()

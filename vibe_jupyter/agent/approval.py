@@ -5,8 +5,8 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from vibe_jupyter.agent.call_context import (
     CallContext,
@@ -55,8 +55,7 @@ NOBODY_IS_HERE = (
 )
 
 
-@dataclass(frozen=True)
-class ApprovalCard:
+class ApprovalCard(NamedTuple):
     """What a card shows, and what a yes to it would cover. The fields are those of `ApprovalRequested`."""
 
     call: ToolCall
@@ -324,8 +323,7 @@ async def ask_user(
     return answers
 
 
-@dataclass(frozen=True)
-class StandaloneApproval:
+class StandaloneApproval(NamedTuple):
     """What the user is asked."""
 
     name: str

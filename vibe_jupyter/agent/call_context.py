@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -207,8 +207,7 @@ class PreparedCall:
         return approval_digest(self.call, self.preview, identities)
 
 
-@dataclass(frozen=True)
-class RefusedCall:
+class RefusedCall(NamedTuple):
     """A call that does not run, and what is reported to the model."""
 
     message: ToolMessage

@@ -1,8 +1,7 @@
 """Limits of a run: turns, price, denials, and what it has used so far."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import FinishReason, ToolCall, Usage
@@ -21,8 +20,7 @@ MAX_UNATTENDED: Final = 5
 """Denials in a row, of whatever calls, where nobody is there to say yes to one of them."""
 
 
-@dataclass(frozen=True)
-class RunProgress:
+class RunProgress(NamedTuple):
     """How far a run is."""
 
     turns: int
@@ -32,8 +30,7 @@ class RunProgress:
     """US dollars so far; None where the prices are not known."""
 
 
-@dataclass(frozen=True)
-class StopRun:
+class StopRun(NamedTuple):
     """End the run before its next request."""
 
     reason: FinishReason

@@ -1,9 +1,8 @@
 """The parts of one kernel's app that its tools and MCP, in both directions, are built from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
 
 
-@dataclass(frozen=True)
-class ToolParts:
+class ToolParts(NamedTuple):
     """What the built-in tools use of it."""
 
     shell: InteractiveShell
@@ -41,8 +39,7 @@ class ToolParts:
     """Where the session that is open keeps its files."""
 
 
-@dataclass(frozen=True)
-class ServingParts:
+class ServingParts(NamedTuple):
     """What serving needs of the kernel's app."""
 
     shell: InteractiveShell
@@ -55,8 +52,7 @@ class ServingParts:
     setup: KernelSettings
 
 
-@dataclass(frozen=True)
-class McpParts:
+class McpParts(NamedTuple):
     """The parts of the kernel's app that the servers use."""
 
     engine: Engine

@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
@@ -126,8 +125,7 @@ class KernelSettings:
         )
 
 
-@dataclass(frozen=True)
-class FolderLook:
+class FolderLook(NamedTuple):
     """What one look at the folder found; what is used later is what was seen then."""
 
     folder: Path
@@ -171,8 +169,7 @@ class FolderLook:
         return "\n".join([f"{self.folder} {_STATES[self.state]}.", *(f"  {line}" for line in self.brings)])
 
 
-@dataclass(frozen=True)
-class CurrentSettings:
+class CurrentSettings(NamedTuple):
     """The settings of one prompt."""
 
     look: FolderLook

@@ -123,11 +123,11 @@ def _show_config(call: TypedCommand) -> str | None:
         return None
     setup = call.build_app().setup
     with without_working_folder():
-        from vibe_jupyter import config
+        from vibe_jupyter.config.listing import list_places, list_settings
     if call.words:
-        return config.list_places(setup.environ, str(setup.project.folder))
+        return list_places(setup.environ, str(setup.project.folder))
     reading = setup.read()
-    return f"{config.list_settings(reading, setup.environ)}\n\n{setup.redaction(reading.settings)}"
+    return f"{list_settings(reading, setup.environ)}\n\n{setup.redaction(reading.settings)}"
 
 
 def _trust_folder(call: TypedCommand) -> str | None:

@@ -5,7 +5,6 @@ move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app
 limits.
 """
 
-from vibe_jupyter.config.listing import list_places, list_settings
 from vibe_jupyter.config.loading import (
     SettingsReading,
     effective_environment,
@@ -31,8 +30,6 @@ __all__ = [
     "key_variables",
     "list_demanded_servers",
     "list_demands",
-    "list_places",
-    "list_settings",
     "load_settings",
     "read_settings",
     "settings_variables",

@@ -8,11 +8,10 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from dotenv import dotenv_values
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -163,8 +162,7 @@ def _unknown_variable(name: str, key: str) -> list[str]:
     return [f"The environment variable {name} has no effect. Did you mean {PREFIX}{near[0].upper()}?"] if near else []
 
 
-@dataclass(frozen=True)
-class SettingsReading:
+class SettingsReading(NamedTuple):
     """The settings, and what is known of how they came about."""
 
     settings: Settings

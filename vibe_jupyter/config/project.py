@@ -6,11 +6,10 @@ Only this file of a project is read. Each program keeps a user's own servers in 
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.settings import Settings
@@ -34,11 +33,10 @@ _KEPT: Final = (
 _PLACES: Final = ("${workspaceFolder}", "${workspaceRoot}", "${CLAUDE_PROJECT_DIR}")
 """What some programs call the folder that the file is in."""
 _TRANSPORTS: Final[Mapping[str, str]] = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
-_ENTRY: Final[TypeAdapter[AnyMcpServer]] = TypeAdapter(AnyMcpServer)
+_ENTRY: Final[TypeAdapter[AnyMcpServer]] = TypeAdapter(AnyMcpServer, config=ConfigDict(defer_build=True))
 
 
-@dataclass(frozen=True)
-class ProjectFile:
+class ProjectFile(NamedTuple):
     """The settings a folder brings, as they were when its trust was looked up."""
 
     path: Path

@@ -84,7 +84,7 @@ class Variables(Entry):
 class ToolEntry(BaseModel):
     """One tool. Other keys than these are the tool's own options."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     permission: Level | None = None
     """None leaves the tool's own level."""

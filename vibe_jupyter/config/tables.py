@@ -13,7 +13,7 @@ REGEX: Final = "re:"
 class Entry(BaseModel):
     """One table. Unknown keys are reported by `vibe_jupyter.config.validation`, which knows their lines."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     unused: ClassVar[frozenset[str]] = frozenset()
     """Keys of Mistral Vibe's files that mean nothing here, and are no reason for a word."""

@@ -11,9 +11,8 @@ import shutil
 import tomllib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -62,8 +61,7 @@ def env_path(environ: Mapping[str, str]) -> Path:
     return vibe_home(environ) / ENV_FILE
 
 
-@dataclass(frozen=True)
-class SettingOrigin:
+class SettingOrigin(NamedTuple):
     """Where a value was set."""
 
     layer: LayerName
@@ -80,8 +78,7 @@ class SettingOrigin:
         return self.name or self.layer
 
 
-@dataclass(frozen=True)
-class SettingNode:
+class SettingNode(NamedTuple):
     """A value, a list or a table, with its origin all the way down."""
 
     value: "JsonValue | dict[str, SettingNode] | list[SettingNode]"

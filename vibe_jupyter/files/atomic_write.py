@@ -17,9 +17,8 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.real_path import FileId, OpenFolder
@@ -57,8 +56,7 @@ _GAP: Final = 0.02
 """Seconds between two tries to get the lock."""
 
 
-@dataclass(frozen=True)
-class NewFile:
+class NewFile(NamedTuple):
     """What to write."""
 
     content: bytes
@@ -97,8 +95,7 @@ def _folder_of(located: Located, new: NewFile) -> Generator[OpenFolder]:
         yield folder
 
 
-@dataclass(frozen=True)
-class _Unmaking:
+class _Unmaking(NamedTuple):
     """Takes a folder that was made away again, if what it was made for failed."""
 
     outer: OpenFolder

@@ -8,9 +8,8 @@ until it is older than such a tick (git's index does the same), and what was rea
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -18,8 +17,7 @@ SETTLED: Final = 2_000_000_000
 """Nanoseconds since its last change from which a stamp is proof: FAT counts whole pairs of seconds, others less."""
 
 
-@dataclass(frozen=True)
-class FileStamp:
+class FileStamp(NamedTuple):
     """One file, or that there is none."""
 
     path: Path

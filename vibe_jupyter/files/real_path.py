@@ -17,7 +17,6 @@ import os
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
@@ -61,8 +60,7 @@ class FileId(NamedTuple):
         return cls(status.st_dev, status.st_ino)
 
 
-@dataclass(frozen=True)
-class RealPath:
+class RealPath(NamedTuple):
     """A place without links, and what was found there."""
 
     path: Path

@@ -5,8 +5,8 @@ maker's own server alone: the same name elsewhere may cost something else, or no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from vibe_jupyter.llm.request import Model
 
@@ -14,8 +14,7 @@ AS_OF: Final = "November 2026"
 """Compared with the table of LiteLLM 1.109.1 then."""
 
 
-@dataclass(frozen=True)
-class KnownModel:
+class KnownModel(NamedTuple):
     """One model; prices in US dollars per million tokens."""
 
     input: float

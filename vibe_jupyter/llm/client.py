@@ -10,10 +10,9 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
@@ -62,8 +61,7 @@ GO_ON = UserMessage(parts=(TextPart(text="Go on."),))
 """Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
 
 
-@dataclass(frozen=True)
-class FailedAttempt:
+class FailedAttempt(NamedTuple):
     """An attempt that gave no answer."""
 
     reason: str
@@ -76,8 +74,7 @@ class FailedAttempt:
     """Seconds the server asks us to wait; None where it asks nothing."""
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """How patient the client is."""
 
     retries: int = 2

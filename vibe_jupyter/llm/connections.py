@@ -8,10 +8,9 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -159,8 +158,7 @@ def _exception_causes(problem: BaseException | None) -> Iterator[BaseException]:
         problem = problem.__cause__ or problem.__context__
 
 
-@dataclass(frozen=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """What to ask."""
 
     method: str
@@ -177,8 +175,7 @@ class FetchRequest:
         return b"" if self.body is None else json.dumps(self.body).encode()
 
 
-@dataclass(frozen=True)
-class FetchResult:
+class FetchResult(NamedTuple):
     """What came back, whatever its status."""
 
     status: int

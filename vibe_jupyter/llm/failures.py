@@ -6,7 +6,7 @@ Every text a server sent passes `Words`, so that a key a server repeats is shown
 import json
 import math
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -47,8 +47,7 @@ class BrokenAnswer(Exception):
         """The server's own words, or what exactly was wrong."""
 
 
-@dataclass(frozen=True)
-class HttpRefusal:
+class HttpRefusal(NamedTuple):
     """A status of 300 or more."""
 
     status: int

@@ -3,8 +3,7 @@
 `read_event` turns the body of a named event into one of these values; what cannot be read is None, and passed over.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -19,8 +18,7 @@ MAX_ID = 256
 """Characters of an id that a server gave and that is sent back to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostedCall:
+class HostedCall(NamedTuple):
     """A call that the server runs: it begins, or it is over."""
 
     round: int
@@ -37,8 +35,7 @@ class HostedCall:
         return kind if isinstance(kind, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostedCallRequest:
+class HostedCallRequest(NamedTuple):
     """A call that the server runs only after a yes; its run waits for it."""
 
     id: str
@@ -51,8 +48,7 @@ class HostedCallRequest:
     arguments: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class HostedFile:
+class HostedFile(NamedTuple):
     """A file that the server made."""
 
     id: str
@@ -68,15 +64,13 @@ class HostedFile:
     """Why there is no such file, in the server's words; empty where there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostedSession:
+class HostedSession(NamedTuple):
     """The server's name for what it keeps of this conversation."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CountsSoFar:
+class CountsSoFar(NamedTuple):
     """What an answer that goes on has used; only some servers say."""
 
     usage: Usage

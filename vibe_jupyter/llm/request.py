@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import JsonValue
@@ -112,8 +112,7 @@ class ModelRequestTerms:
     """Called on the event loop when it is on its way, once for each attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryScheduled:
+class RetryScheduled(NamedTuple):
     """The client will try again; nothing of an answer was received."""
 
     seconds: float
@@ -165,8 +164,7 @@ class AnswerDecoder(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class HeadTerms:
+class HeadTerms(NamedTuple):
     """What besides the request decides how its head is written."""
 
     refused: frozenset[str] = frozenset()
@@ -175,8 +173,7 @@ class HeadTerms:
     """Names the conversation, for servers that keep what they read of it."""
 
 
-@dataclass(frozen=True)
-class AnswerLimits:
+class AnswerLimits(NamedTuple):
     """All of them, so that a test can make them small."""
 
     connect: float = 10.0

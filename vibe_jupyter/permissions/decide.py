@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, JsonValue, RootModel
 
@@ -43,8 +43,7 @@ _KEEPABLE: Final = frozenset(
 """What a grant for a whole project may cover: nothing that runs code."""
 
 
-@dataclass(frozen=True)
-class ToolNames:
+class ToolNames(NamedTuple):
     """A name that may mean another tool too gives nothing, and takes all the same."""
 
     own: tuple[str, ...]
@@ -104,8 +103,7 @@ class RunTerms:
     """``auto_approve``: what would ask because of its level runs; places, deny lists and ``never`` still hold."""
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(NamedTuple):
     """What a call needs, before anybody is asked."""
 
     tool: str

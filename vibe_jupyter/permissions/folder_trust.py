@@ -13,9 +13,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
@@ -39,8 +39,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all files together; a folder with more cannot be looked through, and so not be trusted."""
 
 
-@dataclass(frozen=True)
-class TrustQuestion:
+class TrustQuestion(NamedTuple):
     """What the user is asked before anything of a folder is loaded."""
 
     folder: Path
@@ -118,6 +117,8 @@ class TrustedFolders:
 
 class _Kept(BaseModel):
     """The file."""
+
+    model_config = ConfigDict(defer_build=True)
 
     trusted: list[str] = []
     untrusted: list[str] = []

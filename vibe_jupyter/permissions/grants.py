@@ -28,7 +28,7 @@ _NAME_LENGTH: Final = 32
 
 
 class _Kept(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     project: str
     allowed: dict[str, str] = {}

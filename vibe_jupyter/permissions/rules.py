@@ -3,8 +3,7 @@
 import fnmatch
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.safe_imports import without_working_folder
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.permissions.shell.patterns import ShellLists
 
 
-@dataclass(frozen=True)
-class ToolLists:
+class ToolLists(NamedTuple):
     """``[tools.NAME]``: globs on paths for file tools, on arguments for tools of MCP servers, and words a command
     begins with for ``bash``."""
 

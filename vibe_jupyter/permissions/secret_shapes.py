@@ -12,11 +12,10 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 NAME_LIMIT: Final = 64
 """Characters of a name; longer ones are none that a user gave."""
@@ -266,8 +265,7 @@ def kind_of(name: str) -> str:
     return "secret"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A part of a text that is a secret."""
 
     start: int
@@ -284,8 +282,7 @@ def any_of(words: Iterable[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(re.escape(word[1:]) for word in all_)})" for first, all_ in groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """One format that is no prefix."""
 
     literal: str

@@ -12,9 +12,12 @@ StopReason = Literal["stop", "tool_calls", "length", "content_filter", "interrup
 
 
 class Value(BaseModel):
-    """Frozen and closed: an unknown key is an error, never silently dropped."""
+    """Frozen and closed: an unknown key is an error, never silently dropped.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A class is made ready when its first value is: most of them have none before the first request is on its way.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Usage(Value):

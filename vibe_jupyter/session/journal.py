@@ -16,13 +16,12 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, Literal, get_args
+from typing import BinaryIO, Literal, NamedTuple, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from vibe_jupyter.errors import JournalError
@@ -37,7 +36,7 @@ Kind = Literal["header", "event"]
 _KINDS: tuple[str, ...] = get_args(Kind)
 _HEAD = re.compile(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
-_EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent)
+_EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent, config=ConfigDict(defer_build=True))
 
 _RECORD_START = re.compile(rb'\{"seq":\d+,"time":"')
 
@@ -60,8 +59,7 @@ class JournalHeader(Value):
     """The process that writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRecord:
+class JournalRecord(NamedTuple):
     """One intact line."""
 
     seq: int
@@ -127,8 +125,7 @@ def _decode_body(kind: str, text: bytes) -> JournalHeader | DurableEvent:
         raise UnreadableRecord(f"this version cannot read the {kind} ({where}: {first['msg']})") from None
 
 
-@dataclass(frozen=True, slots=True)
-class JournalContents:
+class JournalContents(NamedTuple):
     """What a journal still says."""
 
     header: JournalHeader | None
@@ -260,8 +257,7 @@ class _Tail:
             os.close(self._descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     time: str
     body: bytes
     done: "Future[None]"

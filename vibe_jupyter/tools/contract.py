@@ -276,7 +276,7 @@ class JoinedToolsets:
 class ToolOptions(BaseModel):
     """The base of every tool's options: frozen, and closed to keys that mean nothing."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 @dataclass(frozen=True)

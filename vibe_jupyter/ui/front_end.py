@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Command, DecidedBy, Event, MimeBundle
@@ -102,8 +101,7 @@ Form = Literal["full", "summary", "none"]
 """All that was said and done; the answer and one line of steps; one line that a run was here."""
 
 
-@dataclass(frozen=True)
-class RunRetention:
+class RunRetention(NamedTuple):
     """What the kept form holds. The live view always shows everything."""
 
     form: Form = "full"

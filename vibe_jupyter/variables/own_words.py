@@ -8,8 +8,8 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, cast
 
 from vibe_jupyter.variables.adapters import (
     VariableAdapter,
@@ -37,8 +37,7 @@ _TEXTS: Final = ("text/markdown", "text/plain")
 _METHOD: Final = "_ai_repr_"
 
 
-@dataclass(frozen=True)
-class _Registered:
+class _Registered(NamedTuple):
     cls: type | str
     describe: Describe
 

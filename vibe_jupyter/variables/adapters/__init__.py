@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 HEAD_ROWS = 5
 """Rows of a frame shown where nothing else is asked."""
@@ -23,8 +23,7 @@ _NAME: Final[Any] = type.__dict__["__name__"]
 _MODULE_DICT: Final[Any] = _CLASS_DICT.__get__(types.ModuleType)["__dict__"]
 
 
-@dataclass(frozen=True)
-class VariableView:
+class VariableView(NamedTuple):
     """How much of a value is wanted."""
 
     columns: tuple[str, ...] | None = None
@@ -35,8 +34,7 @@ class VariableView:
     """Whether to count nulls and give ranges, from at most 1,000 rows."""
 
 
-@dataclass(frozen=True)
-class SampleTable:
+class SampleTable(NamedTuple):
     """A small table."""
 
     columns: tuple[str, ...]
