@@ -8,7 +8,6 @@ Run it with ``python benchmarks/staleness.py``.
 """
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -54,7 +53,7 @@ def seconds_after_one_run() -> list[float]:
     replay = Replay(runs)
     times: list[float] = []
     for number in range(ROUNDS):
-        changed = replace(runs[3], number=3 * CELLS + number, source=f"limit_3 = {number}")
+        changed = runs[3]._replace(number=3 * CELLS + number, source=f"limit_3 = {number}")
         began = time.perf_counter()
         replay.add(changed)
         cell_standings(cells, replay)

@@ -7,7 +7,7 @@ import contextlib
 import copy
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -76,7 +76,7 @@ class LiveNotebook:
         """What is told of the cells; where nobody `looked` at the variables, by IPython's history alone."""
         if looked:
             return self.log.standings(self._listed())
-        runs = (replace(one, cell=None, marks=None) for one in self.log.executions())
+        runs = (one._replace(cell=None, marks=None) for one in self.log.executions())
         return cell_standings(self._listed(), Replay(runs))
 
     def _listed(self) -> list[Cell]:

@@ -149,7 +149,7 @@ class App:
         try:
             self._presses.check()
             kept_in = f"the conversation is kept in {conversation.journal.path}"
-            return self._run_view.show(run, reading.settings.keep(), kept_in=kept_in).reply()
+            return self._run_view.show(run, self._keep, kept_in=kept_in).reply()
         finally:
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
                 self._report.remember()
@@ -284,6 +284,7 @@ class App:
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
         self._offered_tools = FilteredToolset(self._tools, settings.offers_tool)
+        self._keep = settings.keep()
         self._settings = settings
 
     def _open_client(self) -> LLMClient:

@@ -11,11 +11,11 @@ from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import NotebookError, ToolError
-from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.protocol import Level
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.notebook.document import Listing
 
 CELLS_WAIT = 0.5
 """Seconds given to a page that is still asked for the cells of the run before."""
@@ -72,7 +72,8 @@ class PromptReport:
             around: of the prompt.
             levels: tool name to level, where the settings name one.
         """
-        told = (self._report.section(around), self._mentions.section(around.prompt, levels))
+        mentioned = self._mentions.section(around.prompt, levels) if "@" in around.prompt else ""
+        told = (self._report.section(around), mentioned)
         return "\n".join(filter(None, told))
 
     def remember(self) -> None:

@@ -8,6 +8,7 @@ the run are kept until the view takes them, and the main thread serves meanwhile
 import asyncio
 import concurrent.futures
 import contextlib
+import importlib
 import sys
 import threading
 from collections import deque
@@ -214,19 +215,25 @@ class DeferredFrontEnd:
     def _open_view(self) -> None:
         if self._send is None:
             return  # closed meanwhile
-        with without_working_folder(), without_collections():
-            from vibe_jupyter.ui.front_end_choice import choose_front_end
+        _import_view()
+        from vibe_jupyter.ui.front_end_choice import choose_front_end
 
-            view = choose_front_end(self._host, self._keep, self._page)
-            view.open(self._send)
+        view = choose_front_end(self._host, self._keep, self._page)
+        view.open(self._send)
         self._view = view
 
     def _show_kept(self) -> MimeBundle:
         """What became of a run that ended before it could be shown."""
-        with without_working_folder(), without_collections():
-            from vibe_jupyter.ui.front_end_choice import show_kept
+        _import_view()
+        from vibe_jupyter.ui.front_end_choice import show_kept
 
-            return show_kept(self._waiting, self._keep)
+        return show_kept(self._waiting, self._keep)
+
+
+def _import_view() -> None:
+    if _VIEW not in sys.modules:
+        with without_working_folder(), without_collections():
+            importlib.import_module(_VIEW)
 
 
 def _may_wait(event: Event) -> bool:

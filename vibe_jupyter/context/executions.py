@@ -10,7 +10,9 @@ from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.staleness import CellStatus, Execution, Mark, Replay, cell_standings
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.variables.adapters import type_name
 from vibe_jupyter.variables.describe import value_fingerprint
+from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
 _EVENT: Final = "post_run_cell"
 KEPT: Final = 10_000
@@ -96,6 +98,8 @@ def _marks(names: Iterable[str], namespace: Mapping[str, object]) -> dict[str, M
 
 def variable_mark(value: object) -> Mark:
     """How a variable looks now."""
+    if is_scalar(value):
+        return Mark(0, (type_name(value), comparison_mark(value)), exact=True)
     look = value_fingerprint(value)
     if type(look) is int:
         return Mark(look)

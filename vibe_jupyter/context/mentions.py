@@ -56,8 +56,6 @@ class Mentions:
             levels: tool name to level, where the settings name one. What the tools may tell only after asking, or
                 never, is not told here either: programs write prompts too, from text the user has not read.
         """
-        if "@" not in prompt:
-            return ""
         namespace = self._namespace()
         values, files = (levels.get(tool, "always") == "always" for tool in ("inspect_variable", "read_file"))
         tellings: dict[str, Telling] = {}

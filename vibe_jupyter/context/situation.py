@@ -10,19 +10,20 @@ import re
 import types
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
 from vibe_jupyter.files.truncation import head_and_tail, section
-from vibe_jupyter.notebook.access import short_ids
 from vibe_jupyter.notebook.cell_names import cell_names
-from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.staleness import Execution, Mark, dependents
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.protocol.cells import short_ids
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
 from vibe_jupyter.variables.describe import summary_line
+
+if TYPE_CHECKING:
+    from vibe_jupyter.notebook.document import Listing
 
 REPORT_LIMIT: Final = 5_900
 """Characters of the whole section."""
@@ -49,12 +50,11 @@ _DETAILS: Final = 30
 """Characters from which two equal descriptions of columns are reported once."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What a prompt is given to begin with."""
 
     prompt: str
-    listing: Listing | None = None
+    listing: "Listing | None" = None
     """All cells; None where they could not be found out."""
     prompt_cell: str | None = None
     is_live: bool = False
@@ -105,7 +105,7 @@ class SituationReport:
         self._take(around.listing, marks)
         return section("notebook", head_and_tail("\n".join([frame, *parts]), REPORT_LIMIT))
 
-    def remember(self, listing: Listing | None = None) -> None:
+    def remember(self, listing: "Listing | None" = None) -> None:
         """Take what is there now as known, since the model saw what its own calls did.
 
         Args:
@@ -113,12 +113,12 @@ class SituationReport:
         """
         self._take(listing, {name: variable_mark(value) for name, value in self._log.namespace().items()})
 
-    def take_cells(self, listing: Listing) -> None:
+    def take_cells(self, listing: "Listing") -> None:
         """The cells as they were when the last run was over."""
         if self._cells is not None:
             self._cells = listing.cells
 
-    def _take(self, listing: Listing | None, marks: dict[str, Mark]) -> None:
+    def _take(self, listing: "Listing | None", marks: dict[str, Mark]) -> None:
         self._marks = marks
         self._runs = self._log.count
         if listing is not None:

@@ -19,8 +19,6 @@ OUTPUT_LIMIT: Final = 2_000_000
 
 MIN_PREFIX = 4
 """Characters of an id that may stand for it, if only one cell's id begins so."""
-SHORT_ID = 8
-"""Characters of an id told to the model, where they are enough."""
 _NEAREST = 5
 """Cells named where an id fits none."""
 _FIRST_LINE = 60
@@ -343,13 +341,6 @@ def find_cell(reference: str, cells: tuple[Cell, ...], *, reads: bool = False) -
     raise NothingDone(
         f"There is no cell {reference!r}; nothing was done. {_nearest_cells(nearest)} read_notebook lists all."
     )
-
-
-def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
-    """Id to the part of it that is enough."""
-    ids = [cell.id for cell in cells]
-    heads = [one[:SHORT_ID] for one in ids]
-    return {one: head if heads.count(head) == 1 else one for one, head in zip(ids, heads, strict=True)}
 
 
 def _by_place(reference: str, cells: tuple[Cell, ...], *, reads: bool) -> Cell:

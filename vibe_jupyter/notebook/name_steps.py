@@ -1,9 +1,8 @@
 """What code does with names: the steps of a cell, and what a function does when it is called."""
 
 import builtins
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 BUILTINS: Final = frozenset(dir(builtins)) | {"get_ipython", "display", "__name__", "__file__", "exit", "quit"}
 """Names that are there without a cell that binds them."""
@@ -28,8 +27,7 @@ class Act(Enum):
     """All names of a module are bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameStep:
+class NameStep(NamedTuple):
     """One thing that code does with a name."""
 
     act: Act
@@ -45,8 +43,7 @@ class NameStep:
     """Of a call, the method of the object `name`; empty for a function."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionNames:
+class FunctionNames(NamedTuple):
     """What a function does with names of the notebook when it is called, and with what it is given."""
 
     reads: tuple[str, ...] = ()
@@ -60,8 +57,7 @@ class FunctionNames:
     """Of a class: what its methods read that are not called to make an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellNames:
+class CellNames(NamedTuple):
     """What a cell does with names."""
 
     steps: tuple[NameStep, ...] = ()

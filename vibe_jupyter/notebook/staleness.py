@@ -7,7 +7,7 @@ order of the notebook, for what each would read if all were run again. A cell is
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.notebook.cell_names import cell_names, code_shape
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, FunctionNames, NameStep
@@ -20,8 +20,7 @@ _DEEP: Final = 20
 _OTHER_KERNEL: Final = "it ran before this kernel was started"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """How a variable looked when a run was over."""
 
     identity: int
@@ -31,8 +30,7 @@ class Mark:
     """Whether equal contents are equal values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """One run of code in the kernel."""
 
     source: str
@@ -46,8 +44,7 @@ class Execution:
     """Name to how it looked at the end, at least for the names that the code mentions; None where nobody looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellStatus:
+class CellStatus(NamedTuple):
     """How a cell stands to the cells above it."""
 
     state: CellState

@@ -1,7 +1,6 @@
 """Which places ask: outside the project, protected names, devices. Opens nothing."""
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import Access
@@ -19,8 +18,7 @@ _FITTING: Final[dict[Operation, tuple[Kind, ...]]] = {
 """What may stand there; what is missing is then "not found", not "outside"."""
 
 
-@dataclass(frozen=True)
-class PlaceVerdict:
+class PlaceVerdict(NamedTuple):
     """What the place alone says; the tool's own level comes on top."""
 
     verdict: Literal["allow", "ask", "deny"]

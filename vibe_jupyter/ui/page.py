@@ -28,6 +28,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Command, DecidedBy, MimeBundle
 from vibe_jupyter.protocol.messages import Value
+from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.ui.front_end import Handled
 from vibe_jupyter.ui.markup import Markup
 
@@ -365,7 +366,8 @@ def strip(view: RunWidget) -> None:
 
 @functools.cache
 def _view_class() -> Callable[[], RunWidget]:
-    base: Any = importlib.import_module("anywidget").AnyWidget
+    with without_working_folder(), without_collections():
+        base: Any = importlib.import_module("anywidget").AnyWidget
     members = {
         "__module__": __name__,
         "_esm": (STATIC / "run-view.js").read_text("utf-8"),

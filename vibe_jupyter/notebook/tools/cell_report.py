@@ -14,9 +14,10 @@ from vibe_jupyter.files.images import fit_image
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.kernel.capture import plain_text
 from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.access import CellAccess, short_ids
+from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.document import CellRun, html_text
 from vibe_jupyter.protocol import Cell, CellKind, ExecutionResult, ImagePart, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.protocol.cells import short_ids
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import ToolContext
 
