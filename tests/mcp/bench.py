@@ -127,8 +127,8 @@ async def mcp_bench(folder: Path, *, store: SecretStore | None = None) -> AsyncI
 
 
 def all_of(events: Sequence[Event], kind: type[Any]) -> list[Any]:
-    """The events of a kind."""
-    return [event for event in events if isinstance(event, kind)]
+    """The events of a kind, without the step in which servers start."""
+    return [event for event in events if isinstance(event, kind) and getattr(event, "name", "") != "start_servers"]
 
 
 def one(events: Sequence[Event], kind: type[Any]) -> Any:

@@ -405,20 +405,33 @@ class McpRunHooks:
 
     async def _start_servers(self, hook_context: HookContext) -> None:
         connections = [one for name in self._names if (one := self._servers.get(name)) is not None]
-        waiting = [one.server.name for one in connections if one.state == "stopped"]
-        if waiting:
-            servers = "the MCP server" if len(waiting) == 1 else "the MCP servers"
-            await hook_context.call_context.emit(Notice(level="info", text=f"Starting {servers} {', '.join(waiting)}…"))
-        try:
+        if waiting := [one for one in connections if one.state == "stopped"]:
+            problems = await self._start_as_step(hook_context.call_context, waiting)
+        else:
             problems = await self._servers.start(self._names)
-        except asyncio.CancelledError:
-            await self._requests.sign_ins.stop()
-            raise
         for problem in problems:
             await hook_context.call_context.emit(Notice(level="warning", text=problem))
         for one in connections:
             one.on_change = _bind_connection(self._requests.news.heard, one)
         await self._requests.news.look([one for one in connections if one.state == "ready"])
+
+    async def _start_as_step(self, call_context: CallContext, waiting: Sequence[ServerConnection]) -> list[str]:
+        """Show what the first request waits for: its tools, and the import of what speaks to servers."""
+        names = ", ".join(one.server.name for one in waiting)
+        what = "the MCP server" if len(waiting) == 1 else "the MCP servers"
+        headline = Headline(verb=f"Started {what}", doing=f"Starting {what}", asking=f"Start {what}", target=names)
+        step = ToolStep("start_servers", headline, host=names)
+        await call_context.emit(step.started())
+        try:
+            problems = await self._servers.start(self._names)
+        except asyncio.CancelledError:
+            await self._requests.sign_ins.stop()
+            await call_context.emit(step.finished("interrupted"))
+            raise
+        failed = [one.server.name for one in waiting if one.state != "ready"]
+        summary = f"not started: {', '.join(failed)}" if failed else ""
+        await call_context.emit(step.finished("error" if len(failed) == len(waiting) else "ok", summary))
+        return problems
 
     async def _fetch_resource(self, hook_context: HookContext, server: str, uri: str) -> PromptParts:
         if list(dict.fromkeys(self._wanted.resources)).index((server, uri)) >= RESOURCES:
