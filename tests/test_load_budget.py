@@ -1,5 +1,6 @@
 """What `%load_ext vibe_jupyter` costs, counted where time would lie: modules, not milliseconds."""
 
+import gc
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
+
+from vibe_jupyter.safe_imports import without_collections
 
 ROOT = Path(__file__).parents[1]
 MAX_NEW_MODULES = 40
@@ -88,6 +91,24 @@ def test_loading_imports_few_modules(loaded: dict[str, Any]) -> None:
 def test_loading_makes_no_request_and_starts_no_thread_and_no_process(loaded: dict[str, Any]) -> None:
     assert loaded["events"] == []
     assert loaded["threads"] == 0
+
+
+def test_what_was_imported_at_once_is_not_walked_by_the_next_small_collection() -> None:
+    with without_collections():
+        came = [[number] for number in range(1_000)]
+    assert gc.isenabled()
+    assert not any(one is came for one in gc.get_objects(generation=0))
+
+
+def test_what_the_user_froze_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with without_collections():
+            pass
+        assert gc.get_freeze_count() == frozen > 0
+    finally:
+        gc.unfreeze()
 
 
 ONLY_FOR_SERVERS = {"mcp", "mcp_types", "httpx2", "jsonschema"}

@@ -36,11 +36,17 @@ def without_working_folder() -> Generator[None]:
 
 @contextmanager
 def without_collections() -> Generator[None]:
-    """Import much at once: what comes is there to stay, and the collector would walk it again and again."""
+    """Import much at once: what comes is there to stay, and the collector would walk it again and again.
+
+    Afterwards all that is there counts as old, so that the next collection of young objects does not walk it either.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if gc.get_freeze_count() == 0:  # else the user froze objects, and they stay frozen
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
