@@ -42,6 +42,18 @@ def test_a_click_during_the_cell_lets_the_code_run_and_queued_cells_run_after(cl
     assert counts == list(range(counts[0], counts[0] + 4))
 
 
+def test_where_no_text_can_be_typed_a_page_that_draws_the_view_still_answers(clicked: Session) -> None:
+    clicked.model.will_reply(call("run_code", code="40 + 2"), say("It is 42."))
+    clicked.wire.run("%vibe reset")
+    request = clicked.wire.send("%vibe compute it", allow_stdin=False)
+    view = clicked.view(request)
+    view.command(type="approve", approval_id=view.card())
+    cell = clicked.wire.cell(request)
+    assert not cell.error
+    assert "It is 42." in clicked.html(cell)
+    assert clicked.model.requests[-1].tool_results[0].endswith("42")
+
+
 @pytest.mark.parametrize("ask", ["input('Your name? ')", "__import__('getpass').getpass('Your name? ')"])
 def test_while_code_waits_for_what_you_type_the_state_says_so(clicked: Session, ask: str) -> None:
     begun, seen = threading.Event(), threading.Event()

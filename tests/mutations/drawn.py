@@ -43,6 +43,7 @@ _WIDER = {
     "protocol": ("tests/agent", "tests/ui", "tests/session"),
     "permissions": ("tests/permissions", "tests/secrets"),
     "testing": ("tests/llm", "tests/agent"),
+    "ui": ("tests/ui", "tests/app"),
 }
 """Folders of tests for a part of the package that has more, or others, than the one of its own name."""
 
