@@ -44,6 +44,7 @@ _WIDER = {
     "permissions": ("tests/permissions", "tests/secrets"),
     "testing": ("tests/llm", "tests/agent"),
     "ui": ("tests/ui", "tests/app"),
+    "variables": ("tests/variables", "tests/charts"),
 }
 """Folders of tests for a part of the package that has more, or others, than the one of its own name."""
 

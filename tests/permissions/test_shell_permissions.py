@@ -14,7 +14,7 @@ from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell import ShellVerdict
 from vibe_jupyter.permissions.shell.git import git_environment
 from vibe_jupyter.permissions.shell.git_objects import OBJECT_SIZE_LIMIT
-from vibe_jupyter.permissions.shell.judge import judge_all
+from vibe_jupyter.permissions.shell.judge import judge_all, search_guard
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level
 from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 
@@ -351,3 +351,15 @@ def test_where_the_grammar_cannot_be_loaded_every_command_asks(tmp_path: Path) -
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
     assert all(line.startswith("Ask(") and "tree_sitter_bash cannot be loaded" in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "search", ["grep hello README.md", "rg hello", "egrep hello README.md; fgrep a README.md; rg hello"]
+)
+def test_searches_alone_are_kept_from_protected_files_by_functions_of_the_shell(
+    permissions: Permissions, search: str
+) -> None:
+    guard = search_guard(search, permissions.workspace)
+    assert set(guard) == {f"BASH_FUNC_{name}%%" for name in ("grep", "egrep", "fgrep", "rg")}
+    assert all(".env" in function for function in guard.values())
+    assert search_guard("ls -l; cat README.md", permissions.workspace) == {}

@@ -83,7 +83,7 @@ def test_a_description_of_any_length_is_cut() -> None:
     register(Experiment, lambda one: "long " * 10_000)
 
     assert len(describe_value(Experiment()).body) <= 4_000
-    assert len(value_line(Experiment())) < 300
+    assert value_line(Experiment()) == f"{NAMES[Experiment]} {'long ' * 40}"
 
 
 def test_ai_repr_is_not_asked_unless_the_user_allowed_the_class() -> None:
