@@ -184,6 +184,7 @@ def test_changes_in_place_are_read_from_the_code(source: str, changed: set[str])
         ("[n * k for n in numbers if n > least]", {"numbers", "k", "least"}),
         ("class A:\n    size = base\n    width = size", {"base"}),
         ("f = lambda x, y=top: x + y", {"top"}),
+        ("f = lambda x: x * rate", {"rate"}),
         ("!ls {folder} $name", {"folder", "name", "str"}),
         ("%%timeit -n 3\nwork(data)", {"work", "data"}),
         ("x = 1\nprint(x)", {"x", "print"}),
