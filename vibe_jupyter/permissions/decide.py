@@ -185,7 +185,7 @@ class Permissions:
     ) -> _Question:
         asks: Level = "ask"
         names = tool_names(tool)
-        lists = lists_under(names, self.lists)
+        lists = lists_under(names, self.lists) if self.lists else ToolLists()
         levels: dict[str, Level] = {tool.name: self._call_level(tool, args, names, terms)}
         if any(resource.kind == "cell" and resource.access == "execute" for resource in resources):
             # Who may edit may not yet run.
@@ -227,7 +227,7 @@ class Permissions:
                 return Deny(reason=f"The user's settings do not allow the tool {name} (permission = never).")
         if question.command is not None and question.command.verdict == "deny":
             return Deny(reason=f"Not run: {question.command.reason}.")
-        if pattern := question.lists.denying(question.places, question.texts):
+        if question.lists.deny and (pattern := question.lists.denying(question.places, question.texts)):
             return Deny(reason=f"The user's settings do not allow {question.tool} there (denylist: {pattern}).")
         return None
 
@@ -235,7 +235,7 @@ class Permissions:
         """Whether the allowlist names all that is touched: then the level does not count."""
         if question.command is not None:
             return question.command.rule == "allowlist"
-        return question.lists.allows(question.places, question.texts)
+        return bool(question.lists.allow) and question.lists.allows(question.places, question.texts)
 
     def _answer_question(self, question: _Question, terms: RunTerms) -> Decision:
         if place := _once_reason(question):
