@@ -13,7 +13,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
-from dotenv import dotenv_values
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer
@@ -23,6 +22,7 @@ from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_pat
 from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.safe_imports import without_working_folder
 
 PREFIX: Final = "VIBE_"
 NESTED: Final = "__"
@@ -52,6 +52,8 @@ def _read_env_file(path: Path) -> Mapping[str, str]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then run the cell again.") from error
+    with without_working_folder():
+        from dotenv import dotenv_values  # noqa: PLC0415 - for those who have such a file
     written = dotenv_values(stream=StringIO(text), interpolate=False)
     return {name: value for name, value in written.items() if value is not None and name not in NOT_SETTINGS}
 
