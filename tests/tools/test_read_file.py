@@ -268,6 +268,9 @@ async def test_the_settings_bound_a_result(project: Path, workspace: Workspace, 
     assert "was_truncated: true\nnote: more lines follow; a result holds 14 bytes; go on with offset=4" in long
     assert long.endswith("content:\néééééé")
     assert ReadFileOptions().max_read_bytes == 64_000
+    assert ReadFileOptions(max_read_bytes=1).max_read_bytes == 1
+    with pytest.raises(ValidationError):
+        ReadFileOptions(max_read_bytes=0)
 
 
 def png(width: int, height: int) -> bytes:
