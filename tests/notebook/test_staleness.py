@@ -9,6 +9,8 @@ from tests.notebook.notebook_runs import RECORDED, LiveNotebook, recorded_notebo
 from tests.notebook.planted_state import ALL, FRAME, PLANTED, Deed
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
+from vibe_jupyter.notebook.staleness import dependents
+from vibe_jupyter.protocol import Cell
 
 
 @dataclass
@@ -191,7 +193,23 @@ def test_changes_in_place_are_read_from_the_code(source: str, changed: set[str])
         ("%matplotlib inline\nplt.show()", {"plt", "str"}),
         ("match shape:\n    case {'w': w}:\n        print(w)", {"shape", "w", "print"}),
         ("await fetch(address)", {"fetch", "address"}),
+        ("%%time total = sum(values)", {"sum", "values"}),
     ],
 )
 def test_what_code_reads_is_read_from_its_scopes(source: str, reads: set[str]) -> None:
     assert {step.name for step in cell_names(source).steps if step.act is Act.READ} == reads
+
+
+@pytest.mark.parametrize(
+    ("source", "depends"),
+    [
+        ("if wide:\n    limit = 2\nprint(limit)", True),
+        ("limit = 1\nif wide:\n    limit = 2\nprint(limit)", False),
+        ("if wide:\n    limit = 2\nelse:\n    limit = 1\nprint(limit)", False),
+    ],
+)
+def test_a_name_that_one_branch_alone_binds_may_be_that_of_a_cell_above(source: str, depends: bool) -> None:
+    above = Cell(id="above", number=1, kind="code", source="limit = 10")
+    below = Cell(id="below", number=2, kind="code", source=source)
+
+    assert dependents([above, below], ["above"]) == (["below"] if depends else [])

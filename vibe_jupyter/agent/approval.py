@@ -22,6 +22,7 @@ from vibe_jupyter.agent.run import ClosedBy, PendingRequests, Run
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.protocol import (
+    ALLOW_ONCE,
     WHOLE,
     Answered,
     ApprovalRequested,
@@ -67,7 +68,7 @@ class ApprovalCard(NamedTuple):
     resources: tuple[Resource, ...] = ()
     remember_as: str | None = None
     keepable: bool = False
-    allow: str = "Allow once"
+    allow: str = ALLOW_ONCE
 
 
 class PendingApproval:

@@ -17,6 +17,7 @@ from vibe_jupyter.protocol.cells import (
     source_hash,
 )
 from vibe_jupyter.protocol.events import (
+    ALLOW_ONCE,
     DURABLE_EVENTS,
     Answer,
     Answered,
@@ -88,6 +89,7 @@ from vibe_jupyter.protocol.tools import (
 )
 
 __all__ = [
+    "ALLOW_ONCE",
     "DOWNLOAD_MIME",
     "DURABLE_EVENTS",
     "PICTURES_MIME",

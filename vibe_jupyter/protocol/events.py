@@ -3,7 +3,7 @@
 Durable events are kept by the journal, and history and transcript are folds over them.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -23,6 +23,9 @@ FinishReason = Literal[
     "refused",
     "error",
 ]
+
+ALLOW_ONCE: Final = "Allow once"
+"""On the button for yes, where a card says nothing else."""
 
 
 class Approve(Value):
@@ -149,7 +152,7 @@ class ApprovalRequested(Value):
     """Whether it may be granted for the project, and not for this session alone."""
     digest: str
     """SHA-256 of tool, arguments and what was shown; a decision names it."""
-    allow: str = "Allow once"
+    allow: str = ALLOW_ONCE
     """What the button for yes says."""
     kept: "ApprovalRequested | None" = Field(default=None, exclude=True)
     """The same without secrets, where that differs: what is left of the card once it is answered. Never recorded."""

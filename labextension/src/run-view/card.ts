@@ -2,6 +2,7 @@ import type { Command } from "../contract";
 
 const MIN_EDITOR = 3; // lines
 const MAX_EDITOR = 20; // lines; more scroll
+const EDITED = " (edited)"; // behind the label of a button that allows an edit
 
 /** The parts of one approval card, found in the HTML the kernel made. */
 export class Card {
@@ -56,7 +57,9 @@ export class Card {
 
   /** Say on the button that it allows the user's version. */
   showEdited(): void {
-    setLabel(this.button("approve"), this.#edited() === null ? "Allow once" : "Allow once (edited)");
+    const button = this.button("approve");
+    const label = (button?.firstChild?.textContent ?? "").replace(EDITED, "");
+    setLabel(button, this.#edited() === null ? label : label + EDITED);
   }
 
   openDenial(): void {
