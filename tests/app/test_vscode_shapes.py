@@ -18,7 +18,7 @@ from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
 from vibe_jupyter.testing import call, hold, say
-from vibe_jupyter.ui.front_end_choice import SILENT_PAGE
+from vibe_jupyter.ui.widget_fallback import SILENT_PAGE
 
 pytestmark = pytest.mark.xdist_group("vscode")
 WAIT = 60

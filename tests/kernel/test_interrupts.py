@@ -1,10 +1,13 @@
 """Interrupts while a cell serves: the prompt comes back, and nothing is left behind."""
 
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.kernel.wire import Cell, Wire
+from tests.kernel.wire import WAIT, Cell, Wire
 
 PROMPT_BACK = 10.0  # seconds; far below what the cell would take
 
@@ -163,6 +166,18 @@ def test_an_exception_that_would_upset_the_engine_comes_back_as_an_error_for_peo
 def test_an_idle_kernel_survives_an_interrupt_after_all_this(kernel: Wire) -> None:
     kernel.run("print(serve(asyncio.sleep(0)))")
     handler = kernel.run("import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)").text
-    kernel.interrupt()
+    process = int(kernel.run("import os; print(os.getpid())").text)
+    wait_until_interrupts_are_ignored(process)
+    os.kill(process, signal.SIGINT)  # not through the process that stands for the kernel: it may hand it on late
     assert kernel.run("print('alive')").text == "alive\n"
     assert handler == "True\n"
+
+
+def wait_until_interrupts_are_ignored(process: int) -> None:
+    """An idle kernel ignores them; the message that says it is idle is sent a moment before."""
+    end = time.monotonic() + WAIT
+    ignored = 0
+    while not ignored & 1 << (signal.SIGINT - 1):
+        assert time.monotonic() < end, "the idle kernel does not ignore interrupts"
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+        ignored = int(status["SigIgn"], 16)
