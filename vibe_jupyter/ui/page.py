@@ -49,6 +49,8 @@ MOVED = "This run is now shown in another cell."
 
 STATIC = Path(__file__).parent / "static"
 """Where the build of ``labextension/`` leaves its bundle."""
+NO_SCRIPT = "export default {}"
+"""The least module that a page takes without complaint."""
 
 Receive = Callable[[object, object, object], None]
 """Takes widget, content and buffers of a message from the page."""
@@ -360,8 +362,11 @@ def discard_view(view: RunWidget) -> None:
 
 
 def strip(view: RunWidget) -> None:
-    """Take the script out of the state of a view that nobody drew: programs that run notebooks save that state."""
-    view._esm = ""  # pyright: ignore[reportPrivateUsage]  # so named by anywidget
+    """Take the script out of the state of a view that nobody drew: programs that run notebooks save that state.
+
+    What is left is a module that draws nothing, since a page may have drawn the view and not yet said so.
+    """
+    view._esm = NO_SCRIPT  # pyright: ignore[reportPrivateUsage]  # so named by anywidget
 
 
 @functools.cache
