@@ -65,7 +65,7 @@ demo: python
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
-test: setup kernels llama model-vendors mcp-servers shared-servers check
+test: setup kernels llama model-vendors mcp-servers check
 	$(WITH_NODE) $(PYTEST)
 
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.
@@ -76,7 +76,7 @@ sweeps: setup
 mutations: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.mutations $(MUTATIONS)
 
-test-matrix: setup
+test-matrix: setup shared-servers
 	$(PY) tests/kernel/matrix.py --all --pythons --lab
 	$(WITH_NODE) PYTHONPATH=. $(PY) tests/mcp_server/real_clients.py
 	$(WITH_NODE) $(PY) tests/mcp/real_servers.py --all

@@ -176,6 +176,7 @@ def test_axe_finds_nothing_in_a_notebook_that_nobody_trusts(lab: Lab) -> None:
     assert violations(lab.page, "[data-looked=untrusted]") == {}
 
 
+@pytest.mark.matrix
 def test_axe_finds_nothing_in_the_page_that_nbconvert_makes(browser: Browser, tmp_path: Path) -> None:
     path = kept_notebook(tmp_path)
     command = [sys.executable, "-W", "ignore", "-m", "jupyter", "nbconvert", "--to", "html", str(path)]

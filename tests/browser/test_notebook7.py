@@ -53,6 +53,7 @@ def front_end(request: pytest.FixtureRequest) -> Lab:
     return request.getfixturevalue("lab" if request.param == "JupyterLab" else "classic")
 
 
+@pytest.mark.matrix
 def test_five_tools_work_with_a_click_for_each(classic: Classic, model: ScriptedModel) -> None:
     book = open_prompt(classic, model, "first = 1", "second = 2\nsecond", "third = 3", "fourth = 4")
     prompt, first, second, third, fourth = book.ids[1:]

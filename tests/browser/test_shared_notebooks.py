@@ -13,7 +13,7 @@ from tests.browser.shared_servers import python_of
 from vibe_jupyter.testing import ScriptedModel, call, say
 from vibe_jupyter.ui.page import PLACEHOLDER
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.matrix, pytest.mark.timeout(240)]
 
 LOAD, VIBE, AFTER = 0, 1, 2
 

@@ -137,6 +137,7 @@ async def talk(server: LlamaServer, folder: Path, wish: str) -> tuple[Talk, list
     return one_talk, events
 
 
+@pytest.mark.matrix  # test_a_prompt_in_a_notebook_... is the same from the page on
 async def test_a_call_is_streamed_run_and_answered(server: LlamaServer, tmp_path: Path) -> None:
     done, events = await talk(server, tmp_path, WISH)
     assert [event.outcome for event in events if isinstance(event, ToolFinished)][:1] == ["ok"]
@@ -167,6 +168,7 @@ async def test_the_conversation_goes_on_with_its_calls_in_the_history(server: Ll
     check_history(one_talk.conversation.history)
 
 
+@pytest.mark.matrix
 async def test_two_conversations_at_once_do_not_mix(server: LlamaServer, tmp_path: Path) -> None:
     both = await asyncio.gather(
         talk(server, tmp_path / "one", WISH), talk(server, tmp_path / "two", "Run this code: sum([5, 6])")

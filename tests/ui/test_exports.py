@@ -40,6 +40,7 @@ IN_ORDER: dict[Form, tuple[str, ...]] = {
     "none": ("A run was here: Done, 2 steps.",),
 }
 """What a reader must find, one after the other."""
+FORMS = ["full", *(pytest.param(form, marks=pytest.mark.matrix) for form in IN_ORDER if form != "full")]
 
 # What GitHub lets through, after the list that its html-pipeline published. Styles and classes are not in it.
 GITHUB_TAGS = """
@@ -101,7 +102,7 @@ def test_under_the_rules_of_github_code_stays_code_and_tables_stay_tables() -> N
 
 
 @pytest.mark.requirement("ui.static.kept")
-@pytest.mark.parametrize("form", IN_ORDER)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_notebook_exported_to_html_holds_the_answer_and_the_steps(form: Form, tmp_path: Path) -> None:
     page = export("html", form, tmp_path)
     shown = page[page.index("jp-OutputArea-output") :]
@@ -109,7 +110,7 @@ def test_a_notebook_exported_to_html_holds_the_answer_and_the_steps(form: Form, 
 
 
 @pytest.mark.requirement("ui.static.kept")
-@pytest.mark.parametrize("form", IN_ORDER)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_notebook_exported_to_markdown_reads_as_the_notebook_does(form: Form, tmp_path: Path) -> None:
     exported = export("markdown", form, tmp_path)
     page = MarkdownIt("commonmark", {"html": True}).enable("table").render(exported)
