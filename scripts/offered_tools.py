@@ -28,12 +28,12 @@ from vibe_jupyter.tools.read_file import ReadFileTool
 from vibe_jupyter.tools.search_replace import SearchReplaceTool
 from vibe_jupyter.tools.todo import TodoTool
 from vibe_jupyter.tools.write_file import WriteFileTool
-from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
+from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
     *(ReadNotebookTool, ReadCellTool, ReadOutputTool),
     *(EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellTool),
-    *(ListVariablesTool, InspectVariableTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool),
+    *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )
 

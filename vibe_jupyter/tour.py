@@ -25,6 +25,8 @@ NO_PLOTS = "matplotlib is not installed in this kernel."
 SIMILARITY = 0.5
 """How alike a misspelt name and a column must be, from 0 to 1."""
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
+_COUNT = re.compile(r"\d+ variables?$", re.MULTILINE)
+"""How a list of variables begins."""
 _FAILED_CELL = re.compile(
     r"^#\d+ (?P<id>\S+) code(?: \[\d+\])? error\n(?P<source>(?:(?!#\d+ \S+ (?:code|markdown|raw)).*\n?)*)", re.MULTILINE
 )
@@ -37,7 +39,7 @@ _NO_MEASUREMENT = re.compile(r"^(id|index|year|month|day)$|_id$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FrameData:
-    """What `inspect_variable` said of the frame."""
+    """What `inspect` said of the frame."""
 
     frame: str
     columns: tuple[tuple[str, str, int], ...]
@@ -61,12 +63,13 @@ def next_reply(request: ModelRequest) -> Reply:
     results = _tool_results(request)
     if not results:
         if "read_notebook" not in request.tools:
-            return answer(text=f"{HELLO}\n\nFirst I look at what is loaded.", calls=[call("list_variables")])
-        looks = [call("read_notebook"), call("list_variables")]
+            return answer(text=f"{HELLO}\n\nFirst I look at what is loaded.", calls=[call("inspect")])
+        looks = [call("read_notebook"), call("inspect")]
         return answer(text=f"{HELLO}\n\nFirst I look at the notebook and at what is loaded.", calls=looks)
-    if "inspect_variable" not in results:
-        return _choose_frame(results.get("list_variables", ""))
-    data = _frame_data(results["inspect_variable"])
+    inspected = results.get("inspect", "")
+    if _COUNT.match(inspected) or not inspected:
+        return _choose_frame(inspected)
+    data = _frame_data(inspected)
     if data.groups is None or not data.measurements:
         return say(
             "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
@@ -103,7 +106,7 @@ def _choose_frame(result: str) -> Reply:
         )
     largest = max(frames, key=lambda match: int(match["rows"].replace(",", "")))
     text = f"`{largest['name']}` is the data: {largest['rows']} rows, {largest['columns']} columns. Now its columns."
-    return answer(text=text, calls=[call("inspect_variable", name=largest["name"])])
+    return answer(text=text, calls=[call("inspect", names=[largest["name"]])])
 
 
 def _frame_data(result: str) -> FrameData:

@@ -21,8 +21,8 @@ def test_a_geodataframe_is_told_and_inspected(tmp_path: Path) -> None:
             "towns = geopandas.GeoDataFrame({'name': ['a', 'b'], 'geometry': [Point(0, 0), None]}, crs=4326)\n"
             "where = towns.geometry"
         )
-        looks = [call("inspect_variable", name=name) for name in ("towns", "where")]
-        session.model.will_reply(call("list_variables"), *looks, say("Seen."))
+        looks = [call("inspect", names=[name]) for name in ("towns", "where")]
+        session.model.will_reply(call("inspect"), *looks, say("Seen."))
 
         cell = session.run("%%vibe\nWhat is @towns?")
 

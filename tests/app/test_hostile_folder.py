@@ -120,7 +120,7 @@ def refuse_servers(session: Session, request: str) -> None:
 def test_before_the_folder_is_trusted_nothing_of_it_runs_and_nothing_goes_elsewhere(trap: Trap) -> None:
     session = trap.session
     port = session.model.url.split(":")[2].split("/")[0]
-    session.model.will_reply(call("list_variables"), say("Hello."))
+    session.model.will_reply(call("inspect"), say("Hello."))
     shown = session.html(session.run("%%vibe\nhi"))
     own = ["exec", str(session.folder / "vibe" / "tools" / "mine.py")]
     happened = [event for event in trap.happened() if event != own]

@@ -27,13 +27,13 @@ def settings(session: Session, lines: str) -> None:
 
 def test_where_nobody_clicks_a_summary_is_kept_from_the_next_prompt_on(kernel: Session) -> None:
     settings(kernel, 'transcript = "summary"\ntranscript_times = false')
-    kernel.model.will_reply(call("list_variables"), say("There are **none**."))
+    kernel.model.will_reply(call("inspect"), say("There are **none**."))
     shown = kernel.html(kernel.run("%vibe what is there?"))
     assert "<strong>none</strong>" in shown
     assert "1 step" in shown
     assert "<details" not in shown
     settings(kernel, "")
-    kernel.model.will_reply(call("list_variables"), say("There are **none**."))
+    kernel.model.will_reply(call("inspect"), say("There are **none**."))
     assert "<details" in kernel.html(kernel.run("%vibe and now?"))
 
 
@@ -56,7 +56,7 @@ def test_the_same_prompt_leaves_the_same_bytes_in_two_kernels(tmp_path: Path) ->
         folder.mkdir()
         with running_session(INSTALLED, folder) as session:
             settings(session, "transcript_times = false")
-            session.model.will_reply(call("run_code", code="6 * 7"), call("list_variables"), say("It is **42**."))
+            session.model.will_reply(call("run_code", code="6 * 7"), call("inspect"), say("It is **42**."))
             shown = session.html(session.run("%vibe --yes=run_code compute it"))
             left.append(shown.replace(session.model.url.split("/")[2], "SERVER"))
     assert left[0] == left[1]

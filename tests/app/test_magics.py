@@ -143,7 +143,7 @@ def test_one_run_uses_notebook_and_file_tools_together(session: Session) -> None
     (session.folder / "notes.txt").write_text("alpha\nbeta\n", encoding="utf-8")
     session.run("numbers = [1, 2, 3]")
     session.model.will_reply(
-        answer(calls=[call("list_variables"), call("read_file", path="notes.txt"), call("grep", pattern="be")]),
+        answer(calls=[call("inspect"), call("read_file", path="notes.txt"), call("grep", pattern="be")]),
         say("done"),
     )
     session.run("%vibe look")
@@ -264,7 +264,7 @@ def test_braces_and_dollars_in_a_prompt_are_no_variables(session: Session) -> No
 
 @pytest.mark.requirement("magics.option.max-turns")
 def test_options_hold_for_their_cell_and_a_value_may_stand_in_quotes(session: Session) -> None:
-    session.model.will_reply(*[call("list_variables")] * 3)
+    session.model.will_reply(*[call("inspect")] * 3)
     cell = session.run(f'%%vibe --model "quoted@{session.model.url}" --max-turns=2\nhello')
     assert [request.body["model"] for request in session.model.requests] == ["quoted", "quoted"]
     assert "Stopped at the turn limit" in session.html(cell)
@@ -272,9 +272,9 @@ def test_options_hold_for_their_cell_and_a_value_may_stand_in_quotes(session: Se
     assert "no model 'two words'" in session.run("%vibe --model='two words' hello").text
 
 
-@pytest.mark.parametrize("value", ["'list_variables'", "('list_variables', 'grep')"])
+@pytest.mark.parametrize("value", ["'inspect'", "('inspect', 'grep')", "'list_variables'"])
 def test_ask_takes_one_tool_or_some_to_allow(session: Session, value: str) -> None:
-    session.model.will_reply(call("list_variables"), say("Seen."))
+    session.model.will_reply(call("inspect"), say("Seen."))
     assert session.run(f"import vibe_jupyter; print(vibe_jupyter.ask('look', yes={value}).text)").text == "Seen.\n"
 
 

@@ -125,7 +125,7 @@ def test_the_settings_of_the_tools_hold_for_mentions(project: Path) -> None:
     assert told(project, "@notes.txt", {"read_file": "always"}) != []
     frame = pandas.DataFrame({"word": ["secret"]})
     assert "secret" in "".join(told(project, "@frame", frame=frame))
-    assert told(project, "@frame", {"inspect_variable": "never"}, frame=frame) == [f"@{summary_line('frame', frame)}"]
+    assert told(project, "@frame", {"inspect": "never"}, frame=frame) == [f"@{summary_line('frame', frame)}"]
 
 
 def test_what_a_file_holds_does_not_end_the_section(project: Path) -> None:

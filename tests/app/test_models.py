@@ -199,7 +199,7 @@ def test_an_image_file_goes_to_a_model_that_sees_images(session: Session) -> Non
 @pytest.mark.xdist_group("app")
 def test_a_run_ends_when_it_costs_more_than_its_limit(session: Session) -> None:
     change(session, "input_price = 1000\noutput_price = 1000", top="max_price = 0.5")
-    dear = answer(calls=[call("list_variables")], usage=Tokens(prompt=600, completion=1))
+    dear = answer(calls=[call("inspect")], usage=Tokens(prompt=600, completion=1))
     session.model.will_reply(dear, say("never asked"))
     shown = session.html(session.run("%vibe what is there?")).replace("<span>$</span>", "$")
     assert "Stopped at the price limit" in shown
@@ -211,7 +211,7 @@ def test_a_run_ends_when_it_costs_more_than_its_limit(session: Session) -> None:
 @pytest.mark.xdist_group("app")
 def test_a_limit_of_nothing_is_none(session: Session) -> None:
     change(session, "input_price = 1000\noutput_price = 1000", top="max_price = 0")
-    dear = answer(calls=[call("list_variables")], usage=Tokens(prompt=6_000, completion=1))
+    dear = answer(calls=[call("inspect")], usage=Tokens(prompt=6_000, completion=1))
     session.model.will_reply(dear, say("asked"))
     assert "asked" in session.html(session.run("%vibe what is there?"))
 
@@ -226,7 +226,7 @@ def test_another_server_goes_on_with_a_conversation_that_has_calls_in_it(session
             f'[[providers]]\nname = "other"\napi_base = "{base}"\nbackend = "{backend}"\n'
             '[[models]]\nname = "other-1"\nprovider = "other"',
         )
-        session.model.will_reply(call("list_variables"), say("There."))
+        session.model.will_reply(call("inspect"), say("There."))
         session.run("%vibe what is there?")
         session.run("%vibe model other-1")
         cell = session.run("%vibe and now?")

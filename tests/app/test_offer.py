@@ -10,7 +10,7 @@ from tests.app.conftest import Session
 from vibe_jupyter.testing import say
 
 pytestmark = pytest.mark.xdist_group("app")
-READING = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable", "read_file", "grep"}
+READING = {"read_notebook", "read_cell", "read_output", "inspect", "read_file", "grep"}
 ITS_OWN = {"todo", "ask_user_question"}
 """What touches nothing but the agent's list and the user's attention."""
 
@@ -82,10 +82,10 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
 
 @pytest.mark.requirement("wire.call.no-xml")
 def test_neither_the_prompt_nor_an_answer_knows_calls_in_xml(session: Session) -> None:
-    written = '<tool_call>{"name": "list_variables", "arguments": {}}</tool_call>'
-    also = '<invoke name="list_variables"></invoke>'
+    written = '<tool_call>{"name": "inspect", "arguments": {}}</tool_call>'
+    also = '<invoke name="inspect"></invoke>'
     session.model.will_reply(say(f"{written}\n{also}"))
     shown = session.html(session.run("%vibe hello"))
-    assert "list_variables" in shown  # as words of the answer
+    assert "inspect" in shown  # as words of the answer
     (request,) = session.model.requests  # nothing was called, so there is no second one
     assert not re.search(r"</?(antml:)?(tool_call|function|invoke|parameter|tool_use)", json.dumps(request.body))

@@ -106,9 +106,9 @@ def test_nothing_the_model_looks_at_without_being_asked_carries_a_key(session: S
     (session.folder / "settings.py").write_text(repr(PLANTED) + "\n", encoding="utf-8")
     session.run(f"planted = {PLANTED!r}\nkeys = list(planted.values())\nfirst = keys[0]\nmany = {{'a': keys}}")
     session.model.will_reply(
-        call("list_variables"),
-        call("inspect_variable", name="planted"),
-        call("inspect_variable", name="first"),
+        call("inspect"),
+        call("inspect", names=["planted"]),
+        call("inspect", names=["first"]),
         call("read_file", path="settings.py"),
         call("grep", pattern="planted"),
         say("Done."),

@@ -32,7 +32,7 @@ def test_the_tour_says_in_one_sentence_why_the_cell_was_not_mended() -> None:
         "Read it first; this is its source now:\nframe['siz']"
     )
     results = {
-        "inspect_variable": inspected,
+        "inspect": inspected,
         "edit_cell": refused,
         "run_code": "ok\nsize  77.8",
         "insert_cell": "x; ok",

@@ -43,8 +43,8 @@ def shows_only_the_run(cell: Cell) -> bool:
 def test_frames_with_columns_of_two_levels_are_told_listed_and_inspected(session: Session) -> None:
     session.run(FRAMES)
     names = ("by_shop", "pivot", "wide")
-    looks = [call("inspect_variable", name=name) for name in names]
-    session.model.will_reply(call("list_variables"), *looks, say("Seen."), say("Again."))
+    looks = [call("inspect", names=[name]) for name in names]
+    session.model.will_reply(call("inspect"), *looks, say("Seen."), say("Again."))
 
     first = session.run("%%vibe\nWhat is @pivot?")
     second = session.run("%vibe and now?")
@@ -64,7 +64,7 @@ def test_frames_with_columns_of_two_levels_are_told_listed_and_inspected(session
 
 def test_a_column_of_another_librarys_type_is_named_in_a_run(session: Session) -> None:
     session.run(FRAMES + ANGLES)
-    session.model.will_reply(call("inspect_variable", name="directions"), say("Seen."))
+    session.model.will_reply(call("inspect", names=["directions"]), say("Seen."))
 
     cell = session.run("%vibe look")
 
@@ -79,7 +79,7 @@ def test_a_value_that_cannot_be_described_is_named_with_the_error_and_nothing_is
     session: Session, logs: str
 ) -> None:
     session.run(f"import logging\n{logs}\n{BROKEN}")
-    session.model.will_reply(call("list_variables"), call("inspect_variable", name="broken"), say("Seen."))
+    session.model.will_reply(call("inspect"), call("inspect", names=["broken"]), say("Seen."))
 
     try:
         cell = session.run("%%vibe\nWhat is @broken?")
@@ -115,7 +115,7 @@ def test_our_log_reaches_a_handler_that_the_user_adds(session: Session) -> None:
 def test_a_key_of_globals_that_is_no_name_does_not_stop_a_prompt(session: Session, key: str) -> None:
     session.run(f"globals()[{key}] = 1\nfirst = 1")
     session.model.will_reply(
-        call("list_variables"), call("run_code", code=f"globals()[({key}, 2)] = 2\nsecond = 2"), say("Seen.")
+        call("inspect"), call("run_code", code=f"globals()[({key}, 2)] = 2\nsecond = 2"), say("Seen.")
     )
 
     cell = session.run("%%vibe --yes=run_code\nlook")

@@ -118,6 +118,15 @@ def test_tools_may_be_called_as_later_versions_call_them(home: Home) -> None:
     assert not settings.offers_tool("read_file")
 
 
+def test_what_was_set_for_tools_that_became_one_holds_for_it_and_the_strictest_permission_wins(home: Home) -> None:
+    home.user('[tools.list_variables]\npermission = "never"\n[tools.inspect_variable]\npermission = "ask"\n')
+    reading = home.read()
+    assert (reading.settings.levels(), reading.warnings) == ({"inspect": "never"}, ())
+    home.user('disabled_tools = ["inspect_variable"]\n[tools.inspect_variable]\npermission = "ask"\n')
+    assert home.read().settings.levels() == {"inspect": "ask"}
+    assert not home.read().settings.offers_tool("inspect")
+
+
 def test_an_older_name_of_a_key_is_taken(home: Home) -> None:
     home.user("auto_approve = true\n")
     reading = home.read()

@@ -14,7 +14,7 @@ from tests.mcp_server.conftest import Served, patience, serve
 from tests.mcp_server.outsider import Outsider, text
 from vibe_jupyter.testing import hold, say
 
-READS = {"read_notebook", "read_cell", "read_output", "list_variables", "inspect_variable"}
+READS = {"read_notebook", "read_cell", "read_output", "inspect"}
 WRITES = {"edit_cell", "insert_cell", "delete_cells", "move_cells", "run_cell", "run_code"}
 
 
@@ -39,9 +39,9 @@ def test_the_notebooks_tools_are_listed_with_honest_hints(
 def test_a_look_needs_no_card(served: Served, connect: Callable[..., Outsider], mode: str) -> None:
     served.run("answer = 41")
     outsider = connect(served, mode=mode)
-    result = outsider.call("list_variables", pattern="answer")
+    result = outsider.call("inspect", names=["answer*"])
     assert (text(result), result.is_error) == ("1 variable\nanswer: int 41", False)
-    assert "answer" in text(outsider.call("inspect_variable", name="answer"))
+    assert "answer" in text(outsider.call("inspect", names=["answer"]))
 
 
 def test_what_runs_waits_for_the_person_and_says_so(served: Served, outsider: Outsider) -> None:
@@ -141,7 +141,7 @@ def test_a_call_cancelled_on_its_card_is_over_for_the_person_too(
     call.cancel()
     served.view.wait_for("interrupted")
     served.view.command(type="approve", approval_id=card)
-    assert outsider.call("list_variables", pattern="late").content[0] == types.TextContent(text="0 variables")
+    assert outsider.call("inspect", names=["late*"]).content[0] == types.TextContent(text="0 variables")
 
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect", "interrupt"])
@@ -170,7 +170,7 @@ def test_a_running_call_ends_when_nobody_wants_it_any_more(
             call.result(WAIT)
     assert served.run("print('free')").text == "free\n"
     assert time.monotonic() - began < 5
-    assert not text(connect(served).call("list_variables")).startswith("Nothing")
+    assert not text(connect(served).call("inspect")).startswith("Nothing")
 
 
 def test_a_call_waits_for_running_and_queued_cells_and_their_numbers_stay_in_order(
@@ -180,7 +180,7 @@ def test_a_call_waits_for_running_and_queued_cells_and_their_numbers_stay_in_ord
     running = wire.send("import time; print('runs', flush=True); time.sleep(1); order = ['cell']")
     queued = wire.send("order.append('queued')")
     wire.until_printed(running, "runs")
-    result = outsider.call("inspect_variable", name="order")
+    result = outsider.call("inspect", names=["order"])
     assert "queued" in text(result)
     counts = [wire.cell(one).count for one in (running, queued, wire.send("print(1)"))]
     assert counts == list(range(counts[0], counts[0] + 3))
@@ -191,11 +191,11 @@ def test_a_kernel_that_stays_busy_is_named_and_the_next_call_works(served: Serve
     with patience(session, "vibe_jupyter.kernel.main_thread", BUSY_WAIT=0.3):
         running = session.wire.send("import time; print('runs', flush=True); time.sleep(1.5)")
         session.wire.until_printed(running, "runs")
-        result = outsider.call("list_variables")
+        result = outsider.call("inspect")
         assert result.is_error
         assert text(result).startswith("Nothing was done: the kernel is busy")
         session.wire.cell(running)
-    assert not outsider.call("list_variables").is_error
+    assert not outsider.call("inspect").is_error
 
 
 def test_a_call_waits_until_a_prompts_run_is_over(served: Served, outsider: Outsider) -> None:
@@ -206,7 +206,7 @@ def test_a_call_waits_until_a_prompts_run_is_over(served: Served, outsider: Outs
     session.model.will_reply(hold(release, "Thinking aloud"), say("Done."))
     request = session.wire.send("%vibe go")
     session.view(request).wait_for("aloud")
-    call = outsider.start("list_variables")
+    call = outsider.start("inspect")
     release.set()
     assert "aloud" in session.html(session.wire.cell(request))
     assert not call.result(WAIT).is_error
@@ -218,7 +218,7 @@ def test_calls_of_several_agents_are_answered_one_after_the_other(
     first, second = connect(served, name="one"), connect(served, name="two")
     waits = first.start("run_code", code="came = ['first']", keep=True)
     card = served.view.card()
-    behind = second.start("inspect_variable", name="came")
+    behind = second.start("inspect", names=["came*"])
     assert not behind.done()
     served.view.command(type="approve", approval_id=card)
     assert not waits.result(WAIT).is_error
@@ -229,10 +229,10 @@ def test_calls_are_bounded_in_number(served: Served, outsider: Outsider) -> None
     with patience(served.session, "vibe_jupyter.mcp_server.external_run", MAX_CALLS=2, MAX_WAITING=1):
         waits = outsider.start("run_code", code="1")
         card = served.view.card()
-        assert text(outsider.call("list_variables")).endswith("Send them one after the other.")
+        assert text(outsider.call("inspect")).endswith("Send them one after the other.")
         served.view.command(type="reject", approval_id=card, message="")
         assert waits.result(WAIT).is_error
-        assert "its view holds no more" in text(outsider.call("list_variables"))
+        assert "its view holds no more" in text(outsider.call("inspect"))
 
 
 def test_what_the_settings_forbid_is_not_offered_or_not_done(
@@ -255,7 +255,7 @@ def test_what_the_settings_forbid_is_not_offered_or_not_done(
 
 
 def test_every_call_and_its_result_are_in_a_journal_of_its_own(served: Served, outsider: Outsider) -> None:
-    outsider.call("list_variables", pattern="unheard_of")
+    outsider.call("inspect", names=["unheard_of*"])
     served.run("%vibe mcp serve stop")
     folders = sorted(
         (served.session.folder / "vibe" / "logs" / "session").iterdir(), key=lambda one: one.stat().st_mtime

@@ -39,7 +39,7 @@ def test_the_end_closes_the_port_and_leaves_a_plain_form(
     session: Session, connect: Callable[..., Outsider], how: str
 ) -> None:
     served = serve(session)
-    connect(served).call("list_variables", pattern="nothing_like_it")
+    connect(served).call("inspect", names=["nothing_like_it*"])
     assert [note["url"] for note in notes(session)] == [served.url]
     match how:
         case "cell":
@@ -100,7 +100,7 @@ def test_where_no_page_draws_the_view_what_asks_is_denied(session: Session, conn
         assert text(result).endswith('[tools.run_code] permission = "always", and then serve the notebook again.'), (
             "an external client cannot pass --yes"
         )
-        assert not outsider.call("list_variables").is_error
+        assert not outsider.call("inspect").is_error
     session.wire.run("%vibe reset")
 
 
@@ -112,7 +112,7 @@ def test_the_printed_entry_leads_a_client_of_another_environment_to_this_noteboo
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "XDG"))}
     client = Outsider(over_stdio(entry["command"], *entry["args"], env={**bare, **entry["env"]}))
     try:
-        assert not client.call("list_variables").is_error
+        assert not client.call("inspect").is_error
     finally:
         client.close()
     session.wire.run("%vibe reset")

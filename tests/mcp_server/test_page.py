@@ -127,7 +127,7 @@ def test_a_page_that_was_loaded_anew_is_shown_the_view_and_has_the_end_of_it(
 ) -> None:
     screen, cell = on_page
     page = screen.page
-    connect(screen.served).call("list_variables")
+    connect(screen.served).call("inspect")
     shown: list[dict[str, object]] = []
     setattr(page, "_answer_show", lambda _message, **args: shown.append(args) or {})  # noqa: B010
     page.tell("vibe_bridge_event", {"event": "hello"})

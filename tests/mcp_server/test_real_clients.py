@@ -63,7 +63,7 @@ def test_claude_code_starts_our_program(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["program", "address"])
 def test_the_first_request_of_claude_code_has_our_tools(served: Served, tmp_path: Path, way: str) -> None:
-    tool = f"mcp__{NAME}__list_variables"
+    tool = f"mcp__{NAME}__inspect"
     headers = {"Authorization": f"Bearer {served.token}"}
     server = entry(served) if way == "program" else {"type": "http", "url": served.url, "headers": headers}
     write(tmp_path / "servers.json", {"mcpServers": {NAME: server}})
@@ -95,7 +95,7 @@ def test_the_inspector_lists_and_calls_our_tools(served: Served, tmp_path: Path)
     chosen = ("--cli", "--config", "servers.json", "--server", NAME)
     listed = json.loads(inspector.run(*chosen, "--method", "tools/list"))
     assert {tool["name"] for tool in listed["tools"]} == READS | WRITES
-    said = inspector.run(*chosen, "--method", "tools/call", "--tool-name", "list_variables")
+    said = inspector.run(*chosen, "--method", "tools/call", "--tool-name", "inspect")
     assert "answer: int 41" in said
 
 
@@ -105,7 +105,7 @@ def test_mistral_vibe_finds_our_tools(served: Served, tmp_path: Path) -> None:
     except LookupError as reason:
         pytest.skip(str(reason))
     printed = entry(served)
-    with ScriptedModel([call("search_tool_functions", query="list_variables"), say(DONE)]) as model:
+    with ScriptedModel([call("search_tool_functions", query="inspect"), say(DONE)]) as model:
         config = f"""
             active_model = "scripted"
             enable_update_checks = false
@@ -131,5 +131,5 @@ def test_mistral_vibe_finds_our_tools(served: Served, tmp_path: Path) -> None:
         Client("vibe", tmp_path, SCRIPTED_KEY="none").run("-p", "List the variables.", "--output", "text")
         # It looks tools of servers up, and calls them by code in a sandbox of its own.
         found = str(model.requests[-1].messages[-1]["content"])
-        assert "mcp_vibe_jupyter.list_variables" in found, found
+        assert "mcp_vibe_jupyter.inspect" in found, found
         assert "mcp_vibe_jupyter.read_notebook" in found, found

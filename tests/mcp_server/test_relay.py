@@ -75,7 +75,7 @@ def test_calls_are_passed_on_with_card_and_progress(served: Served, start: Start
     served.run("answer = 41")
     outsider = start(mode=mode)
     assert "run_code" in {tool.name for tool in outsider.tools()}
-    assert text(outsider.call("list_variables", pattern="answer")) == "1 variable\nanswer: int 41"
+    assert text(outsider.call("inspect", names=["answer*"])) == "1 variable\nanswer: int 41"
     call = outsider.start("run_code", code="answer + 1")
     served.allow()
     result = call.result(WAIT)
@@ -89,18 +89,18 @@ def test_started_before_a_notebook_is_served_it_lists_the_tools_and_says_what_to
     session.wire.run("%vibe reset")
     outsider = start()
     before = {tool.name: tool for tool in outsider.tools()}
-    result = outsider.call("list_variables")
+    result = outsider.call("inspect")
     assert result.is_error
     assert text(result) == (
         "No notebook is served now. Run %vibe mcp serve in a cell of the notebook that you want to offer."
     )
     serve(session)
-    assert not outsider.call("list_variables").is_error
+    assert not outsider.call("inspect").is_error
     assert {tool.name: tool for tool in outsider.tools()} == before
     session.wire.run("%vibe mcp serve stop")
-    assert text(outsider.call("list_variables")).startswith("No notebook is served now.")
+    assert text(outsider.call("inspect")).startswith("No notebook is served now.")
     serve(session)
-    assert not outsider.call("list_variables").is_error
+    assert not outsider.call("inspect").is_error
     session.wire.run("%vibe reset")
 
 
@@ -115,7 +115,7 @@ def test_a_call_that_is_cancelled_ends_in_the_notebook(served: Served, start: St
         call.result(WAIT)
     assert served.run("print('free')").text == "free\n"
     assert time.monotonic() - began < 5
-    assert not outsider.call("list_variables").is_error
+    assert not outsider.call("inspect").is_error
 
 
 def test_with_several_it_wants_to_know_which(
@@ -132,9 +132,9 @@ def test_with_several_it_wants_to_know_which(
     )
     path = register_notebook(other)
     try:
-        assert text(start().call("list_variables")).startswith("2 notebooks are served: ")
-        assert not start("--kernel", "conn").call("list_variables").is_error
-        gone = start("--notebook", str(tmp_path / "b.ipynb")).call("list_variables")
+        assert text(start().call("inspect")).startswith("2 notebooks are served: ")
+        assert not start("--kernel", "conn").call("inspect").is_error
+        gone = start("--notebook", str(tmp_path / "b.ipynb")).call("inspect")
         assert gone.is_error
         assert text(gone).startswith("Not run: the notebook that was served cannot be reached.")
     finally:

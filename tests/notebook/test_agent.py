@@ -117,7 +117,7 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
     shared_session.model.will_reply(say("Hello."))
     end(page, prompt(page, "%vibe hello"))
     names = [tool["function"]["name"] for tool in shared_session.model.requests[0].body["tools"]]
-    assert names[:11] == [
+    assert names[:10] == [
         "read_notebook",
         "read_cell",
         "read_output",
@@ -126,11 +126,10 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
         "delete_cells",
         "move_cells",
         "run_cell",
-        "list_variables",
-        "inspect_variable",
+        "inspect",
         "run_code",
     ]
-    assert set(names[11:]) <= OTHER_TOOLS
+    assert set(names[10:]) <= OTHER_TOOLS
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash")

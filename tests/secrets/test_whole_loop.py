@@ -126,8 +126,8 @@ def fresh(field: Field) -> Field:
 def test_variables_are_described_without_their_secrets(fresh: Field) -> None:
     names = [_name(at, one) for at, one in enumerate(fresh.planted["variables"])]
     fresh.session.run("globals().update(_all['variables'])")
-    looks = [call("inspect_variable", name=name) for name in names]
-    fresh.ask(f"%vibe look at {' '.join(f'@{name}' for name in names[:5])}", call("list_variables"), say("."))
+    looks = [call("inspect", names=[name]) for name in names]
+    fresh.ask(f"%vibe look at {' '.join(f'@{name}' for name in names[:5])}", call("inspect"), say("."))
     fresh.ask("%vibe look again", *looks, say("Done."))
     fresh.ask(
         "%vibe --yes=run_code show",
@@ -144,7 +144,7 @@ def test_containers_and_attributes_are(fresh: Field) -> None:
     )
     fresh.session.run("accounts = [Account('joe', t) for t in _all['attributes'].values()]")
     code = "print(services)\nprint(json.dumps(services, indent=1))\nprint(accounts)\naccounts"
-    looks = [call("inspect_variable", name=name) for name in ("services", "accounts")]
+    looks = [call("inspect", names=[name]) for name in ("services", "accounts")]
     fresh.ask("%vibe --yes=run_code look at @services", *looks, call("run_code", code=code), say("Done."))
     assert fresh.leaks("containers") == []
     assert fresh.leaks("attributes") == []
@@ -154,7 +154,7 @@ def test_containers_and_attributes_are(fresh: Field) -> None:
 def test_columns_of_frames_are(fresh: Field) -> None:
     fresh.session.run("import pandas as pd\nframe = pd.DataFrame({n: [t, t] for n, t in _all['columns'].items()})")
     looks = call(
-        "inspect_variable", name="frame", columns=[_name(at, one) for at, one in enumerate(fresh.planted["columns"])]
+        "inspect", names=["frame"], columns=[_name(at, one) for at, one in enumerate(fresh.planted["columns"])]
     )
     code = "print(frame.T)\nprint(frame.iloc[:, :3])\nprint(frame.to_csv(index=False))\nframe.head()"
     fresh.ask("%vibe --yes=run_code look at @frame", looks, call("run_code", code=code), say("Done."))

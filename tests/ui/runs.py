@@ -96,10 +96,10 @@ def code_finished(
 def inspected(call_id: str = "c0") -> list[Event]:
     """A step that was never asked about."""
     return [
-        ToolStarted(call_id=call_id, name="inspect_variable", headline=INSPECTED),
+        ToolStarted(call_id=call_id, name="inspect", headline=INSPECTED),
         ToolFinished(
             call_id=call_id,
-            name="inspect_variable",
+            name="inspect",
             headline=INSPECTED,
             outcome="ok",
             summary="344 × 8, nulls in 5 columns",

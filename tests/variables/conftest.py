@@ -1,4 +1,4 @@
-"""Both variable tools on a namespace of the test's own, with work done at once as on the main thread."""
+"""The tool `inspect` on a namespace of the test's own, with work done at once as on the main thread."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -7,7 +7,7 @@ import pytest
 
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
-from vibe_jupyter.variables.tools import InspectVariableArgs, InspectVariableTool, ListVariablesArgs, ListVariablesTool
+from vibe_jupyter.variables.tools import InspectArgs, InspectTool
 
 T = TypeVar("T")
 
@@ -28,20 +28,10 @@ async def at_once(work: Callable[[], T], /) -> T:
 
 @pytest.fixture
 def inspect(namespace: dict[str, object], context: ToolContext) -> Callable[..., Awaitable[ToolResult]]:
-    tool = InspectVariableTool(lambda: namespace, at_once)
+    tool = InspectTool(lambda: namespace, at_once)
 
-    async def call(name: str, **args: object) -> ToolResult:
-        return await tool.run(InspectVariableArgs.model_validate({"name": name, **args}), context)
-
-    return call
-
-
-@pytest.fixture
-def list_all(namespace: dict[str, object], context: ToolContext) -> Callable[..., Awaitable[ToolResult]]:
-    tool = ListVariablesTool(lambda: namespace, at_once)
-
-    async def call(**args: object) -> ToolResult:
-        return await tool.run(ListVariablesArgs.model_validate(args), context)
+    async def call(*paths: str, **args: object) -> ToolResult:
+        return await tool.run(InspectArgs.model_validate({"names": list(paths), **args}), context)
 
     return call
 

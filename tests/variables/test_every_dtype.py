@@ -221,13 +221,13 @@ def test_every_kind_of_frame_and_array_is_described(kinds: Callable[[], Iterator
     assert failed == {}
 
 
-async def test_all_of_them_are_listed_inspected_and_told_with_a_prompt(namespace, inspect, list_all, text_of) -> None:
+async def test_all_of_them_are_listed_inspected_and_told_with_a_prompt(namespace, inspect, text_of) -> None:
     for kinds in (two_levels, labels_and_values, of_polars, of_numpy):
         for _, value in kinds():
             namespace[f"v{len(namespace)}"] = value
     report = SituationReport(ExecutionLog(InteractiveShell(), lambda: namespace))
 
-    listed = text_of(await list_all(limit=500))
+    listed = text_of(await inspect(limit=500))
     inspected = [text_of(await inspect(name)) for name in namespace]
     changes = report.section(Surroundings("Compare v0 with the others", has_notebook=False))
 

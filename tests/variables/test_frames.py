@@ -89,7 +89,37 @@ async def test_columns_rows_and_stats_narrow_what_is_told(namespace, inspect, te
     assert table_of(bare)[0] == ("column", "type")
     assert bare.summary == "2 × 3"
     with pytest.raises(ToolError, match=r"No column 'd'\. The columns are a, b, c\."):
-        await inspect("df", columns=["a", "d"])
+        await inspect("df", columns=["d"])
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+async def test_an_unknown_column_costs_only_itself_and_the_extent_stays_that_of_the_frame(
+    namespace, inspect, text_of, library
+):
+    namespace["df"] = library.DataFrame({"price": [1, 2], "size": ["x", "y"], "kind": [0.5, 1.5]})
+
+    lines = text_of(await inspect("df", columns=["size", "pric"], rows=0)).split("\n")
+
+    assert lines[0].endswith(" DataFrame 2 × 3")
+    assert [line.split(" | ")[0] for line in lines[1:]] == [
+        "column",
+        "size",
+        "No column 'pric'. Did you mean 'price'? The columns are price, size, kind.",
+    ]
+
+
+@pytest.mark.requirement("notebook.variables.inspect-frame")
+@pytest.mark.parametrize("library", [pd, pl])
+@pytest.mark.parametrize("path", ["df['price']", 'd["frame"]["price"]', "df.price", "held[-1].price"])
+async def test_a_path_to_a_column_tells_that_column(namespace, inspect, text_of, library, path):
+    frame = library.DataFrame({"price": [1, 2], "size": ["x", "y"]})
+    namespace |= {"df": frame, "d": {"frame": frame}, "held": [0, frame]}
+
+    lines = text_of(await inspect(path, rows=1)).split("\n")
+
+    assert lines[0] == f"{path}: {library.__name__} DataFrame 2 × 2"
+    assert lines[2].startswith("price | int64 | 0 | 1 … 2" if library is pd else "price | Int64 | 0 | 1 … 2")
+    assert lines[-2:] == ["price", "1"]
 
 
 @pytest.mark.parametrize("library", [pd, pl])

@@ -264,12 +264,12 @@ def test_a_hostile_object_in_a_frame_is_named_by_its_class():
 
 
 @pytest.mark.requirement("notebook.variables.list")
-async def test_variables_are_listed_by_name_with_type_and_shape(namespace, list_all, text_of):
+async def test_variables_are_listed_by_name_with_type_and_shape(namespace, inspect, text_of):
     import pandas as pd
 
     namespace |= {"x": 1, "df": pd.DataFrame({"a": [1]}), "df_2": [1], "math": math, "pd": pd}
 
-    result = await list_all()
+    result = await inspect()
 
     assert text_of(result) == (
         "3 variables\ndf: pandas DataFrame 1 × 1 (a int64)\ndf_2: list of 1 item [1]\nx: int 1\nmodules: math, pd"
@@ -282,46 +282,46 @@ async def test_variables_are_listed_by_name_with_type_and_shape(namespace, list_
 @pytest.mark.parametrize(
     ("asked", "names"),
     [
-        ({"pattern": "a*"}, ["a1", "a2"]),
+        ({"names": ["a*"]}, ["a1", "a2"]),
         ({"types": ["STR"]}, ["a2", "b"]),
         ({"types": ["int", "float"]}, ["a1", "c"]),
-        ({"pattern": "a*", "types": ["str"]}, ["a2"]),
+        ({"names": ["a*"], "types": ["str"]}, ["a2"]),
         ({"types": ["module"]}, []),
-        ({"pattern": "nothing"}, []),
+        ({"names": ["nothing*"]}, []),
     ],
 )
-async def test_pattern_and_types_filter_the_list(namespace, list_all, text_of, asked, names):
+async def test_a_glob_and_types_filter_the_list(namespace, inspect, text_of, asked, names):
     namespace |= {"a1": 1, "a2": "x", "b": "y", "c": 1.5, "math": math}
 
-    text = text_of(await list_all(**asked))
+    text = text_of(await inspect(**asked))
 
     assert [line.split(":")[0] for line in text.split("\n")[1:] if not line.startswith("modules")] == names
 
 
 @pytest.mark.requirement("notebook.variables.list")
-async def test_the_list_is_cut_at_its_limit_and_says_how_to_see_the_rest(namespace, list_all, text_of):
-    namespace |= {f"v{number:03}": number for number in range(60)}
+async def test_the_list_is_cut_at_its_limit_and_says_how_to_see_the_rest(namespace, inspect, text_of):
+    namespace |= {f"v{number:03}": number for number in range(160)}
 
-    short, long = await list_all(limit=2), await list_all()
+    short, long = await inspect(limit=2), await inspect()
 
     assert text_of(short).split("\n") == [
-        "60 variables",
+        "160 variables",
         "v000: int 0",
         "v001: int 1",
-        "… 58 more; narrow with pattern or types, or raise limit",
+        "… 158 more; narrow with a glob such as df*",
     ]
-    assert short.summary == "60 variables, first 2 shown"
-    assert text_of(long).count("\n") == 51
+    assert short.summary == "160 variables, first 2 shown"
+    assert text_of(long).count("\n") == 101
     with pytest.raises(ValidationError):
-        await list_all(limit=0)
+        await inspect(limit=0)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("penguin", "There is no variable 'penguin'. Did you mean penguins?"),
-        ("zebra", "There is no variable 'zebra'. list_variables lists them all."),
-        ("penguins.head()", "'penguins.head()' is not a variable's name. Give a bare name;"),
+        ("zebra", "There is no variable 'zebra'. Call inspect without names for the list."),
+        ("penguins.head()", "'penguins.head()' is neither a variable's name nor a path"),
     ],
 )
 async def test_a_name_that_is_not_there_is_an_error_that_helps(namespace, inspect, name: str, said: str):
@@ -334,12 +334,15 @@ async def test_a_name_that_is_not_there_is_an_error_that_helps(namespace, inspec
 
 
 async def test_the_policy_is_told_which_variable_is_read(context):
-    from vibe_jupyter.variables.tools import InspectVariableArgs, InspectVariableTool
+    from vibe_jupyter.variables.tools import InspectArgs, InspectTool
 
-    tool = InspectVariableTool(dict, None)  # type: ignore[arg-type]
+    tool = InspectTool(dict, None)  # type: ignore[arg-type]
 
     assert tool.level == "always"
-    assert tool.touches(InspectVariableArgs(name="x")) == (Resource(kind="variable", value="x", access="read"),)
+    assert tool.touches(InspectArgs(names=["x", "y"])) == tuple(
+        Resource(kind="variable", value=name, access="read") for name in "xy"
+    )
+    assert tool.touches(InspectArgs()) == (Resource(kind="variable", value="*", access="read"),)
 
 
 def test_a_value_that_cannot_be_described_does_not_hide_the_others(caplog: pytest.LogCaptureFixture):

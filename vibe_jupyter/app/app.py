@@ -5,6 +5,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets
+from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets, present_names
 from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.variables.own_words import allow_ai_repr
 from vibe_jupyter.version import __version__
@@ -114,6 +115,7 @@ class App:
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
         self._run_view.check_free()
+        options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
         current = self.setup.current()
         reading = current.reading

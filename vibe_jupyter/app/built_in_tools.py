@@ -26,7 +26,7 @@ from vibe_jupyter.tools.search_replace import SearchReplaceOptions, SearchReplac
 from vibe_jupyter.tools.shell_path import find_shell
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
-from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
+from vibe_jupyter.variables.tools import InspectTool
 
 
 class BuiltInTools:
@@ -68,8 +68,7 @@ class BuiltInTools:
         parts = self._parts
         runner = CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look)
         return [
-            ListVariablesTool(parts.host.namespace, parts.main_thread.call),
-            InspectVariableTool(parts.host.namespace, parts.main_thread.call),
+            InspectTool(parts.host.namespace, parts.main_thread.call),
             RunCodeTool(parts.main_thread, runner, sees_images=parts.sees_images),
             self._todo,
             AskUserQuestionTool(),

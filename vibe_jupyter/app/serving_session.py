@@ -42,7 +42,7 @@ from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
-from vibe_jupyter.variables.tools import InspectVariableTool, ListVariablesTool
+from vibe_jupyter.variables.tools import InspectTool
 from vibe_jupyter.version import __version__
 
 BorrowTurn = Callable[[], AbstractAsyncContextManager[None]]
@@ -288,8 +288,7 @@ def exposed_tools(
         ReadNotebookTool(reads),
         ReadCellTool(reads),
         ReadOutputTool(reads, sees_images=_always_sees_images),
-        ListVariablesTool(host.namespace, call),
-        InspectVariableTool(host.namespace, call),
+        InspectTool(host.namespace, call),
         EditCellTool(access, sees_images=_always_sees_images),
         InsertCellTool(access, sees_images=_always_sees_images),
         DeleteCellsTool(access),

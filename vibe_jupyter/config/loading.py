@@ -245,9 +245,20 @@ def _renamed_tools(layer: SettingNode) -> SettingNode:
     if tools is None or not tools.is_table:
         return layer
     present = {other: name for name, others in OTHER_NAMES.items() for other in others}
-    table = {present.get(name, name): node for name, node in tools.table.items() if name in present}
+    table: dict[str, SettingNode] = {}
+    # Of several former names of one tool the strictest permission holds; the present name wins over them.
+    for name in sorted(present.keys() & tools.table.keys(), key=lambda name: _strictness(tools.table[name])):
+        table[present[name]] = tools.table[name]
     table |= {name: node for name, node in tools.table.items() if name not in present}
     return SettingNode({**layer.table, "tools": SettingNode(table, tools.origin)}, layer.origin)
+
+
+_STRICTER: Final = ("always", "ask", "never")
+
+
+def _strictness(tool: SettingNode) -> int:
+    permission = tool.table.get("permission")
+    return -1 if permission is None or permission.value not in _STRICTER else _STRICTER.index(permission.value)
 
 
 def _default_layer() -> SettingNode:

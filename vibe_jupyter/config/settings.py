@@ -12,6 +12,7 @@ from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, Mod
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
 from vibe_jupyter.protocol import Level
 from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.tools.contract import FORMER_NAMES
 from vibe_jupyter.ui.front_end import Form, RunRetention
 
 M = TypeVar("M", bound=BaseModel)
@@ -49,8 +50,12 @@ class _OptionModels(Mapping[str, type[BaseModel]]):
 TOOL_OPTIONS: Final = _OptionModels()
 """Tool to the model of its options, which stands beside the tool. Tools that are missing here have none of ours."""
 
-OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"read_file": ("read",), "search_replace": ("edit",)}
-"""What later versions of Mistral Vibe call our tools; settings may use these names too."""
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "read_file": ("read",),
+    "search_replace": ("edit",),
+    **FORMER_NAMES,
+}
+"""What later versions of Mistral Vibe call our tools, and what we called them: settings may use these names too."""
 
 UNUSED_OPTIONS: Final = frozenset(
     {"codeignore_file", "denylist_standalone", "exclude_patterns", "max_content_bytes", "max_output_bytes", "max_todos"}

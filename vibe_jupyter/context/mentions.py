@@ -57,7 +57,7 @@ class Mentions:
                 never, is not told here either: programs write prompts too, from text the user has not read.
         """
         namespace = self._namespace()
-        values, files = (levels.get(tool, "always") == "always" for tool in ("inspect_variable", "read_file"))
+        values, files = (levels.get(tool, "always") == "always" for tool in ("inspect", "read_file"))
         tellings: dict[str, Telling] = {}
         for one in islice(written_mentions(prompt), _LOOKED_UP):
             found = self._look_up(one, namespace, values=values, files=files)

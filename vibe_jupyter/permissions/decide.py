@@ -18,7 +18,7 @@ from vibe_jupyter.permissions.rules import ToolLists, lists_under
 from vibe_jupyter.permissions.shell import ONCE, ShellVerdict
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import GradedTool, RenamedTool, Tool
+from vibe_jupyter.tools.contract import FORMER_NAMES, GradedTool, RenamedTool, Tool
 
 _SHOWN = ("url", "read")
 REASONS = {
@@ -259,8 +259,9 @@ class Permissions:
         if name == question.tool and self._is_listed(question):
             return f"{name}: allowlist"
         pattern = name if question.command is None else question.pattern
-        grant = self.grants.covers(pattern, keepable=question.keepable) if pattern else ""
-        return f"{name}: {grant}" if grant else ""
+        patterns = (pattern, *FORMER_NAMES.get(pattern, ())) if pattern else ()
+        grants = (self.grants.covers(one, keepable=question.keepable) for one in patterns)
+        return next((f"{name}: {grant}" for grant in grants if grant), "")
 
 
 def _once_reason(question: _Question) -> str:

@@ -6,7 +6,7 @@ and none is None.
 
 import functools
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,16 +31,27 @@ _SAYS_LITTLE: Final = frozenset(
     {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
 )
 
+UNLISTED: Final[dict[str, JsonValue]] = {"unlisted": True}
+"""As `json_schema_extra` of a field: accepted, and not in the schema that is sent."""
+
 LONGEST_DESCRIPTION: Final = 4_000
 """Characters; every request carries it."""
 BUILT_IN: Final = frozenset(
-    {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "grep", "insert_cell", "inspect_variable"}
-    | {"list_variables", "memory", "move_cells", "read_cell", "read_file", "read_notebook", "read_output", "run_cell"}
-    | {"run_code", "search_replace", "skill", "stale_cells", "task", "todo", "trust_folder", "verify_notebook"}
-    | {"write_file"}
+    {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "grep", "insert_cell", "inspect"}
+    | {"inspect_variable", "list_variables", "memory", "move_cells", "read_cell", "read_file", "read_notebook"}
+    | {"read_output", "run_cell", "run_code", "search_replace", "skill", "stale_cells", "task", "todo", "trust_folder"}
+    | {"verify_notebook", "write_file"}
 )
-"""Names that mean our own tools, built or to come: another tool of the name would be allowed by the grants of ours."""
+"""Names that mean our own tools, built, to come or gone: another of the name would be allowed by the grants of ours."""
+FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"inspect": ("inspect_variable", "list_variables")}
+"""What tools were called before: settings and saved permissions may still say so."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def present_names(names: Iterable[str]) -> frozenset[str]:
+    """The names of today for names of tools that may be `FORMER_NAMES`."""
+    present = {former: name for name, formers in FORMER_NAMES.items() for former in formers}
+    return frozenset(present.get(name, name) for name in names)
 
 
 class ReportAdvance(Protocol):
@@ -222,7 +233,8 @@ def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
     if not isinstance(node, dict):
         return node
     if names:
-        return {key: _lean_schema(value) for key, value in node.items()}
+        listed = {key: value for key, value in node.items() if not (isinstance(value, dict) and "unlisted" in value)}
+        return {key: _lean_schema(value) for key, value in listed.items()}
     node = _not_null(node)
     return {
         key: _lean_schema(value, names=key in ("properties", "$defs"))

@@ -135,7 +135,7 @@ ROWS_LIMIT = 60
 """Rows of a table shown in a step."""
 
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
-_TOOL_MARKS = {"run_code": "▷", "inspect_variable": "▦", "list_variables": "▦", THOUGHT: "✻"}
+_TOOL_MARKS = {"run_code": "▷", "inspect": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
 _WORDS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "interrupted"}
 

@@ -1,99 +1,162 @@
-"""The tools `list_variables` and `inspect_variable`."""
+"""The tool `inspect`: the user's variables, listed or described; none of their code runs."""
 
-import difflib
 import fnmatch
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, MimeBundle, Preview, Resource, Table, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 from vibe_jupyter.variables.adapters import HEAD_ROWS, VariableDescription, VariableView
 from vibe_jupyter.variables.describe import CallMain, describe_value, value_kind, value_line
+from vibe_jupyter.variables.paths import FoundValue, find_value
 
 _TIME_LIMIT: Final = 0.5
 """Seconds on the main thread after which the remaining variables are only counted."""
 _MODULES_SHOWN: Final = 20
 """Modules named in the last line."""
+_LISTED: Final = 100
+"""Variables of one list, unless `limit` says more."""
+_GLOB: Final = re.compile(r"[\w*?]*[*?][\w*?]*")
 
-_SUGGESTIONS: Final = 3
-"""Near names offered for one that does not exist."""
 
-
-class ListVariablesArgs(BaseModel):
-    """What to list."""
+class InspectArgs(BaseModel):
+    """What to look at, and how closely."""
 
     model_config = ConfigDict(extra="forbid")
 
-    pattern: str | None = Field(default=None, description="Glob on the name, such as 'df*'.")
-    types: list[str] | None = Field(default=None, description="Only types that hold one of these words.")
-    limit: int = Field(default=50, ge=1, le=500)
+    names: list[str] = Field(
+        default=[], description="""Names, globs (df*) or paths (df["col"], d["k"][0], obj.attr). Default: list all."""
+    )
+    columns: list[str] | None = Field(default=None, description="Of a frame; default: the first 40.")
+    rows: int = Field(default=HEAD_ROWS, ge=0, le=50, description="First rows of a frame.")
+    stats: bool = Field(default=True, json_schema_extra=UNLISTED)
+    """Nulls and ranges, from at most 1,000 spread rows."""
+    types: list[str] | None = Field(default=None, json_schema_extra=UNLISTED)
+    """A list holds only types that hold one of these words."""
+    limit: int = Field(default=_LISTED, ge=1, le=500, json_schema_extra=UNLISTED)
+    """Variables of one list."""
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """The namespace in words."""
+    """Some of the namespace, in lines."""
 
     rows: tuple[tuple[str, str], ...]
     total: int
     modules: tuple[str, ...]
 
+    @property
+    def count(self) -> str:
+        """Such as ``1 variable``."""
+        return f"{self.total} variable{'s' * (self.total != 1)}"
 
-class ListVariablesTool:
-    """Names, types and extents of the user's variables; runs none of their code."""
 
-    name = "list_variables"
+class _Inspected(NamedTuple):
+    """What is reported of one name, glob or path."""
+
+    text: str
+    summary: str = ""
+    display: MimeBundle | None = None
+    failed: bool = False
+
+
+class InspectTool:
+    """Lists variables with type and extent, and describes them by the adapters of their types."""
+
+    name = "inspect"
     description = (
-        "List the kernel's variables with type and shape, one line each; computes nothing. inspect_variable then tells "
-        "columns, nulls and samples of one."
+        "Look at the kernel's variables without running code. Lists name, type and shape; for names and paths tells "
+        "more: of frames types, nulls, ranges and first rows, of arrays and objects what they hold."
     )
     level: Level = "always"
-    arguments = ListVariablesArgs
+    arguments = InspectArgs
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]], call_main: CallMain) -> None:
         self._namespace = namespace
         self._call_main = call_main
 
-    def headline(self, args: ListVariablesArgs) -> Headline:
-        target = args.pattern or ""
-        return Headline(
-            verb="Listed variables" if not target else "Listed",
-            doing="Listing variables" if not target else "Listing",
-            asking="List variables" if not target else "List",
-            target=target,
+    def headline(self, args: InspectArgs) -> Headline:
+        if not args.names:
+            return Headline(verb="Listed variables", doing="Listing variables", asking="List variables", target="")
+        lists = all(map(_GLOB.fullmatch, args.names))
+        verb, doing, asking = ("Listed", "Listing", "List") if lists else ("Inspected", "Inspecting", "Inspect")
+        return Headline(verb=verb, doing=doing, asking=asking, target=", ".join(args.names))
+
+    def preview(self, args: InspectArgs) -> Preview:
+        if not args.names:
+            return Preview(kind="text", text="List the variables with their types.")
+        return Preview(kind="text", text=f"Look at {', '.join(args.names)}.")
+
+    def touches(self, args: InspectArgs) -> Sequence[Resource]:
+        return tuple(Resource(kind="variable", value=name, access="read") for name in args.names or ("*",))
+
+    async def run(self, args: InspectArgs, context: ToolContext) -> ToolResult:
+        found = await self._call_main(lambda: _inspect_names(self._namespace(), args))
+        if len(found) == 1:
+            (only,) = found
+            if only.failed:
+                raise ToolError(only.text)
+            return ToolResult.text(head_and_tail(only.text), summary=only.summary, display=only.display or {})
+        room = RESULT_LIMIT // len(found) - 2
+        texts = [head_and_tail(one.text, room) for one in found]
+        failed = sum(one.failed for one in found)
+        return ToolResult(
+            parts=ToolResult.text("\n\n".join(texts)).parts,
+            summary=f"{len(found) - failed} of {len(found)} found" if failed else f"{len(found)} variables",
+            display={"text/plain": "\n\n".join(texts)},
+            is_error=failed == len(found),
         )
 
-    def preview(self, args: ListVariablesArgs) -> Preview:
-        return Preview(kind="text", text=f"List the variables {args.pattern or '*'} with their types.")
 
-    def touches(self, args: ListVariablesArgs) -> Sequence[Resource]:
-        return (Resource(kind="variable", value=args.pattern or "*", access="read"),)
-
-    async def run(self, args: ListVariablesArgs, context: ToolContext) -> ToolResult:
-        listed = await self._call_main(lambda: _list_namespace(self._namespace(), args))
-        shown = len(listed.rows)
-        count = f"{listed.total} variable{'s' * (listed.total != 1)}"
-        return ToolResult.text(
-            head_and_tail("\n".join(_variable_lines(listed, count))),
-            summary=count if shown == listed.total else f"{count}, first {shown} shown",
-            display={TABLE_MIME: Table(columns=("name", "value"), rows=listed.rows).model_dump(mode="json")},
-        )
+def _inspect_names(namespace: Mapping[str, object], args: InspectArgs) -> list[_Inspected]:
+    deadline = time.monotonic() + _TIME_LIMIT
+    names = dict.fromkeys(args.names) or {"*": None}
+    return [_inspect_name(namespace, name, args, deadline) for name in names]
 
 
-def _list_namespace(namespace: Mapping[str, object], args: ListVariablesArgs) -> _Listed:
-    wanted = [name for name in namespace if fnmatch.fnmatchcase(name, args.pattern or "*")]
+def _inspect_name(namespace: Mapping[str, object], name: str, args: InspectArgs, deadline: float) -> _Inspected:
+    if _GLOB.fullmatch(name):
+        return _list_matching(namespace, name, args, deadline)
+    try:
+        found = find_value(namespace, name)
+        described = describe_value(found.value, _view_of(found, args))
+    except ToolError as error:
+        return _Inspected(str(error), failed=True)
+    status = f"{name}: {described.headline}"
+    text = f"{status}\n{described.body}" if described.body else status
+    return _Inspected(text, described.summary or described.headline, _description_display(described))
+
+
+def _view_of(found: FoundValue, args: InspectArgs) -> VariableView:
+    columns = tuple(args.columns) if args.columns is not None else None
+    return VariableView(columns if found.column is None else (found.column,), args.rows, args.stats)
+
+
+def _list_matching(namespace: Mapping[str, object], pattern: str, args: InspectArgs, deadline: float) -> _Inspected:
+    listed = _list_namespace(namespace, pattern, args, deadline)
+    shown = len(listed.rows)
+    return _Inspected(
+        head_and_tail("\n".join(_variable_lines(listed))),
+        listed.count if shown == listed.total else f"{listed.count}, first {shown} shown",
+        {TABLE_MIME: Table(columns=("name", "value"), rows=listed.rows).model_dump(mode="json")},
+    )
+
+
+def _list_namespace(namespace: Mapping[str, object], pattern: str, args: InspectArgs, deadline: float) -> _Listed:
+    wanted = [name for name in namespace if fnmatch.fnmatchcase(name, pattern)]
     if args.types is not None:
         words = [word.casefold() for word in args.types]
         wanted = [name for name in wanted if any(word in value_kind(namespace[name]).casefold() for word in words)]
     modules = [name for name in wanted if value_kind(namespace[name]) == "module"]
     variables = sorted(set(wanted) - set(modules))
     rows: list[tuple[str, str]] = []
-    deadline = time.monotonic() + _TIME_LIMIT
     for name in variables[: args.limit]:
         if time.monotonic() > deadline:
             break
@@ -101,76 +164,15 @@ def _list_namespace(namespace: Mapping[str, object], args: ListVariablesArgs) ->
     return _Listed(tuple(rows), len(variables), tuple(sorted(modules)))
 
 
-def _variable_lines(listed: _Listed, count: str) -> list[str]:
-    lines = [count, *(f"{name}: {text}" for name, text in listed.rows)]
+def _variable_lines(listed: _Listed) -> list[str]:
+    lines = [listed.count, *(f"{name}: {text}" for name, text in listed.rows)]
     left = listed.total - len(listed.rows)
     if left:
-        lines.append(f"… {left} more; narrow with pattern or types, or raise limit")
+        lines.append(f"… {left} more; narrow with a glob such as df*")
     if listed.modules:
         more = ", …" if len(listed.modules) > _MODULES_SHOWN else ""
         lines.append("modules: " + ", ".join(listed.modules[:_MODULES_SHOWN]) + more)
     return lines
-
-
-class InspectVariableArgs(BaseModel):
-    """What to look at, and how closely."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field(description="A variable's name; no expression.")
-    columns: list[str] | None = Field(default=None, description="Default: the first 40.")
-    rows: int = Field(default=HEAD_ROWS, ge=0, le=50, description="First rows to show.")
-    stats: bool = Field(default=True, description="Nulls and ranges, from at most 1,000 spread rows.")
-
-
-class InspectVariableTool:
-    """Describes one variable by its type's adapter; runs none of its code."""
-
-    name = "inspect_variable"
-    description = (
-        "Describe one variable without running its code. Frames: shape, per column type, nulls and range or values, "
-        "first rows. Arrays: shape, type, range. Lazy frames are not computed."
-    )
-    level: Level = "always"
-    arguments = InspectVariableArgs
-
-    def __init__(self, namespace: Callable[[], Mapping[str, object]], call_main: CallMain) -> None:
-        self._namespace = namespace
-        self._call_main = call_main
-
-    def headline(self, args: InspectVariableArgs) -> Headline:
-        return Headline(verb="Inspected", doing="Inspecting", asking="Inspect", target=args.name)
-
-    def preview(self, args: InspectVariableArgs) -> Preview:
-        return Preview(kind="text", text=f"Look at the variable {args.name}.")
-
-    def touches(self, args: InspectVariableArgs) -> Sequence[Resource]:
-        return (Resource(kind="variable", value=args.name, access="read"),)
-
-    async def run(self, args: InspectVariableArgs, context: ToolContext) -> ToolResult:
-        described = await self._call_main(lambda: _describe_path(self._namespace(), args))
-        status = f"{args.name}: {described.headline}"
-        text = f"{status}\n{described.body}" if described.body else status
-        return ToolResult.text(
-            head_and_tail(text),
-            summary=described.summary or described.headline,
-            display=_description_display(described),
-        )
-
-
-def _describe_path(namespace: Mapping[str, object], args: InspectVariableArgs) -> VariableDescription:
-    if args.name not in namespace:
-        raise ToolError(_unknown_name(args.name, list(namespace)))
-    columns = tuple(args.columns) if args.columns is not None else None
-    return describe_value(namespace[args.name], VariableView(columns=columns, rows=args.rows, stats=args.stats))
-
-
-def _unknown_name(name: str, names: list[str]) -> str:
-    if not name.isidentifier():
-        return f"{name!r} is not a variable's name. Give a bare name; run_code evaluates expressions."
-    near = difflib.get_close_matches(name, names, _SUGGESTIONS, 0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "list_variables lists them all."
-    return f"There is no variable {name!r}. {hint}"
 
 
 def _description_display(described: VariableDescription) -> MimeBundle:

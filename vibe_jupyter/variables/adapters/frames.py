@@ -1,6 +1,7 @@
 """Tables of any library in words, from facts that took constant time to gather."""
 
 import datetime
+import difflib
 import functools
 import math
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ VALUES_SHOWN = 3
 """Distinct values of a column named."""
 HEAD_COLUMNS = 20
 """Columns of the first rows shown."""
+_COMPARED = 1_000
+"""Labels that are compared with a wrong one."""
 _MEAN_LIMIT = 1e300
 """Numbers from which a sum may overflow."""
 _TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
@@ -60,6 +63,10 @@ class Frame:
     """Rows the figures come from; 0 when none were looked at."""
     nulls_of_all: bool = False
     """Whether nulls were counted in all rows whatever `looked_at`."""
+    is_chosen: bool = False
+    """Whether `columns` are those that were named."""
+    unknown: str = ""
+    """What is reported of named columns that do not exist."""
     index: str = ""
     head: tuple[tuple[str, ...], ...] = ()
 
@@ -94,6 +101,8 @@ def describe_frame(frame: Frame) -> VariableDescription:
     """The frame for the model and for the user."""
     parts = [f"index: {frame.index}"] if frame.index else []
     parts.append(_column_lines(frame))
+    if frame.unknown:
+        parts.append(frame.unknown)
     if frame.head:
         parts.append(_head_lines(frame))
     return VariableDescription(
@@ -105,19 +114,31 @@ def describe_frame(frame: Frame) -> VariableDescription:
 
 
 def choose_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Positions of the columns to look at.
+    """Positions of the columns to look at; wanted ones that do not exist are left out.
 
     Raises:
-        ToolError: a wanted column does not exist.
+        ToolError: none of the wanted columns exists.
     """
     if wanted is None:
         return list(range(min(len(labels), COLUMNS_LIMIT)))
     positions = {label: position for position, label in reversed(list(enumerate(labels)))}
-    unknown = [label for label in wanted if label not in positions]
-    if unknown:
-        shown = ", ".join(labels[:COLUMNS_LIMIT]) + (", …" if len(labels) > COLUMNS_LIMIT else "")
-        raise ToolError(f"No column {', '.join(map(repr, unknown))}. The columns are {shown}.")
-    return [positions[label] for label in wanted]
+    chosen = [positions[label] for label in wanted if label in positions]
+    if wanted and not chosen:
+        raise ToolError(unknown_columns(labels, wanted))
+    return chosen
+
+
+def unknown_columns(labels: Sequence[str], wanted: Sequence[str] | None) -> str:
+    """What is reported of wanted columns that do not exist, with the near ones; empty where there are none."""
+    known = frozenset(labels)
+    unknown = [label for label in wanted or () if label not in known]
+    if not unknown:
+        return ""
+    near = [one for label in unknown for one in difflib.get_close_matches(label, labels[:_COMPARED], 2, 0.6)]
+    shown = list(dict.fromkeys([*near, *labels]))[:COLUMNS_LIMIT] if len(labels) > COLUMNS_LIMIT else labels
+    rest = ", …" if len(labels) > len(shown) else ""
+    hint = f" Did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+    return f"No column {', '.join(map(repr, unknown))}.{hint} The columns are {', '.join(shown)}{rest}."
 
 
 def number_column(label: str, dtype: str, figures: tuple[int, str, str] | None) -> Column:
@@ -193,7 +214,7 @@ def _column_lines(frame: Frame) -> str:
         line = f"{column.label} | {column.type}"
         values = ", ".join(part for part in (column.sample, column.detail) if part)
         lines.append(f"{line} | {_nulls_text(column, '')} | {values}" if counted else line)
-    left = frame.width - len(frame.columns)
+    left = 0 if frame.is_chosen else frame.width - len(frame.columns)
     if left > 0:
         lines.append(f"… {left:,} more columns; name them in `columns` to see them")
     return "\n".join(lines)

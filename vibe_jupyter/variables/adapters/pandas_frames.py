@@ -34,6 +34,7 @@ from vibe_jupyter.variables.adapters.frames import (
     number_text,
     one_line,
     spread_rows,
+    unknown_columns,
     value_column,
 )
 from vibe_jupyter.variables.adapters.numpy_arrays import array_figures, dtype_text, has_figures
@@ -82,7 +83,9 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
         Frame(
             kind=_frame_kind(value, "DataFrame"),
             rows=rows,
-            width=width if view.columns is None else len(chosen),
+            width=width,
+            is_chosen=view.columns is not None,
+            unknown=unknown_columns(labels, view.columns),
             columns=columns,
             looked_at=(rows if places is None else len(places)) if view.stats else 0,
             index=_axes_text(frame),

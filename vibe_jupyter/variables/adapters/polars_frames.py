@@ -32,6 +32,7 @@ from vibe_jupyter.variables.adapters.frames import (
     one_line,
     range_of_numbers,
     spread_rows,
+    unknown_columns,
     value_column,
 )
 from vibe_jupyter.variables.adapters.numpy_arrays import array_figures
@@ -87,7 +88,9 @@ def _describe_frame(value: Any, view: VariableView) -> VariableDescription:
         Frame(
             kind=_frame_kind(value, "DataFrame"),
             rows=frame.height,
-            width=frame.width if view.columns is None else len(chosen),
+            width=frame.width,
+            is_chosen=view.columns is not None,
+            unknown=unknown_columns(frame.columns, view.columns),
             columns=tuple(columns),
             looked_at=(frame.height if places is None else len(places)) if view.stats else 0,
             nulls_of_all=view.stats,

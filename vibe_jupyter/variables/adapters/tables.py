@@ -32,6 +32,7 @@ from vibe_jupyter.variables.adapters.frames import (
     number_text,
     one_line,
     spread_rows,
+    unknown_columns,
     value_column,
 )
 from vibe_jupyter.variables.adapters.pandas_frames import values_of_chunks
@@ -74,7 +75,9 @@ def _describe_arrow(value: Any, view: VariableView) -> VariableDescription:
         Frame(
             kind=_arrow_kind(value),
             rows=value.num_rows,
-            width=value.num_columns if view.columns is None else len(chosen),
+            width=value.num_columns,
+            is_chosen=view.columns is not None,
+            unknown=unknown_columns(labels, view.columns),
             columns=tuple(_arrow_column(value.column(place), labels[place], places, view) for place in chosen),
             looked_at=looked_at,
             head=tuple(zip(*(_arrow_head(value.column(at), view.rows) for at in chosen[:HEAD_COLUMNS]), strict=True)),

@@ -1,0 +1,192 @@
+"""What a path such as `df["price"]`, `config["db"]["host"]` or `model.params[0]` leads to. No code of the user runs.
+
+Items of built-in containers, stored attributes, names of modules and columns of frames are looked up by the functions
+of the built-in types. Everything else that Python would compute is refused, and says so.
+"""
+
+import ast
+import difflib
+import itertools
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.variables.adapters import (
+    VariableView,
+    class_dict,
+    class_mro,
+    instance_dict,
+    is_one_of,
+    loaded_attribute,
+    names_of_module,
+    pairs_of,
+    type_name,
+    type_of,
+)
+from vibe_jupyter.variables.plain_values import is_scalar, plain_line
+
+NEAR_NAMES: Final = 3
+"""Near names offered for one that does not exist."""
+LOOKED_AT: Final = 1_000_000
+"""Keys of one mapping that are compared."""
+_NAMED: Final = 1_000
+"""Names that are compared with a wrong one."""
+_FRAMES: Final = (
+    ("pandas", "DataFrame"),
+    ("polars", "DataFrame"),
+    ("pyarrow", "Table"),
+    ("pyarrow", "RecordBatch"),
+)
+_SEQUENCES: Final = (list, tuple, deque)
+_SLOTS: Final = (types.MemberDescriptorType, type_of(class_dict(VariableView)["rows"]))
+"""Descriptors of slots and of named tuples: they only fetch what is stored."""
+_STORED: Final = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+"""Kinds of a class's attributes that are what they are for its objects too."""
+_RUN_CODE: Final = "run_code evaluates it."
+
+
+class FoundValue(NamedTuple):
+    """What a path leads to."""
+
+    value: object
+    column: str | None = None
+    """The label of the frame's column that is meant; None for the whole value."""
+
+
+def find_value(namespace: Mapping[str, object], path: str) -> FoundValue:
+    """The value behind a name or a path.
+
+    Raises:
+        ToolError: it leads nowhere, or only the user's code could tell; names what is near.
+    """
+    name, *steps = _path_steps(path)
+    if name not in namespace:
+        hint = near_names(str(name), namespace) or " Call inspect without names for the list."
+        raise ToolError(f"There is no variable {name!r}.{hint}")
+    found = FoundValue(namespace[str(name)])
+    for step in steps:
+        if found.column is not None:
+            raise ToolError(f"{path}: a path ends at a column. {_RUN_CODE}")
+        found = _attribute(found.value, step.name) if isinstance(step, _Attribute) else _item(found.value, step)
+    return found
+
+
+def near_names(name: str, known: Iterable[object]) -> str:
+    """`` Did you mean …?`` for a name that is not there; empty where none is near."""
+    names = [one for one in itertools.islice(known, _NAMED) if type(one) is str]
+    near = difflib.get_close_matches(name, names, NEAR_NAMES, 0.6)
+    near = near or [one for one in names if one.casefold() == name.casefold()]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+class _Attribute(NamedTuple):
+    name: str
+
+
+def _path_steps(path: str) -> list[Any]:
+    """The name, and after it each key or attribute."""
+    try:
+        node: ast.expr = ast.parse(path.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _no_path(path) from None
+    steps: list[object] = []
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Attribute(value=inner, attr=attribute):
+                steps.append(_Attribute(attribute))
+            case ast.Subscript(value=inner, slice=key):
+                steps.append(_constant(key, path))
+            case _:
+                raise _no_path(path)
+        node = inner
+    return [node.id, *reversed(steps)]
+
+
+def _constant(node: ast.expr, path: str) -> object:
+    try:
+        key: object = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise _no_path(path) from None
+    if not _is_plain_key(key):
+        raise _no_path(path)
+    return key
+
+
+def _is_plain_key(key: object) -> bool:
+    return all(map(_is_plain_key, cast("tuple[object, ...]", key))) if type(key) is tuple else is_scalar(key)
+
+
+def _no_path(path: str) -> ToolError:
+    return ToolError(
+        f"{path!r} is neither a variable's name nor a path of names, keys and attributes, such as "
+        f'df["price"], d["k"][0] or obj.attr. {_RUN_CODE}'
+    )
+
+
+def _item(value: Any, key: object) -> FoundValue:
+    mro = class_mro(type_of(value))
+    if _is_frame(mro):
+        return FoundValue(value, key if isinstance(key, str) else plain_line(key))
+    if is_one_of(dict, mro):
+        return FoundValue(_entry(value, key))
+    kind: Any = next((cls for cls in mro if is_one_of(cls, _SEQUENCES)), None)
+    if kind is None:
+        raise ToolError(f"Only its own code can look up an item of a {type_name(value)}. {_RUN_CODE}")
+    if type(key) is not int:
+        raise ToolError(f"{plain_line(key)} is no place in a {type_name(value)}: give a whole number.")
+    size: int = kind.__len__(value)
+    if not -size <= key < size:
+        raise ToolError(f"There is no item {key}: the {type_name(value)} has {size:,}.")
+    take: Callable[[Any, int], object] = kind.__getitem__
+    return FoundValue(take(value, key))
+
+
+def _entry(value: dict[object, object], key: object) -> object:
+    """By comparing with keys of the same built-in class: a key of another class has its own idea of equality."""
+    for known, entry in itertools.islice(pairs_of(value), LOOKED_AT):
+        if known is key or (type(known) is type(key) and _is_plain_key(known) and known == key):
+            return entry
+    names = (known for known, _ in pairs_of(value))
+    if type(key) is str and (near := near_names(key, names)):
+        raise ToolError(f"There is no key {key!r}.{near}")
+    first = ", ".join(plain_line(known) for known, _ in itertools.islice(pairs_of(value), 10))
+    raise ToolError(f"There is no key {plain_line(key)}. The first keys are {first or 'none'}.")
+
+
+def _is_frame(mro: tuple[type, ...]) -> bool:
+    return any(is_one_of(loaded_attribute(*place), mro) for place in _FRAMES if loaded_attribute(*place) is not None)
+
+
+def _attribute(value: Any, name: str) -> FoundValue:
+    mro = class_mro(type_of(value))
+    if is_one_of(types.ModuleType, mro):
+        stored = names_of_module(value)
+    elif is_one_of(type, mro):
+        stored = {key: one for cls in reversed(class_mro(value)) for key, one in class_dict(cls).items()}
+    else:
+        return _attribute_of_object(value, name, mro)
+    if name not in stored:
+        raise ToolError(f"There is no attribute {name!r}.{near_names(name, stored)}")
+    return FoundValue(stored[name])
+
+
+def _attribute_of_object(value: Any, name: str, mro: tuple[type, ...]) -> FoundValue:
+    in_class = next((class_dict(cls)[name] for cls in mro if name in class_dict(cls)), None)
+    if is_one_of(type_of(in_class), _SLOTS):
+        slot: Any = in_class
+        try:
+            return FoundValue(slot.__get__(value))
+        except AttributeError:
+            raise ToolError(f"The attribute {name!r} has no value yet.") from None
+    stored = instance_dict(value)
+    if in_class is None and name in stored:
+        return FoundValue(stored[name])
+    if in_class is None and _is_frame(mro):
+        return FoundValue(value, name)
+    if in_class is not None and (is_scalar(in_class) or is_one_of(type_of(in_class), _STORED)):
+        return FoundValue(stored.get(name, in_class))
+    if in_class is not None:
+        raise ToolError(f"{name!r} is computed by the code of {type_name(value)}. {_RUN_CODE}")
+    raise ToolError(f"There is no stored attribute {name!r}.{near_names(name, stored)} {_RUN_CODE}")
