@@ -4,12 +4,12 @@ import time
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
-from vibe_jupyter.agent.call_context import explain_errors
 from vibe_jupyter.mcp.tool import arguments_model
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.permissions.decide import argument_texts
+from vibe_jupyter.tools.arguments import explain_errors, fit_value, usage_text
 
 WEATHER = {
     "type": "object",
@@ -29,7 +29,7 @@ def wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
     try:
         arguments_model(RemoteTool("weather", "", schema)).model_validate(arguments)
     except ValidationError as error:
-        return explain_errors("weather", error)
+        return explain_errors("weather", error, schema).partition(" weather takes ")[0]
     return ""
 
 
@@ -105,7 +105,10 @@ def test_a_hostile_schema_costs_no_time_fetches_nothing_and_leaves_the_check_to_
     model = arguments_model(RemoteTool("weather", "", schema))
     model.model_validate({})  # loads what checks, once
     began = time.process_time()
-    assert wrong(schema, {"a": "x" * 60 + "y", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!": 1}) == ""
+    given: dict[str, JsonValue] = {"a": "x" * 60 + "y", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!": 1}
+    assert wrong(schema, given) == ""
+    assert fit_value({**given, "b": [[[["null"]]]]}, schema, schema)
+    assert len(usage_text("weather", schema)) < 1_000
     assert time.process_time() - began < 3
 
 
@@ -120,6 +123,19 @@ def test_a_hostile_schema_costs_no_time_fetches_nothing_and_leaves_the_check_to_
 )
 def test_what_is_not_checked_never_makes_a_right_call_wrong(schema: dict[str, Any]) -> None:
     assert wrong(schema, {"a": "x1"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({"location": "Paris", "unit": None, "days": "2"}, {"location": "Paris", "days": 2}),
+        ({"location": "5", "days": "null"}, {"location": "5"}),
+        ({"location": "[5]"}, {"location": "[5]"}),
+    ],
+)
+def test_what_a_servers_schema_leaves_no_doubt_of_is_understood(sent: dict[str, Any], meant: dict[str, Any]) -> None:
+    assert fit_value(sent, WEATHER, WEATHER) == meant
+    assert wrong(WEATHER, meant) == ""
 
 
 def test_lists_of_allowed_arguments_see_each_value_with_its_place() -> None:

@@ -212,7 +212,10 @@ async def test_arguments_that_do_not_fit_the_servers_schema_are_an_error_result_
     bench.model.will_reply(call(WORDS, text=5), say("Sorry."))
     events = await bench.run()
     assert kinds(events) == ["tool_finished"]
-    assert bench.told() == f"Wrong arguments for {WORDS}: text: 5 is not of type 'string'. Nothing was run."
+    assert bench.told() == (
+        f"Wrong arguments for {WORDS}: text: 5 is not of type 'string'. Nothing was run. "
+        f"{WORDS} takes text: string (required)."
+    )
 
 
 async def test_a_call_waits_for_the_person_and_shows_all_of_it(bench: Bench) -> None:

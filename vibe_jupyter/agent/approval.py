@@ -197,7 +197,7 @@ async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallC
 
 async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
     """Go by what the user said to an equal call of this turn, else show exactly what would run and wait."""
-    said = call_context.equal.said(prepared.call, prepared.digest)
+    said = call_context.equal.said(prepared.sent, prepared.digest)
     if isinstance(said, Reject):
         return _refuse_denied(prepared, said.message)
     if said is not None:
@@ -212,7 +212,7 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         call=call,
         headline=prepared.headline,
         preview=prepared.preview,
-        reason=ask.reason + _times_text(call_context.equal.count(call)),
+        reason=ask.reason + _times_text(call_context.equal.count(prepared.sent)),
         digest=prepared.digest,
         resources=tuple(prepared.touched),
         remember_as=ask.remember_as,
@@ -229,7 +229,7 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
     if isinstance(approved, RefusedCall):
         return approved
     if isinstance(command, Reject):
-        call_context.equal.keep(call, prepared.digest, command)
+        call_context.equal.keep(prepared.sent, prepared.digest, command)
         return _refuse_denied(prepared, command.message)
     if not _is_as_shown(prepared, call_context):
         # Ask again, with a card that shows what would run now.
@@ -237,7 +237,7 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
             approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
         )
         return now if isinstance(now, RefusedCall) else await permit_call(now, call_context)
-    call_context.equal.keep(call, prepared.digest, command)
+    call_context.equal.keep(prepared.sent, prepared.digest, command)
     _remember_grant(approved, ask, command, call_context)
     return approved
 

@@ -9,7 +9,6 @@ A call is prepared once. What the policy decides on, what the card shows and wha
 """
 
 import asyncio
-import difflib
 import hashlib
 import json
 import secrets
@@ -22,14 +21,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, JsonValue
 
 from vibe_jupyter.agent.run import PendingRequests
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import NONE_JUDGED, places_of
 from vibe_jupyter.files.workspace import Located, Workspace
-from vibe_jupyter.llm.json_text import parse_json_object
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
@@ -49,6 +46,7 @@ from vibe_jupyter.protocol import (
     ToolProgress,
     ToolStarted,
 )
+from vibe_jupyter.tools.arguments import find_meant
 from vibe_jupyter.tools.contract import Tool, Toolset
 
 LOOK_SHARE: Final = 0.05
@@ -182,6 +180,9 @@ class PreparedCall:
     """A call that could run, as it would run."""
 
     call: ToolCall
+    """With the arguments as they were understood, which is what is shown and approved."""
+    sent: ToolCall
+    """As the model sent it, or as the user edited it."""
     tool: Tool[Any]
     args: BaseModel
     touched: Sequence[Resource]
@@ -236,10 +237,13 @@ def prepare_call(
         judged: places that were shown already; the paths of these are not resolved again.
         edited: whether the user changed the arguments.
     """
-    found = _parsed(call, tools)
-    if isinstance(found, RefusedCall):
-        return found
-    tool, args = found
+    try:
+        tool, args, arguments = find_meant(call.name, call.arguments, tools)
+    except ToolError as error:
+        return refuse_call(call, str(error))
+    sent = call
+    if arguments != call.arguments:
+        call = call.model_copy(update={"arguments": arguments})
     touched = tuple(tool.touches(args))
     if (stands := PLACEHOLDER.search(call.arguments)) and any(one.access != "read" for one in touched):
         return refuse_call(call, _PLACEHOLDER_SENT.format(name=call.name, stands=stands[0]), tool.headline(args))
@@ -248,33 +252,16 @@ def prepare_call(
         places = places_of(args, workspace, paths, judged) if paths else NONE_JUDGED
     except ToolError as error:
         return RefusedCall(error_message(call, str(error)), tool.headline(args), denied=True, summary=str(error))
-    return PreparedCall(call, tool, args, touched, places, edited)
-
-
-def _parsed(call: ToolCall, tools: Toolset) -> tuple[Tool[Any], BaseModel] | RefusedCall:
-    """The tool, and its arguments validated as strict JSON, which has no NaN."""
-    tool = tools.find(call.name)
-    if tool is None:
-        names = ", ".join(spec.name for spec in tools.specs())
-        return refuse_call(call, f"There is no tool {call.name!r}. The tools are: {names}.")
-    try:
-        return tool, tool.arguments.model_validate(parse_json_object(call.arguments))
-    except ValidationError as error:
-        return refuse_call(call, explain_errors(call.name, error, tuple(tool.arguments.model_fields)))
-    except ValueError as error:
-        return refuse_call(
-            call,
-            f"The arguments of {call.name} are not one JSON object: {error}. Nothing was run; send the call again.",
-        )
+    return PreparedCall(call, sent, tool, args, touched, places, edited)
 
 
 def headline_of(call: ToolCall, tools: Toolset) -> Headline:
     """The headline of any call, also of one that cannot be prepared."""
-    found = _parsed(call, tools)
-    if isinstance(found, RefusedCall):
-        return found.headline
-    tool, args = found
-    return tool.headline(args)
+    try:
+        meant = find_meant(call.name, call.arguments, tools)
+    except ToolError as error:
+        return refuse_call(call, str(error)).headline
+    return meant.tool.headline(meant.args)
 
 
 def refuse_call(call: ToolCall, text: str, headline: Headline | None = None) -> RefusedCall:
@@ -286,20 +273,6 @@ def refuse_call(call: ToolCall, text: str, headline: Headline | None = None) -> 
 def error_message(call: ToolCall, text: str) -> ToolMessage:
     """A failed result of one text."""
     return ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=True)
-
-
-def explain_errors(name: str, error: ValidationError, known: Sequence[str] = ()) -> str:
-    """Name each wrong field and why; for an unknown argument, the nearest of the `known` ones."""
-    problems = "; ".join(_problem(problem, known) for problem in error.errors(include_url=False))
-    return f"Wrong arguments for {name}: {problems}. Nothing was run."
-
-
-def _problem(problem: ErrorDetails, known: Sequence[str]) -> str:
-    place = ".".join(str(step) for step in problem["loc"]) or "arguments"
-    if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1 or not known:
-        return f"{place}: {problem['msg']}"
-    nearest = difflib.get_close_matches(place, known, 1)
-    return f"there is no argument {place!r}{f', did you mean {nearest[0]!r}?' if nearest else ''} ({', '.join(known)})"
 
 
 def _call_key(call: ToolCall) -> _Key:

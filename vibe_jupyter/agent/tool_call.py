@@ -64,7 +64,7 @@ def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
 
 async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> ToolMessage:
     call, tool = prepared.call, prepared.tool
-    step = ToolStep(call.name, prepared.headline, prepared.preview, id=call.id)
+    step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
     result = _CUT_OFF

@@ -195,6 +195,11 @@ def arguments_model(tool: RemoteTool) -> type[ServerToolArguments]:
     validator = cache(lambda: _schema_validator(tool))
 
     class Checked(ServerToolArguments):
+        @classmethod
+        def model_json_schema(cls, *_args: Any, **_options: Any) -> dict[str, Any]:
+            """As its server declares it."""
+            return dict(tool.input_schema)
+
         @model_validator(mode="after")
         def _fits(self) -> "Checked":
             problems = _schema_problems(validator(), self.root)

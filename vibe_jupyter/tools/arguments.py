@@ -1,0 +1,311 @@
+"""A call as it was meant: its tool, its arguments fitted to the schema, and errors that say how to call it.
+
+Models send null for "not given", one item where a list is wanted, and JSON inside a string. That is understood where
+the schema leaves no doubt, for every tool alike. What is wrong all the same is refused, with the arguments there are.
+"""
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.llm.json_text import parse_json, parse_json_object
+from vibe_jupyter.tools.contract import Tool, Toolset, present_names
+
+DEPTH: Final = 20
+"""Levels of a schema that are looked at: it may be foreign, and refer to itself."""
+NESTED: Final = 3
+"""Levels of alternatives inside alternatives."""
+BRANCHES: Final = 8
+"""Alternatives; of more of them nothing is understood."""
+USAGE_SIZE: Final = 600
+"""Characters that name the arguments of a tool."""
+_PREFIX: Final = re.compile(r"(?:functions?|tools?)[.:/]", re.IGNORECASE)
+"""What some models put before the name of a tool."""
+_SPELLED: Final[Mapping[str, JsonValue]] = {"True": True, "False": False, "None": None}
+"""Python's spelling of JSON's constants."""
+
+_Schema = Mapping[str, Any]
+
+
+class MeantCall(NamedTuple):
+    """A call whose tool was found, and its arguments."""
+
+    tool: Tool[Any]
+    args: BaseModel
+    arguments: str
+    """JSON text of the arguments as they were understood; as they were sent where nothing had to be."""
+
+
+def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
+    """The tool and the arguments that a call means.
+
+    Args:
+        name: of the tool, as the model wrote it.
+        text: JSON text of the arguments.
+        tools: where the tool is found.
+
+    Raises:
+        ToolError: there is no such tool, or the arguments are wrong; says what, where, and how to call it.
+    """
+    tool = find_tool(name, tools)
+    schema = functools.cache(tool.arguments.model_json_schema)
+    try:
+        given = _json_object(text)
+    except ValueError as error:
+        problem = f"The arguments of {name} are not one JSON object: {error}."
+        raise ToolError(f"{problem} Nothing was run; send the call again. {usage_text(name, schema())}") from None
+    try:
+        return MeantCall(tool, tool.arguments.model_validate(given), text)
+    except ValidationError as error:
+        wrong = error
+    fitted = fit_value(given, schema(), schema())
+    if fitted != given:
+        try:
+            return MeantCall(tool, tool.arguments.model_validate(fitted), json.dumps(fitted, ensure_ascii=False))
+        except ValidationError as error:
+            wrong = error
+    raise ToolError(explain_errors(name, wrong, schema()))
+
+
+def find_tool(name: str, tools: Toolset) -> Tool[Any]:
+    """The tool of this name, whatever its case and with or without ``functions.`` before it.
+
+    Raises:
+        ToolError: there is none; names those that there are, the near one first.
+    """
+    if (tool := tools.find(name)) is not None:
+        return tool
+    bare = _PREFIX.sub("", name.strip(), count=1)
+    names = [spec.name for spec in tools.specs()]
+    same = [one for one in names if one.casefold() == bare.casefold()]
+    if (tool := tools.find(same[0] if len(same) == 1 else bare)) is not None:
+        return tool
+    (present,) = present_names([bare.casefold()])
+    if present in names and present != bare.casefold():
+        hint = f" It is called {present} now."
+    else:
+        near = _near_name(bare, names)
+        hint = f" Did you mean {near}?" if near else ""
+    raise ToolError(f"There is no tool {name!r}.{hint} The tools are: {', '.join(names)}.")
+
+
+def _near_name(name: str, known: Sequence[str]) -> str:
+    """The only one that begins so, or else the nearest; empty where none is near."""
+    begin = [one for one in known if name and one.casefold().startswith(name.casefold())]
+    near = begin if len(begin) == 1 else difflib.get_close_matches(name.casefold(), known, 1)
+    return near[0] if near else ""
+
+
+def _json_object(text: str) -> dict[str, JsonValue]:
+    """One JSON object, also inside a JSON string."""
+    try:
+        return parse_json_object(text)
+    except ValueError:
+        inner = _parsed_text(text)
+        inner = _parsed_text(inner) if isinstance(inner, str) else None
+        if isinstance(inner, dict):
+            return inner
+        raise
+
+
+def _parsed_text(text: str) -> JsonValue:
+    """What a text says as JSON; the text itself where it is none."""
+    text = text.strip()
+    if text in _SPELLED:
+        return _SPELLED[text]
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
+
+
+def fit_value(value: JsonValue, schema: object, root: _Schema, depth: int = 0) -> JsonValue:
+    """The value in the form that the schema asks for, where it can be understood so; else unchanged.
+
+    Args:
+        value: as it was sent.
+        schema: what is said of it; may be foreign.
+        root: the whole schema, which references lead into.
+        depth: levels above it.
+    """
+    if depth > DEPTH:
+        return value
+    node = _resolved(schema, root)
+    value = _as_kind(value, _kinds(node, root))
+    if isinstance(value, dict):
+        return _fit_object(value, _part(node, "properties", root), root, depth)
+    if isinstance(value, list):
+        items = _part(node, "items", root).get("items")
+        return [fit_value(item, items, root, depth + 1) for item in value]
+    return value
+
+
+def _fit_object(given: dict[str, JsonValue], node: _Schema, root: _Schema, depth: int) -> JsonValue:
+    """Null stands for the default where it is no value of the property."""
+    properties = _mapping(node.get("properties"))
+    required = _required(node)
+    fitted: dict[str, JsonValue] = {}
+    for name, item in given.items():
+        if name not in properties:
+            fitted[name] = item
+            continue
+        item = fit_value(item, properties[name], root, depth + 1)
+        kinds = _kinds(_resolved(properties[name], root), root)
+        if item is not None or name in required or kinds is None or "null" in kinds:
+            fitted[name] = item
+    return fitted
+
+
+def _as_kind(value: JsonValue, kinds: frozenset[str] | None) -> JsonValue:
+    if kinds is None or _is_of(value, kinds):
+        return value
+    if isinstance(value, str):
+        parsed = _parsed_text(value)
+        if parsed is None or _is_of(parsed, kinds):
+            return parsed
+    return [value] if "array" in kinds and value is not None else value
+
+
+def _is_of(value: JsonValue, kinds: frozenset[str]) -> bool:
+    kind = _kind_of(value)
+    return kind in kinds or (kind == "integer" and "number" in kinds)
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _kinds(node: _Schema, root: _Schema, nested: int = 0) -> frozenset[str] | None:
+    """The JSON types that a schema takes; None where it does not say."""
+    kind = node.get("type")
+    if isinstance(kind, str):
+        return frozenset({kind})
+    if isinstance(kind, list):
+        return frozenset(map(str, cast("list[Any]", kind)))
+    if isinstance(node.get("enum"), list):
+        return frozenset(map(_kind_of, cast("list[Any]", node["enum"])))
+    if "const" in node:
+        return frozenset({_kind_of(node["const"])})
+    branches = [_kinds(one, root, nested + 1) for one in _branches(node, root)] if nested < NESTED else []
+    known = [one for one in branches if one is not None]
+    return frozenset().union(*known) if known and len(known) == len(branches) else None
+
+
+def _part(node: _Schema, keyword: str, root: _Schema) -> _Schema:
+    """The schema itself, or the only one of its branches that has this keyword."""
+    if keyword in node:
+        return node
+    found = [one for one in _branches(node, root) if keyword in one]
+    return found[0] if len(found) == 1 else {}
+
+
+def _branches(node: _Schema, root: _Schema) -> list[_Schema]:
+    given = next((node[word] for word in ("anyOf", "oneOf", "allOf") if isinstance(node.get(word), list)), [])
+    return [_resolved(one, root) for one in given] if len(given) <= BRANCHES else []
+
+
+def _resolved(schema: object, root: _Schema) -> _Schema:
+    """What a schema says, behind references to the definitions beside it."""
+    node = _mapping(schema)
+    for _ in range(DEPTH):
+        place = node.get("$ref")
+        if not isinstance(place, str) or not place.startswith("#/"):
+            return node
+        target: object = root
+        for step in place[2:].split("/"):
+            target = _mapping(target).get(step)
+        node = _mapping(target)
+    return {}
+
+
+def _mapping(value: object) -> _Schema:
+    return cast("_Schema", value) if isinstance(value, Mapping) else {}
+
+
+def usage_text(name: str, schema: _Schema) -> str:
+    """What a tool takes, in one line, such as ``It takes code: string (required), keep: boolean.``"""
+    node = _part(schema, "properties", schema)
+    required = _required(node)
+    said = [
+        f"{one}: {_type_text(_mapping(value), schema)}{' (required)' if one in required else ''}"
+        for one, value in _listed(node)
+    ]
+    text = ", ".join(said)
+    if len(text) > USAGE_SIZE:
+        text = f"{text[:USAGE_SIZE].rpartition(',')[0]}, …"
+    return f"{name} takes {text}." if text else f"{name} takes no arguments."
+
+
+def _required(node: _Schema) -> Sequence[object]:
+    names = node.get("required")
+    return cast("list[object]", names) if isinstance(names, list) else ()
+
+
+def _listed(node: _Schema) -> Iterator[tuple[str, object]]:
+    """The properties that a model is told of."""
+    for name, value in _mapping(node.get("properties")).items():
+        if "unlisted" not in _mapping(value):
+            yield name, value
+
+
+def _type_text(schema: _Schema, root: _Schema, nested: int = 0) -> str:
+    node = _resolved(schema, root)
+    if isinstance(node.get("enum"), list):
+        return " or ".join(json.dumps(one, ensure_ascii=False) for one in node["enum"])
+    kinds = [kind for kind in sorted(_kinds(node, root) or ()) if kind != "null"]
+    if kinds == ["array"] and nested < NESTED:
+        items = _part(node, "items", root).get("items")
+        return f"list of {_type_text(_mapping(items), root, nested + 1)}"
+    if kinds == ["object"] and (names := [name for name, _ in _listed(_part(node, "properties", root))]):
+        return f"object with {', '.join(names)}"
+    return " or ".join(kinds) or "anything"
+
+
+def explain_errors(name: str, error: ValidationError, schema: _Schema) -> str:
+    """Each wrong argument and why, for an unknown one the near one, and what the tool takes."""
+    problems = "; ".join(_problem_text(problem, schema) for problem in error.errors(include_url=False))
+    return f"Wrong arguments for {name}: {problems}. Nothing was run. {usage_text(name, schema)}"
+
+
+def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
+    *above, last = problem["loc"] or ("arguments",)
+    place = ".".join(str(step) for step in (*above, last))
+    if problem["type"] != "extra_forbidden":
+        return f"{place}: {problem['msg']}"
+    known = [one for one, _ in _listed(_node_at(above, schema))]
+    near = _near_name(str(last), known)
+    where = f"{'.'.join(map(str, above))}: " if above else ""
+    hint = f", did you mean {near!r}?" if near else ""
+    return f"{where}there is no argument {str(last)!r}{hint} ({', '.join(known)})"
+
+
+def _node_at(place: Sequence[int | str], schema: _Schema) -> _Schema:
+    """What the schema says of a place in the arguments."""
+    node = _part(schema, "properties", schema)
+    for step in place:
+        if isinstance(step, int):
+            node = _resolved(_part(node, "items", schema).get("items"), schema)
+        elif step in _mapping(node.get("properties")):
+            node = _resolved(_mapping(node["properties"])[step], schema)
+    return _part(node, "properties", schema)
