@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Session
-from vibe_jupyter.testing import say
+from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
 READING = {"read_notebook", "read_cell", "read_output", "inspect", "read_file", "grep"}
@@ -32,7 +32,22 @@ def test_every_schema_is_a_closed_object_without_titles(session: Session) -> Non
         assert '"title"' not in json.dumps(schema)
         assert function["description"]
     questions = next(one for one in offered_now if one["name"] == "ask_user_question")["parameters"]
-    assert set(questions["$defs"]) == {"QuestionArgs", "OptionArgs"}
+    assert set(questions["$defs"]) == {"QuestionArgs"}
+    assert questions["$defs"]["QuestionArgs"]["properties"]["options"]["items"] == {"type": "string"}
+
+
+def test_memory_is_offered_when_something_is_remembered_or_the_prompt_asks_for_it(session: Session) -> None:
+    assert "memory" not in {function["name"] for function in offered(session)}
+    session.model.will_reply(
+        call("memory", operation="add", content="Prices are in euro."), say("Kept."), say("Hello."), say("Hello.")
+    )
+    session.run("%vibe --yes=memory Remember that prices are in euro.")
+    session.run("%vibe hello")
+    session.run("%vibe reset")
+    session.run("%vibe hello")
+    offers = [{tool["function"]["name"] for tool in request.body["tools"]} for request in session.model.requests[1:]]
+    assert all("memory" in names for names in offers)
+    assert len(offers) == 4
 
 
 MADE = """
@@ -45,9 +60,9 @@ print(json.dumps([tool_spec(tool).model_dump() for tool in tools._tools.by_name.
 
 
 def test_what_is_offered_before_the_tools_are_imported_is_what_they_take(session: Session) -> None:
-    told = offered(session)
-    made = json.loads(session.run(MADE).text)
-    assert told == made, "run: python scripts/offered_tools.py"
+    told = {one["name"]: one for one in offered(session)}
+    made = {one["name"]: one for one in json.loads(session.run(MADE).text)}
+    assert told == {name: one for name, one in made.items() if name != "memory"}, "run: python scripts/offered_tools.py"
 
 
 @pytest.mark.requirement("wire.tools.never-prompted")

@@ -6,11 +6,11 @@ from tests.app.conftest import Session
 from vibe_jupyter.testing import say
 
 CHARACTERS_PER_TOKEN = 4
-TOKENS = 4_000
+TOKENS = 3_000
 """System prompt and tool schemas together."""
 
 
-def test_system_prompt_and_tool_schemas_stay_under_four_thousand_tokens(session: Session) -> None:
+def test_system_prompt_and_tool_schemas_stay_under_three_thousand_tokens(session: Session) -> None:
     session.model.will_reply(say("Hello."))
     session.run("%vibe hello")
     body = session.model.requests[0].body

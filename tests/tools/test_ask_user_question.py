@@ -66,6 +66,14 @@ async def test_each_question_gets_an_answer() -> None:
     assert [question.multi_select for question in seen] == [False, True]
 
 
+async def test_options_may_be_plain_texts() -> None:
+    seen: list[Question] = []
+    await AskUserQuestionTool().run(
+        args({"question": "Which?", "options": ["Red", {"label": "Blue"}]}), answering((), seen)
+    )
+    assert seen[0].options == (Choice(label="Red"), Choice(label="Blue"))
+
+
 @pytest.mark.requirement("tools.ask_user_question.result.cancelled")
 async def test_an_unanswered_question_is_a_normal_result() -> None:
     result = await AskUserQuestionTool().run(args(COLOUR), answering(None, []))

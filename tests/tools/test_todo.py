@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
-from vibe_jupyter.protocol import TABLE_MIME, Allow
+from vibe_jupyter.protocol import TABLE_MIME, Allow, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 from vibe_jupyter.tools.todo import TodoArgs, TodoOptions, TodoTool
 
@@ -28,11 +28,10 @@ READ = TodoArgs(action="read")
     "wrong",
     [
         {"action": "append"},
-        {},
         {"action": "write", "todos": [{"id": "1", "content": "x", "status": "done"}]},
         {"action": "write", "todos": [{"id": "1", "content": "x", "priority": "urgent"}]},
-        {"action": "write", "todos": [{"id": "", "content": "x"}]},
-        {"action": "write", "todos": [{"content": "x"}]},
+        {"action": "write", "todos": [{"id": "1", "content": ""}]},
+        {"action": "write", "todos": [{"id": "1"}]},
     ],
 )
 def test_other_actions_and_values_are_refused(wrong: dict[str, object]) -> None:
@@ -72,6 +71,26 @@ async def test_ids_are_unique_and_the_list_has_an_end(context: ToolContext) -> N
     with pytest.raises(ToolError, match="more than 2"):
         await TodoTool(TodoOptions(max_todos=2)).run(write(*many[:3]), context)
     assert (await todo.run(READ, context)).details["todos"] == STEPS
+
+
+@pytest.mark.requirement("tools.todo.args.action", "tools.todo.item.fields")
+async def test_a_list_of_texts_is_enough_and_none_reads_it(context: ToolContext) -> None:
+    todo = TodoTool()
+    plain = TodoArgs.model_validate({"todos": [{"content": "Load"}, {"content": "Plot", "status": "in_progress"}]})
+    written = await todo.run(plain, context)
+    assert text_of(written).splitlines()[2:] == ["[ ] Load", "[~] Plot"]
+    assert written.display[TABLE_MIME] == {
+        "columns": ["status", "step"],
+        "rows": [["pending", "Load"], ["in progress", "Plot"]],
+    }
+    assert (await todo.run(TodoArgs(), context)).details == written.details
+    assert (await todo.run(TodoArgs(todos=[]), context)).details["total_count"] == 0
+
+
+def text_of(result: ToolResult) -> str:
+    (part,) = result.parts
+    assert isinstance(part, TextPart)
+    return part.text
 
 
 @pytest.mark.requirement("tools.todo.permission.default")

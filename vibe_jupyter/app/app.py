@@ -122,6 +122,7 @@ class App:
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
         problems = [*problems, *self.mcp.before_prompt(reading)]
+        self._built_in.before_prompt(text)
         self._presses.check()
         agent = self._build_agent(options, reading)
         terms = RunTerms(
@@ -242,7 +243,8 @@ class App:
 
     def tool_names(self, reading: config.SettingsReading | None = None) -> list[str]:
         """What ``--yes`` may name, by these settings or else by those of now."""
-        return [*(spec.name for spec in self._tools.specs()), *self.mcp.tool_names(reading)]
+        own = (spec.name for spec in self._own_tools.specs())
+        return list(dict.fromkeys((*self._built_in.names(), *own, *self.mcp.tool_names(reading))))
 
     def _serving_parts(self) -> ServingParts | None:
         """What serving external clients needs; None in a terminal."""

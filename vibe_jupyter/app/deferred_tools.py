@@ -6,6 +6,7 @@ What the model reads of the built-in tools stands in a file beside this one, whi
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,14 @@ _CELL_TOOLS: Final = frozenset(
 )
 
 
+_ABOUT_MEMORY: Final = re.compile(
+    r"remember|memor|forget|recall|next time|from now on|in future|merk|erinner|vergiss|künftig|ab jetzt"
+    r"|souvien|mémo|retien|oubli|désormais|recuerd|olvid|ricord|dimentic|lembr|esque[cç]|记|忘|覚え",
+    re.IGNORECASE,
+)
+"""Words of prompts that may ask to remember something, or to forget it."""
+
+
 class DeferredTools:
     """The toolset of the built-in tools."""
 
@@ -44,6 +53,7 @@ class DeferredTools:
         self._settings = Settings()
         missing = {*(_CELL_TOOLS if parts.notebook is None else ()), *(["bash"] if find_shell() is None else [])}
         self._specs = {spec.name: spec for spec in stored_specs() if spec.name not in missing}
+        self._offers_memory = False
         self._tools: BuiltInTools | None = None
 
     def take(self, settings: Settings) -> None:
@@ -54,11 +64,29 @@ class DeferredTools:
 
     def forget(self) -> None:
         """Begin a new conversation."""
+        self._offers_memory = False
         if self._tools is not None:
             self._tools.forget()
 
+    def before_prompt(self, text: str) -> None:
+        """Offer `memory` from now on if something is remembered of the folder, or the prompt asks for it."""
+        self._offers_memory = self._offers_memory or _ABOUT_MEMORY.search(text) is not None or self._has_memory()
+
+    def names(self) -> Sequence[str]:
+        """Of all tools, also of those that are not offered now."""
+        return tuple(self._specs)
+
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(self._specs.values())
+        return tuple(spec for name, spec in self._specs.items() if name != "memory" or self._offers_memory)
+
+    def _has_memory(self) -> bool:
+        folder = self._parts.home / "memory"
+        if not folder.is_dir():
+            return False
+        with without_working_folder():
+            from vibe_jupyter.tools.memory import MemoryFile
+
+        return MemoryFile(folder, self._parts.folder).path.exists()
 
     def find(self, name: str) -> "Tool[Any] | None":
         if name not in self._specs:

@@ -1,12 +1,12 @@
 """The tool `ask_user_question`: what only the user can know or decide."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from vibe_jupyter.protocol import Answered, Choice, Headline, Level, Preview, Question, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
 MAX_QUESTIONS: Final = 4
 MIN_OPTIONS: Final = 2
@@ -30,11 +30,21 @@ class QuestionArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: str = Field(min_length=1)
-    header: str = Field(default="", description=f"Label of at most {MAX_HEADER} characters.")
+    header: str = Field(default="", json_schema_extra=UNLISTED)
+    """Label of at most `MAX_HEADER` characters."""
     options: list[OptionArgs] = Field(
-        default=[], description=f"{MIN_OPTIONS} to {MAX_OPTIONS}; free text is always offered too."
+        default=[],
+        description=f"{MIN_OPTIONS} to {MAX_OPTIONS}; free text is offered too.",
+        json_schema_extra={"items": {"type": "string"}},
     )
     multi_select: bool = False
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _label_texts(cls, options: object) -> object:
+        if not isinstance(options, list):
+            return options
+        return [{"label": one} if isinstance(one, str) else one for one in cast("list[object]", options)]
 
 
 class AskUserQuestionArgs(BaseModel):
@@ -42,7 +52,7 @@ class AskUserQuestionArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    questions: list[QuestionArgs] = Field(min_length=1, description=f"1 to {MAX_QUESTIONS}.")
+    questions: list[QuestionArgs] = Field(min_length=1)
 
 
 class AskUserQuestionTool:
@@ -50,8 +60,8 @@ class AskUserQuestionTool:
 
     name = "ask_user_question"
     description = (
-        "Ask the user to choose, when the task is ambiguous or the decision is theirs. Not for what you can find out, "
-        "nor for permission: calls that need it ask by themselves."
+        f"Ask the user 1 to {MAX_QUESTIONS} questions, only where the decision is theirs. Calls that need permission ask "
+        "by themselves."
     )
     level: Level = "always"
     arguments = AskUserQuestionArgs

@@ -39,7 +39,7 @@ class BashArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     command: str = Field(min_length=1)
-    timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT, description="Seconds; default 300.")
+    timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT, description="Seconds.")
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class BashTool:
 
     name = "bash"
     description = (
-        "Run one shell command in the project folder: git, package and system tools, tests. Each starts afresh, has no "
-        "input, and leaves nothing running. Use read_file, grep, write_file and search_replace instead of cat, grep, "
-        "find, echo > and sed, and run_code for Python."
+        "Run one shell command in the project folder: git, tests, system tools. It has no input and leaves nothing "
+        "running. Use read_file, grep, write_file and search_replace instead of cat, find, echo > and sed, and run_code "
+        "for Python."
     )
     level: Level = "ask"
     arguments = BashArgs

@@ -5,6 +5,7 @@ and none is None.
 """
 
 import functools
+import json
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -223,6 +224,7 @@ def tool_spec(tool: Tool[Any]) -> ToolSpec:
     schema.pop("description", None)
     schema.setdefault("properties", {})
     schema["additionalProperties"] = False
+    _drop_unused(schema)
     return ToolSpec(name=tool.name, description=tool.description, parameters=schema)
 
 
@@ -239,8 +241,24 @@ def _lean_schema(node: JsonValue, *, names: bool = False) -> JsonValue:
     return {
         key: _lean_schema(value, names=key in ("properties", "$defs"))
         for key, value in node.items()
-        if key not in _SAYS_LITTLE and not (key == "default" and value in (None, False, "", 0))
+        if key not in _SAYS_LITTLE and not (key == "default" and value in (None, False, "", 0, []))
     }
+
+
+def _drop_unused(schema: dict[str, JsonValue]) -> None:
+    """Take out definitions that only an unlisted field refers to, and the classes' own words."""
+    definitions = schema.get("$defs")
+    if not isinstance(definitions, dict):
+        return
+    text = json.dumps({**schema, "$defs": list(definitions.values())})
+    used: dict[str, JsonValue] = {
+        name: {key: value for key, value in one.items() if key != "description"}
+        for name, one in definitions.items()
+        if isinstance(one, dict) and f'"#/$defs/{name}"' in text
+    }
+    schema.pop("$defs")
+    if used:
+        schema["$defs"] = used
 
 
 def _not_null(node: dict[str, JsonValue]) -> dict[str, JsonValue]:

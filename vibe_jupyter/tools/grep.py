@@ -33,10 +33,10 @@ class GrepArgs(PathArguments):
 
     model_config = ConfigDict(extra="forbid")
 
-    pattern: str = Field(min_length=1, max_length=10_000, description="Matched line by line.")
-    path: str = Field(default=".", min_length=1, description="Folder or file.")
-    max_matches: int | None = Field(default=None, ge=1, description=f"Default: {DEFAULT_MATCHES}.")
-    use_default_ignore: bool = Field(default=True, description="False: also hidden, ignored, generated files.")
+    pattern: str = Field(min_length=1, max_length=10_000)
+    path: str = Field(default=".", min_length=1)
+    max_matches: int | None = Field(default=None, ge=1)
+    use_default_ignore: bool = True
 
 
 class GrepTool:
@@ -44,8 +44,8 @@ class GrepTool:
 
     name = "grep"
     description = (
-        "Search files for a regular expression; gives path:line:text. A lower-case pattern matches any case. Ignored, "
-        "hidden and binary files are skipped."
+        "Search files for a regular expression, line by line; gives path:line:text. A lower-case pattern matches any "
+        "case. Ignored, hidden and binary files are skipped."
     )
     level: Level = "always"
     arguments = GrepArgs

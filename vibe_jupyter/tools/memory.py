@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
 SHOWN: Final = 20
 """Facts a search gives back."""
@@ -46,8 +46,8 @@ class MemoryArgs(BaseModel):
 
     operation: Literal["add", "search", "get", "forget"]
     content: str = Field(default="", max_length=MAX_LENGTH, description="For add: the fact.")
-    type: FactKind = "fact"
-    query: str = Field(default="", description="For search: words; empty for all.")
+    type: FactKind = Field(default="fact", json_schema_extra=UNLISTED)
+    query: str = Field(default="", description="For search; empty for all.")
     memory_id: str = Field(default="", description="For get and forget.")
 
     @model_validator(mode="after")
@@ -137,8 +137,8 @@ class MemoryTool:
 
     name = "memory"
     description = (
-        "Facts about this project that outlast the kernel: what the user prefers, what was decided and why. Search "
-        "it when a task may depend on such things; add what the user asks to remember or will clearly want again."
+        "Facts about this project that outlast the kernel: preferences, decisions. Search when the task may depend on "
+        "them; add what the user asks to remember."
     )
     level: Level = "ask"
     arguments = MemoryArgs

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ConfigDict, Field, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import FileAccess, FileChangeArgs, Target, diff_size, shown_notes, unified_diff
@@ -21,7 +20,7 @@ from vibe_jupyter.files.edits import (
 )
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
 
 EDIT_LIMIT: Final = 50_000_000
 """Bytes of a file that is changed."""
@@ -45,10 +44,10 @@ class SearchReplaceArgs(FileChangeArgs):
 
     file_path: str = Field(min_length=1)
     content: str = ""
-    old_string: SkipJsonSchema[str | None] = None
+    old_string: str | None = Field(default=None, json_schema_extra=UNLISTED)
     """What other agents call a single SEARCH text; taken, not offered."""
-    new_string: SkipJsonSchema[str | None] = None
-    replace_all: SkipJsonSchema[bool] = False
+    new_string: str | None = Field(default=None, json_schema_extra=UNLISTED)
+    replace_all: bool = Field(default=False, json_schema_extra=UNLISTED)
 
     @model_validator(mode="after")
     def _one_way(self) -> "SearchReplaceArgs":

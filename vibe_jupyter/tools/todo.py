@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, Preview, Resource, Table, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 Priority = Literal["high", "medium", "low"]
@@ -26,10 +26,11 @@ class TodoItem(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(min_length=1)
     content: str = Field(min_length=1)
     status: Status = "pending"
-    priority: Priority = "medium"
+    id: str = Field(default="", json_schema_extra=UNLISTED)
+    """Empty for its place in the list."""
+    priority: Priority = Field(default="medium", json_schema_extra=UNLISTED)
 
 
 class TodoArgs(BaseModel):
@@ -37,8 +38,14 @@ class TodoArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    action: Literal["read", "write"]
-    todos: list[TodoItem] | None = Field(default=None, description="For write: the whole list.")
+    todos: list[TodoItem] | None = Field(default=None, description="The whole list; leave out to read it.")
+    action: Literal["read", "write"] | None = Field(default=None, json_schema_extra=UNLISTED)
+    """None for what `todos` says: given, they are written."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the list is replaced."""
+        return self.action == "write" or (self.action is None and self.todos is not None)
 
 
 class TodoTool:
@@ -46,9 +53,8 @@ class TodoTool:
 
     name = "todo"
     description = (
-        "Your list of steps, which the user sees. Use it for work of three steps or more and when the user gives "
-        "several tasks; skip it for small ones. write replaces the whole list. Keep exactly one item in_progress; mark "
-        "it completed only when it is truly done, with no error open."
+        "Your list of steps, which the user sees: for work of three steps or more. Each call replaces the list. Keep "
+        "exactly one item in_progress; mark it completed only when it is truly done."
     )
     level: Level = "always"
     arguments = TodoArgs
@@ -63,7 +69,7 @@ class TodoTool:
         self._items = ()
 
     def headline(self, args: TodoArgs) -> Headline:
-        if args.action == "read":
+        if not args.writes:
             return Headline(verb="Read", doing="Reading", asking="Read", target="", note="its list of steps")
         active = next((item.content for item in args.todos or () if item.status == "in_progress"), "")
         return Headline(verb="Planned", doing="Planning", asking="Plan", target="", note=active)
@@ -75,7 +81,7 @@ class TodoTool:
         return ()
 
     async def run(self, args: TodoArgs, context: ToolContext) -> ToolResult:
-        if args.action == "write":
+        if args.writes:
             self._items = self._check_items(args.todos)
         done = sum(item.status == "completed" for item in self._items)
         message = f"{len(self._items)} items, {done} completed" if self._items else "The list is empty"
@@ -98,6 +104,7 @@ class TodoTool:
             raise ToolError("write requires todos, the whole list; an empty list clears it.")
         if len(items) > self.options.max_todos:
             raise ToolError(f"{len(items)} items are more than {self.options.max_todos}. Join or drop some.")
+        items = [item if item.id else item.model_copy(update={"id": str(at)}) for at, item in enumerate(items, start=1)]
         twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
         if twice:
             raise ToolError(f"These ids are there more than once: {', '.join(twice)}. Give each item its own.")
@@ -108,9 +115,11 @@ _SIGNS: dict[Status, str] = {"pending": " ", "in_progress": "~", "completed": "x
 
 
 def _todo_lines(items: Sequence[TodoItem]) -> str:
-    return "\n".join(f"[{_SIGNS[item.status]}] {item.id}: {item.content} ({item.priority})" for item in items)
+    return "\n".join(f"[{_SIGNS[item.status]}] {item.content}" for item in items)
 
 
 def _todo_table(items: Sequence[TodoItem]) -> Table:
-    rows = tuple((item.status.replace("_", " "), item.content, item.priority) for item in items)
-    return Table(columns=("status", "step", "priority"), rows=rows)
+    """With priorities where one was given."""
+    rows = [(item.status.replace("_", " "), item.content, item.priority) for item in items]
+    shown = 3 if any(item.priority != "medium" for item in items) else 2
+    return Table(columns=("status", "step", "priority")[:shown], rows=tuple(row[:shown] for row in rows))

@@ -36,9 +36,8 @@ class WriteFileTool:
 
     name = "write_file"
     description = (
-        "Make a new file with this content; missing folders are made. overwrite=true replaces an existing file: read "
-        "it first, and prefer search_replace. Write no files nobody asked for, documentation above all. For cells use "
-        "insert_cell."
+        "Make a new file, with its folders. overwrite replaces an existing file: read it first, prefer search_replace. "
+        "Write no files nobody asked for, documentation above all. For cells use insert_cell."
     )
     level: Level = "ask"
     arguments = WriteFileArgs

@@ -32,10 +32,10 @@ class InspectArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     names: list[str] = Field(
-        default=[], description="""Names, globs (df*) or paths (df["col"], d["k"][0], obj.attr). Default: list all."""
+        default=[], description="""Names, globs (df*), paths (df["col"], d["k"][0], obj.attr). Default: list all."""
     )
-    columns: list[str] | None = Field(default=None, description="Of a frame; default: the first 40.")
-    rows: int = Field(default=HEAD_ROWS, ge=0, le=50, description="First rows of a frame.")
+    columns: list[str] | None = Field(default=None, description="Of a frame.")
+    rows: int = Field(default=HEAD_ROWS, ge=0, le=50)
     stats: bool = Field(default=True, json_schema_extra=UNLISTED)
     """Nulls and ranges, from at most 1,000 spread rows."""
     types: list[str] | None = Field(default=None, json_schema_extra=UNLISTED)
@@ -72,8 +72,8 @@ class InspectTool:
 
     name = "inspect"
     description = (
-        "Look at the kernel's variables without running code. Lists name, type and shape; for names and paths tells "
-        "more: of frames types, nulls, ranges and first rows, of arrays and objects what they hold."
+        "Look at the kernel's variables; runs no code. Lists them with type and shape, or tells what is in those named: "
+        "of frames types, nulls, ranges, first rows."
     )
     level: Level = "always"
     arguments = InspectArgs

@@ -39,7 +39,7 @@ class RunCodeArgs(BaseModel):
     code: str = Field(min_length=1, description="As in a cell: magics, !commands, top-level await.")
     keep: bool = False
     timeout: float = Field(default=30, gt=0, le=3600, description="Seconds.")
-    reason: str = Field(default="", description="Why; the user reads it before allowing.")
+    reason: str = Field(default="", description="Why; the user reads it.")
 
 
 class RunCodeTool:
@@ -47,8 +47,8 @@ class RunCodeTool:
 
     name = "run_code"
     description = (
-        "Run Python in the user's kernel; gives what it prints, its last value, its error. Adds no cell. Names it "
-        "binds are taken back unless keep is true; objects changed in place stay changed."
+        "Run Python in the user's kernel; gives output, last value, error. Adds no cell. Names it binds are taken back "
+        "unless keep is true; objects changed in place stay changed."
     )
     level: Level = "ask"
     arguments = RunCodeArgs
