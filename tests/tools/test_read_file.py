@@ -3,10 +3,12 @@
 import base64
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from PIL import Image
 from pydantic import ValidationError
@@ -103,14 +105,14 @@ async def test_a_long_file_comes_in_pages_that_join_to_the_whole(project: Path, 
         result = await read(path="long.txt", offset=offset)
         content = text_of(result).partition("content:\n")[2]
         pages.append(content)
-        assert len(content.encode()) <= 64_000
+        assert len(text_of(result)) <= 8_000
         offset += content.count("\n") + 1
         if "was_truncated: false" in text_of(result):
             break
         assert f"go on with offset={offset}" in text_of(result)
 
     assert "\n".join(pages).split("\n") == lines
-    assert len(pages) == 3
+    assert len(pages) == 26
 
 
 async def test_a_line_without_end_is_cut_and_the_next_ones_are_read(project: Path, read):
@@ -217,6 +219,82 @@ async def test_a_broken_notebook_is_read_as_text(project: Path, read, raw: str):
     assert text_of(await read(path="n.ipynb")).partition("content:\n")[2].startswith(raw[:100])
 
 
+async def test_a_csv_file_begins_with_what_its_columns_hold(project: Path, read):
+    rows = [f'{at};{at / 2};"Ham; {at % 3}";{"NA" if at % 2 else "2026-01-31"};true' for at in range(500)]
+    (project / "data.csv").write_text("id;size;name;day;ok\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+    first, second = await read(path="data.csv"), await read(path="data.csv", offset=100, limit=1)
+
+    assert text_of(first).partition("content:\n")[0].split("\n")[4:] == [
+        "table: 500 × 5",
+        "column | type | missing | first values",
+        "id | int | 0 | 0, 1, 2",
+        "size | float | 0 | 0.0, 0.5, 1.0",
+        "name | str | 0 | Ham; 0, Ham; 1, Ham; 2",
+        "day | date | 250 | 2026-01-31",
+        "ok | bool | 0 | true",
+        "",
+    ]
+    assert text_of(first).partition("content:\n")[2].startswith("id;size;name;day;ok\n0;0.0;")
+    assert len(text_of(first)) <= 8_000
+    assert text_of(second).endswith('content:\n99;49.5;"Ham; 0";NA;true')
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one column\n1\n", "a,b\n", 'a,b\n"' + "x" * 200_000 + "\n" * 50, "a,b\n1,2,3\n4\n\n"]
+)
+async def test_an_odd_csv_file_is_read_as_text(project: Path, read, text: str):
+    (project / "odd.csv").write_text(text, encoding="utf-8")
+    result = text_of(await read(path="odd.csv"))
+    assert len(result) <= 8_000
+    assert ("content:" in result) == bool(text)
+
+
+async def test_of_a_long_csv_file_the_first_rows_are_looked_at(project: Path, read):
+    (project / "long.csv").write_text("a,b\n" + "1,2\n" * 1_500 + "x,y\n", encoding="utf-8")
+    lines = text_of(await read(path="long.csv")).split("\n")
+    assert "table: 2 columns, by the first 1,000 rows" in lines
+    assert "b | int | 0 | 2" in lines
+
+
+async def test_a_wide_csv_file_leaves_room_for_its_rows(project: Path, read):
+    names = [f"column_number_{at}" for at in range(300)]
+    (project / "wide.csv").write_text(",".join(names) + "\n" + ",".join("1" * 300) + "\n", encoding="utf-8")
+    result = text_of(await read(path="wide.csv"))
+    assert "table: 1 × 300" in result
+    assert "… 240 more columns" in result
+    assert len(result) <= 8_000
+
+
+def test_a_parquet_file_is_described_where_a_library_is_loaded_and_named_where_none_is(tmp_path: Path):
+    pl.DataFrame({"name": ["a", "b"], "size": [1.5, None]}).write_parquet(tmp_path / "data.parquet")
+    script = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from vibe_jupyter.errors import ToolError\n"
+        "from vibe_jupyter.files.workspace import Workspace\n"
+        "from vibe_jupyter.tools.contract import ToolContext\n"
+        "from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileTool\n"
+        "context = ToolContext('c', lambda text: None, lambda: False)\n"
+        "tool, args = ReadFileTool(Workspace(Path(sys.argv[1]))), ReadFileArgs(path='data.parquet')\n"
+        "try:\n    asyncio.run(tool.run(args, context))\nexcept ToolError as error:\n    print(error)\n"
+        "for library in sys.argv[2:]:\n"
+        "    __import__(library)\n"
+        "    print(asyncio.run(tool.run(args, context)).parts[0].text)\n"
+        "    del sys.modules[library]\n"
+    )
+    asked = [sys.executable, "-c", script, str(tmp_path), "polars", "pyarrow"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True)
+    none, by_polars, by_pyarrow = re.split(r"\n(?=path: )", done.stdout)
+    assert none == "'data.parquet' is a Parquet table, not text. Load it with run_code."
+    fields = "path: data.parquet\nlines_read: 0\nwas_truncated: false\n"
+    assert by_polars == (
+        f"{fields}table: 2 columns\ncolumn | type | first values\nname | String | a, b\nsize | Float64 | 1.5, None"
+    )
+    assert by_pyarrow.startswith(f"{fields}table: 2 × 2\ncolumn | type | first values\nname | ")
+    assert by_pyarrow.endswith("string | a, b\nsize | double | 1.5, None\n")
+
+
 async def test_an_interrupted_read_of_a_huge_file_ends_early(project: Path, workspace: Workspace):
     (project / "huge.txt").write_bytes(b"line\n" * 3_000_000)
     asked: list[bool] = []
@@ -267,7 +345,8 @@ async def test_the_settings_bound_a_result(project: Path, workspace: Workspace, 
     assert "was_truncated: true\nnote: more lines follow; a result holds 14 bytes; go on with offset=3" in first
     assert "was_truncated: true\nnote: more lines follow; a result holds 14 bytes; go on with offset=4" in long
     assert long.endswith("content:\néééééé")
-    assert ReadFileOptions().max_read_bytes == 64_000
+    assert ReadFileOptions().max_read_bytes == 7_500
+    assert ReadFileTool(workspace, options=ReadFileOptions(max_read_bytes=64_000)).result_limit >= 64_000
     assert ReadFileOptions(max_read_bytes=1).max_read_bytes == 1
     with pytest.raises(ValidationError):
         ReadFileOptions(max_read_bytes=0)
@@ -343,8 +422,8 @@ async def test_a_file_of_a_gibibyte_costs_no_memory(project: Path):
     )
 
     *said, grown = done.stdout.splitlines()
-    assert int(said[0]) > 60_000
+    assert int(said[0]) > 7_000
     assert int(said[1]) < 200
-    assert int(said[2]) > 60_000
+    assert int(said[2]) > 7_000
     assert said[3] == "'huge.bin' is a binary file, not text. Load it with run_code."
     assert int(grown) < 8_000, f"{grown} KiB more"

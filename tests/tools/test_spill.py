@@ -11,8 +11,8 @@ from vibe_jupyter.files.truncation import KEPT_LIMIT, RESULT_LIMIT, is_spill_han
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolResult
 from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext
-from vibe_jupyter.tools.grep import GrepArgs, GrepTool
-from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileTool
+from vibe_jupyter.tools.grep import GrepArgs, GrepOptions, GrepTool
+from vibe_jupyter.tools.read_file import ReadFileArgs, ReadFileOptions, ReadFileTool
 
 LONG = "".join(f"line {number}\n" for number in range(20_000))
 
@@ -121,12 +121,13 @@ async def test_a_handle_of_another_conversation_reads_nothing(
 
 
 @pytest.mark.parametrize("path", ["long.txt", "wide.txt"])
-async def test_what_comes_in_pages_fits_its_own_limit(
+async def test_who_sets_larger_pages_gets_them_whole(
     project: Path, workspace: Workspace, context: ToolContext, path: str
 ):
     (project / "long.txt").write_text("hit " + "x\n" * 100_000, encoding="utf-8")
     (project / "wide.txt").write_text(("hit " + "x" * 5_000 + "\n") * 100, encoding="utf-8")
-    read, grep = ReadFileTool(workspace), GrepTool(workspace)
+    read = ReadFileTool(workspace, options=ReadFileOptions(max_read_bytes=64_000))
+    grep = GrepTool(workspace, GrepOptions(max_output_bytes=64_000))
     assert isinstance(read, SelfLimitedTool)
     assert isinstance(grep, SelfLimitedTool)
 
@@ -135,3 +136,4 @@ async def test_what_comes_in_pages_fits_its_own_limit(
 
     assert RESULT_LIMIT < len(page.parts[0].text) <= read.result_limit
     assert RESULT_LIMIT < len(found.parts[0].text) <= grep.result_limit
+    assert (ReadFileTool(workspace).result_limit, GrepTool(workspace).result_limit) == (RESULT_LIMIT, RESULT_LIMIT)

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final, cast
 
 from vibe_jupyter.files.truncation import cut_line
 
-PAGE_LIMIT: Final = 64_000
-"""Bytes of text in one page."""
+PAGE_LIMIT: Final = 7_500
+"""Bytes of text in one page: with what is said of it no more than one result holds."""
 LONG_LINE: Final = 4_000
 """Characters of a line that are shown."""
 _SNIFFED: Final = 8_192
@@ -69,16 +69,21 @@ class TextPage:
     """Lines of the whole text when `end`, else lines seen."""
     notes: tuple[str, ...] = ()
     """What the reader must know of the decoding."""
+    table: tuple[str, ...] = ()
+    """What is known of a file of data as a whole."""
 
 
 class TextLines:
     """The lines of one open file, decoded."""
 
-    def __init__(self, file: BinaryIO, encoding: str, cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self, file: BinaryIO, encoding: str, cancelled: Callable[[], bool], *, longest: int = LONG_LINE
+    ) -> None:
         errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
         # A lone CR is no line end: line numbers are the same as in a search.
         self._text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
         self._encoding = encoding
+        self._longest = longest
         self._cancelled = cancelled
         self._has_latin = False
 
@@ -109,8 +114,8 @@ class TextLines:
                 break
         line = self._decode_line(piece.removesuffix("\n").removesuffix("\r"))
         if length == len(piece):
-            return cut_line(line, LONG_LINE)
-        return f"{line[:LONG_LINE]}… ({length - LONG_LINE:,} more characters)"
+            return cut_line(line, self._longest)
+        return f"{line[: self._longest]}… ({length - self._longest:,} more characters)"
 
     def _decode_line(self, line: str) -> str:
         if line.isascii():

@@ -60,8 +60,8 @@ class AskUserQuestionTool:
 
     name = "ask_user_question"
     description = (
-        f"Ask the user 1 to {MAX_QUESTIONS} questions, only where the decision is theirs. Calls that need permission ask "
-        "by themselves."
+        f"Ask the user 1 to {MAX_QUESTIONS} questions, only where the decision is theirs. Calls that need permission "
+        "ask by themselves."
     )
     level: Level = "always"
     arguments = AskUserQuestionArgs

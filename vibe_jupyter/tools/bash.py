@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions
@@ -62,8 +62,8 @@ class BashTool:
     name = "bash"
     description = (
         "Run one shell command in the project folder: git, tests, system tools. It has no input and leaves nothing "
-        "running. Use read_file, grep, write_file and search_replace instead of cat, find, echo > and sed, and run_code "
-        "for Python."
+        "running. Use read_file, grep, write_file and search_replace instead of cat, find, echo > and sed, and "
+        "run_code for Python."
     )
     level: Level = "ask"
     arguments = BashArgs
@@ -74,8 +74,9 @@ class BashTool:
 
     @property
     def result_limit(self) -> int:
-        """Both streams at their limit, and what is said of them."""
-        return 2 * self._options.max_output_bytes + _SAID
+        """Both streams at their limit, and what is said of them, where the settings name a size."""
+        named = "max_output_bytes" in self._options.model_fields_set
+        return 2 * self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 
     def headline(self, args: BashArgs) -> Headline:
         return Headline(verb="Ran", doing="Running", asking="Run a command", target=args.command.split("\n", 1)[0])

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from vibe_jupyter.files.path_arguments import PathArguments
 from vibe_jupyter.files.search import opened, search_files
 from vibe_jupyter.files.search_rules import SearchLimits, SearchQuery, SearchResult
-from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions
@@ -56,8 +56,9 @@ class GrepTool:
 
     @property
     def result_limit(self) -> int:
-        """All matches, and what is said of them."""
-        return self._options.max_output_bytes + _SAID
+        """All matches, and what is said of them, where the settings name a size."""
+        named = "max_output_bytes" in self._options.model_fields_set
+        return self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 
     def headline(self, args: GrepArgs) -> Headline:
         note = "" if args.path == "." else f"in {args.path}"

@@ -1,6 +1,7 @@
 """The tool `read_file`: lines of a text file, the cells of a notebook file, or an image."""
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
@@ -12,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.access import ReadMemory
+from vibe_jupyter.files.data_tables import is_text_table, parquet_lines, text_table_lines
 from vibe_jupyter.files.images import read_image
 from vibe_jupyter.files.path_arguments import PathArguments
 from vibe_jupyter.files.text_file import (
@@ -24,15 +26,17 @@ from vibe_jupyter.files.text_file import (
     read_page,
     text_encoding,
 )
-from vibe_jupyter.files.truncation import head_and_tail, is_spill_handle, kept_file
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail, is_spill_handle, kept_file
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions
 
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
 """Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
-_SAID: Final = 4_000
+_SAID: Final = 500
 """Characters for the notes of a result."""
+_PARQUET_ROWS: Final = 5
+"""First rows of a Parquet file that are shown."""
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
 
 
@@ -40,7 +44,7 @@ class ReadFileOptions(ToolOptions):
     """``[tools.read_file]``."""
 
     max_read_bytes: int = Field(default=PAGE_LIMIT, ge=1)
-    """Of one result."""
+    """Of text in one result."""
 
 
 class ReadFileArgs(PathArguments):
@@ -58,8 +62,8 @@ class ReadFileTool:
 
     name = "read_file"
     description = (
-        "Read a text file, or the cells of an .ipynb file. Long files come in pages: go on with offset (lines, from 0) "
-        "and limit. For data files use run_code."
+        "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns and types too. Long files come in "
+        "pages: go on with offset (lines, from 0)."
     )
     level: Level = "always"
     arguments = ReadFileArgs
@@ -87,7 +91,7 @@ class ReadFileTool:
     @property
     def result_limit(self) -> int:
         """A page, and what is said of it."""
-        return self._options.max_read_bytes + _SAID
+        return max(self._options.max_read_bytes + _SAID, RESULT_LIMIT)
 
     def headline(self, args: ReadFileArgs) -> Headline:
         note = _lines_wanted(args) if args.offset or args.limit else ""
@@ -129,16 +133,32 @@ class ReadFileTool:
         return replace(self._workspace.resolve(str(place.absolute())), given=handle)
 
     def _page_of(self, file: BinaryIO, located: Located, args: ReadFileArgs, context: ToolContext) -> TextPage:
-        room = self._options.max_read_bytes
-        cells = notebook_lines(file) if located.path.suffix == ".ipynb" else None
+        room, path = self._options.max_read_bytes, located.path
+        cells = notebook_lines(file) if path.suffix == ".ipynb" else None
         if cells is not None:
             return _with_notes(read_page(cells, args.offset, args.limit, room=room), (_NOTEBOOK_NOTE,), room)
         encoding = text_encoding(file)
+        if encoding is None and path.suffix == ".parquet" and (table := parquet_lines(file, _PARQUET_ROWS)):
+            return TextPage((), 0, end=True, is_cut=False, total=0, table=_lines_within(table, room))
         if encoding is None:
+            file.seek(0)
             raise ToolError(f"{args.path!r} is {binary_kind(file)}, not text. Load it with run_code.")
+        is_table = is_text_table(path) and not args.offset
+        table = _lines_within(text_table_lines(file, path, context.cancelled), room // 2) if is_table else ()
+        room -= sum(map(_size_of_line, table))
         with closing(TextLines(file, encoding, context.cancelled)) as lines:
             found = read_page(iter(lines), args.offset, args.limit, room=room)
-        return _with_notes(found, lines.notes, room)
+        return replace(_with_notes(found, lines.notes, room), table=table)
+
+
+def _size_of_line(line: str) -> int:
+    return len(line.encode("utf-8", "replace")) + 1
+
+
+def _lines_within(lines: Sequence[str], room: int) -> tuple[str, ...]:
+    """The first of these, as many as the room holds."""
+    ends = itertools.accumulate(map(_size_of_line, lines))
+    return tuple(line for line, end in zip(lines, ends, strict=True) if end <= room)
 
 
 def _with_notes(found: TextPage, notes: tuple[str, ...], room: int) -> TextPage:
@@ -166,6 +186,7 @@ def _read_result(shown: str, found: TextPage) -> ToolResult:
         f"lines_read: {read}",
         f"was_truncated: {'true' if found.is_cut else 'false'}",
         *(f"note: {note}" for note in found.notes),
+        *found.table,
     ]
     content = "\n".join(found.lines)
     text = "\n".join([*fields, "content:", content]) if read else "\n".join(fields)
@@ -179,6 +200,8 @@ def _read_result(shown: str, found: TextPage) -> ToolResult:
 
 def _page_summary(found: TextPage) -> str:
     read = len(found.lines)
+    if found.table and not read:
+        return found.table[0].removeprefix("table: ")
     if not read:
         return "empty" if not found.total else "behind the last line"
     if found.offset == 0 and found.end:

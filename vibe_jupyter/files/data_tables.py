@@ -1,0 +1,134 @@
+"""Data files in a few lines: the columns of a CSV or Parquet file with types and first values, without loading it.
+
+CSV is read by the standard library. A Parquet file is described by pyarrow or polars where the kernel has imported one
+of them; nothing is imported for it that takes time.
+"""
+
+import csv
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from vibe_jupyter.files.text_file import TextLines, text_encoding
+
+LOOKED_AT: Final = 1_000
+"""Rows from which types are told."""
+LONGEST: Final = 100_000
+"""Characters of one line."""
+COLUMNS: Final = 60
+"""Columns named; of the others only the number is told."""
+VALUES: Final = 3
+"""Distinct values shown of a column."""
+WIDTH: Final = 24
+"""Characters of one value."""
+HEAD_BYTES: Final = 64_000_000
+"""Bytes of a row group of a Parquet file from which its first rows are not read."""
+_TEXTS: Final = {".csv": ",;|\t", ".tsv": "\t"}
+_MISSING: Final = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
+_KINDS: Final = (
+    ("int", re.compile(r"[+-]?\d{1,18}")),
+    ("float", re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")),
+    ("bool", re.compile(r"true|false", re.IGNORECASE)),
+    ("date", re.compile(r"\d{4}-\d\d-\d\d")),
+    ("datetime", re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")),
+)
+
+
+def is_text_table(path: Path) -> bool:
+    """Whether the name is one of a file of separated values."""
+    return path.suffix.lower() in _TEXTS
+
+
+def text_table_lines(file: BinaryIO, path: Path, cancelled: Callable[[], bool]) -> list[str]:
+    """What is known of a CSV file by its first rows; empty where it is no table. The file is then at its start."""
+    encoding = text_encoding(file)
+    if encoding is None:
+        return []
+    with closing(TextLines(file, encoding, cancelled, longest=LONGEST)) as lines:
+        try:
+            rows = _separated_rows(iter(lines), _TEXTS[path.suffix.lower()])
+        except csv.Error:
+            rows = []
+    file.seek(0)
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return []
+    names, *values = rows
+    columns = [_column_line(name, [row[at] for row in values if at < len(row)]) for at, name in enumerate(names)]
+    extent = f"{len(values):,} × {len(names):,}"
+    if len(values) == LOOKED_AT:
+        extent = f"{len(names):,} columns, by the first {LOOKED_AT:,} rows"
+    return _table_lines(extent, columns)
+
+
+def _separated_rows(lines: Iterator[str], separators: str) -> list[list[str]]:
+    first = next(lines, "")
+    separator = max(separators, key=first.count)
+    reader = csv.reader(itertools.chain([first], lines), delimiter=separator, skipinitialspace=True)
+    return list(itertools.islice(reader, LOOKED_AT + 1))
+
+
+def _column_line(name: str, values: Sequence[str]) -> str:
+    known = [value for value in values if value not in _MISSING]
+    missing = len(values) - len(known)
+    shown = ", ".join(itertools.islice(dict.fromkeys(value[:WIDTH] for value in known), VALUES))
+    return f"{name[: 2 * WIDTH]} | {_kind_of(known)} | {missing} | {shown}"
+
+
+def _kind_of(values: Sequence[str]) -> str:
+    kinds = [kind for kind, form in _KINDS if all(map(form.fullmatch, values))] if values else []
+    return kinds[0] if kinds else "str"
+
+
+def _table_lines(title: str, columns: Sequence[str]) -> list[str]:
+    more = [f"… {len(columns) - COLUMNS:,} more columns"] if len(columns) > COLUMNS else []
+    return [f"table: {title}", "column | type | missing | first values", *columns[:COLUMNS], *more]
+
+
+def parquet_lines(file: BinaryIO, rows: int) -> list[str]:
+    """Columns and first rows of a Parquet file; empty where no library is loaded that can tell, or the file is broken.
+
+    Args:
+        file: open at its start.
+        rows: first rows to show.
+    """
+    for library, read in (("pyarrow", _by_pyarrow), ("polars", _by_polars)):
+        if library in sys.modules:
+            try:
+                return read(file, rows)
+            except Exception:  # noqa: BLE001 - a broken file fails in a class of the library's own
+                return []
+    return []
+
+
+def _by_pyarrow(file: BinaryIO, rows: int) -> list[str]:
+    parquet: Any = import_module("pyarrow.parquet")
+    with parquet.ParquetFile(file) as table:
+        schema, found = table.schema_arrow, table.metadata
+        title = f"{found.num_rows:,} × {len(schema.names):,}"
+        small = found.num_row_groups and found.row_group(0).total_byte_size <= HEAD_BYTES
+        head = next(table.iter_batches(batch_size=rows), None) if small else None
+        values = [] if head is None else [column.to_pylist() for column in head.columns]
+    return _typed_lines(title, schema.names, schema.types, values)
+
+
+def _by_polars(file: BinaryIO, rows: int) -> list[str]:
+    polars: Any = sys.modules["polars"]
+    schema = polars.read_parquet_schema(file)
+    file.seek(0)
+    head = polars.read_parquet(file, n_rows=rows)
+    values = [head[name].to_list() for name in head.columns]
+    return _typed_lines(f"{len(schema):,} columns", list(schema), list(schema.values()), values)
+
+
+def _typed_lines(title: str, names: Sequence[str], kinds: Sequence[Any], values: Sequence[Sequence[Any]]) -> list[str]:
+    lines = [
+        f"{name} | {kind}{' | ' + ', '.join(str(one)[:WIDTH] for one in values[at]) if values else ''}"
+        for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    ]
+    more = [f"… {len(lines) - COLUMNS:,} more columns"] if len(lines) > COLUMNS else []
+    return [f"table: {title}", "column | type" + (" | first values" if values else ""), *lines[:COLUMNS], *more]
