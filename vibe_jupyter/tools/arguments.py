@@ -150,7 +150,7 @@ def fit_value(value: JsonValue, schema: object, root: _Schema, depth: int = 0) -
 def _fit_object(given: dict[str, JsonValue], node: _Schema, root: _Schema, depth: int) -> JsonValue:
     """Null stands for the default where it is no value of the property."""
     properties = _mapping(node.get("properties"))
-    required = _required(node)
+    required = _listing(node.get("required"))
     fitted: dict[str, JsonValue] = {}
     for name, item in given.items():
         if name not in properties:
@@ -209,7 +209,7 @@ def _kinds(node: _Schema, root: _Schema, nested: int = 0) -> frozenset[str] | No
         return frozenset({_kind_of(node["const"])})
     branches = [_kinds(one, root, nested + 1) for one in _branches(node, root)] if nested < NESTED else []
     known = [one for one in branches if one is not None]
-    return frozenset().union(*known) if known and len(known) == len(branches) else None
+    return frozenset[str]().union(*known) if known and len(known) == len(branches) else None
 
 
 def _part(node: _Schema, keyword: str, root: _Schema) -> _Schema:
@@ -221,8 +221,15 @@ def _part(node: _Schema, keyword: str, root: _Schema) -> _Schema:
 
 
 def _branches(node: _Schema, root: _Schema) -> list[_Schema]:
-    given = next((node[word] for word in ("anyOf", "oneOf", "allOf") if isinstance(node.get(word), list)), [])
-    return [_resolved(one, root) for one in given] if len(given) <= BRANCHES else []
+    for word in ("anyOf", "oneOf", "allOf"):
+        given = _listing(node.get(word))
+        if given:
+            return [_resolved(one, root) for one in given] if len(given) <= BRANCHES else []
+    return []
+
+
+def _listing(value: object) -> Sequence[object]:
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def _resolved(schema: object, root: _Schema) -> _Schema:
@@ -246,7 +253,7 @@ def _mapping(value: object) -> _Schema:
 def usage_text(name: str, schema: _Schema) -> str:
     """What a tool takes, in one line, such as ``It takes code: string (required), keep: boolean.``"""
     node = _part(schema, "properties", schema)
-    required = _required(node)
+    required = _listing(node.get("required"))
     said = [
         f"{one}: {_type_text(_mapping(value), schema)}{' (required)' if one in required else ''}"
         for one, value in _listed(node)
@@ -255,11 +262,6 @@ def usage_text(name: str, schema: _Schema) -> str:
     if len(text) > USAGE_SIZE:
         text = f"{text[:USAGE_SIZE].rpartition(',')[0]}, …"
     return f"{name} takes {text}." if text else f"{name} takes no arguments."
-
-
-def _required(node: _Schema) -> Sequence[object]:
-    names = node.get("required")
-    return cast("list[object]", names) if isinstance(names, list) else ()
 
 
 def _listed(node: _Schema) -> Iterator[tuple[str, object]]:
