@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, Final
 from vibe_jupyter.files.text_file import TextLines, text_encoding
 
 LOOKED_AT: Final = 1_000
-"""Rows from which types are told."""
+"""Rows that types are taken from."""
 LONGEST: Final = 100_000
 """Characters of one line."""
 COLUMNS: Final = 60
-"""Columns named; of the others only the number is told."""
+"""Columns named; the others are counted."""
 VALUES: Final = 3
 """Distinct values shown of a column."""
 WIDTH: Final = 24

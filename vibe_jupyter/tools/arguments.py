@@ -265,7 +265,7 @@ def usage_text(name: str, schema: _Schema) -> str:
 
 
 def _listed(node: _Schema) -> Iterator[tuple[str, object]]:
-    """The properties that a model is told of."""
+    """The properties that a model knows of."""
     for name, value in _mapping(node.get("properties")).items():
         if "unlisted" not in _mapping(value):
             yield name, value
