@@ -5,7 +5,7 @@ import concurrent.futures
 import json
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from IPython import get_ipython
 
@@ -13,7 +13,9 @@ import vibe_jupyter
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
+from vibe_jupyter.notebook.access import OUTPUT_LIMIT
 from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.chart_pictures import with_page_pictures
 from vibe_jupyter.notebook.live import LiveNotebook
 from vibe_jupyter.protocol import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource
 from vibe_jupyter.protocol.cells import ExpectedCell, source_hash
@@ -26,7 +28,7 @@ Trip = Callable[[int], Awaitable[object]]
 
 
 def measure(kind: str, trips: int, pause: float) -> None:
-    """Print milliseconds of each trip, as JSON."""
+    """Print milliseconds of each trip, as JSON; `kind` may be a library whose chart is pictured."""
     shell: Any = get_ipython()
     pump = shell.magics_manager.registry["VibeMagics"].pump
     main_thread = MainThread(pump)
@@ -54,7 +56,7 @@ async def _trips(bridge: Bridge, notebook: LiveNotebook, kind: str, trips: int, 
     async with asyncio.timeout(PAGE_WAIT):
         while await bridge.panel(again=True) is None:
             pass
-    trip = await begin[kind](bridge, notebook)
+    trip = await (begin[kind](bridge, notebook) if kind in begin else _picture(notebook, kind))
     times: list[float] = []
     for number in range(WARM_UP + trips):
         await asyncio.sleep(pause)
@@ -103,6 +105,24 @@ async def _delete(_bridge: Bridge, notebook: LiveNotebook) -> Trip:
     return lambda number: _one(
         notebook, DeleteCells(cells=(ExpectedCell(id=f"new-{number:04}", expected=source_hash(_new(number))),))
     )
+
+
+async def _picture(notebook: LiveNotebook, library: str) -> Trip:
+    """Of the chart in the cell that imports this library, as if its renderer had not kept one."""
+    cell = next(cell for cell in (await notebook.cells()).cells if cell.source.startswith(f"import {library}"))
+    outputs = await notebook.outputs(cell.id, index=None, limit=OUTPUT_LIMIT)
+    for one in outputs:
+        cast("dict[str, object]", one.get("data", {})).pop("image/png", None)
+
+    def page_gives(place: int) -> Awaitable[str | None]:
+        return notebook.picture(cell.id, place, count=len(outputs))
+
+    async def trip(number: int) -> None:
+        seen = await with_page_pictures(outputs, page_gives)
+        if not any("image/png" in one.get("data", {}) for one in seen):  # type: ignore[operator]
+            raise RuntimeError(f"{library}: no picture")
+
+    return trip
 
 
 def _new(number: int) -> str:

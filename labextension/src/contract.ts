@@ -19,6 +19,7 @@ export interface Methods {
   hello: { args: HelloArgs; result: NotebookPanel };
   cells: { args: Record<string, never>; result: CellListing };
   outputs: { args: OutputsArgs; result: OutputsResult };
+  picture: { args: PictureArgs; result: PictureResult };
   edit: { args: EditArgs; result: EditResult };
   run: { args: RunArgs; result: RunResult };
   interrupt: { args: Record<string, never>; result: Record<string, never> };
@@ -225,6 +226,23 @@ export interface OutputsArgs {
 export interface OutputsResult {
   /** As nbformat has them. */
   outputs: Record<string, unknown>[];
+}
+
+export interface PictureArgs {
+  cell: string;
+  /** Of the output. */
+  index: number;
+  /** Outputs of the cell, so that no other one is taken for it. */
+  count: number;
+  /** Pixels of the longer side, at most. */
+  side: number;
+  /** Characters of the answer, at most. */
+  limit: number;
+}
+
+export interface PictureResult {
+  /** PNG in base64; null where the page shows no chart there. */
+  image: string | null;
 }
 
 export interface EditArgs {

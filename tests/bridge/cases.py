@@ -80,6 +80,14 @@ def outputs(cell: str, limit: int, index: int | None = None) -> Json:
     return {"cell": cell, "limit": limit, "index": index}
 
 
+def no_output(cell: str) -> Json:
+    return bad("bad_request", f"The cell {cell} has no such output.", cell=cell)
+
+
+def picture(cell: str, index: int, count: int) -> Json:
+    return {"cell": cell, "index": index, "count": count, "side": 1024, "limit": 1_000_000}
+
+
 ORDER = ["title-01", "loaded-1", "plain-01", "locked-1", "driver-1", "driver-2"]
 PLAIN = "y = 'ä😀'"
 NO_CELL = bad("unknown_cell", "There is no cell nowhere-1 in this notebook.", cell="nowhere-1")
@@ -143,6 +151,19 @@ FIRST: list[tuple[str, Json, Json]] = [
             ]
         ),
     ),
+    ("picture", picture("nowhere-1", 0, 1), NO_CELL),
+    (
+        "picture",
+        picture("title-01", 0, 1),
+        bad("bad_request", "The cell title-01 has no such output.", cell="title-01"),
+    ),
+    (
+        "picture",
+        picture("loaded-1", 3, 3),
+        bad("bad_request", "The cell loaded-1 has no such output.", cell="loaded-1"),
+    ),
+    ("picture", picture("loaded-1", 1, 2), good(image=None)),
+    ("picture", picture("plain-01", 0, 1), good(image=None)),
     ("edit", edit(set_source("plain-01", "y = 3", "y = 4")), STALE),
     (
         "edit",

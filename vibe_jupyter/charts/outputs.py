@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 _PLOTLY: Final = "application/vnd.plotly.v1+json"
 _VEGA_LITE: Final = re.compile(r"application/vnd\.vegalite\.v\d+(\.\d+)?\+json")
+_VEGA: Final = re.compile(r"application/vnd\.vega(lite)?\.v\d+(\.\d+)?\+json")
+_SIGNS: Final = ("docs_json", "Plotly.", "vega.github.io/schema/vega")
+"""Of scripts that draw a chart."""
 _SOURCES: Final = ("application/javascript", "text/html")
 _BOKEH_DATA: Final = re.compile(r"(?:const|var|let)\s+docs_json\s*=\s*")
 _PLOTLY_CALL: Final = re.compile(r"Plotly\.(?:newPlot|react)\(\s*[\"'][^\"']{1,80}[\"']\s*,\s*")
@@ -35,6 +38,31 @@ def output_chart(data: Mapping[str, Any]) -> str:
         return ""
 
 
+def is_chart(data: Mapping[str, Any]) -> bool:
+    """Whether a page would draw a chart of an output, by a glance at it."""
+    if _PLOTLY in data or any(map(_VEGA.fullmatch, data)):
+        return True
+    sources = [_joined_text(data.get(mime)) for mime in _SOURCES]
+    return any(sign in source for source in sources if len(source) <= _MOST_HTML for sign in _SIGNS)
+
+
+def chart_spec(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The kind of chart, ``plotly`` or ``vega-lite``, and its specification; None where the output has none."""
+    if type(figure := data.get(_PLOTLY)) is dict:
+        return "plotly", cast("dict[str, Any]", figure)
+    for mime, spec in data.items():
+        if _VEGA_LITE.fullmatch(mime) and type(spec) is dict:
+            return "vega-lite", cast("dict[str, Any]", spec)
+    source = _joined_text(data.get("text/html"))
+    if len(source) > _MOST_HTML:
+        return None
+    figure = _plotly_in(source)
+    if figure is not None:
+        return "plotly", figure
+    spec = _vega_lite_in(source)
+    return ("vega-lite", spec) if spec is not None else None
+
+
 def _chart_of(data: Mapping[str, Any]) -> Chart | None:
     if type(figure := data.get(_PLOTLY)) is dict:
         return plotly_chart(cast("dict[str, Any]", figure))
@@ -52,15 +80,26 @@ def _chart_in_source(source: str, data: Mapping[str, Any]) -> Chart | None:
     if "docs_json" in source:
         for document in _documents(source):
             return bokeh_document(document, "holoviews" if any("holoviews" in mime for mime in data) else "bokeh")
-    if "Plotly." in source and (call := _PLOTLY_CALL.search(source)):
-        traces, end = _read_json(source, call.end())
-        layout, _ = _read_json(source, end)
-        return plotly_chart({"data": traces, "layout": layout}) if type(traces) is list else None
+    if (figure := _plotly_in(source)) is not None:
+        return plotly_chart(figure)
+    spec = _vega_lite_in(source)
+    return vega_lite_chart(spec) if spec is not None else None
+
+
+def _plotly_in(source: str) -> dict[str, Any] | None:
+    if "Plotly." not in source or (call := _PLOTLY_CALL.search(source)) is None:
+        return None
+    traces, end = _read_json(source, call.end())
+    layout, _ = _read_json(source, end)
+    return {"data": traces, "layout": layout} if type(traces) is list else None
+
+
+def _vega_lite_in(source: str) -> dict[str, Any] | None:
     if _SCHEMA in source:
         for call in _first_calls(source):
             spec, _ = _read_json(source, call.end())
             if type(spec) is dict and _SCHEMA in str(cast("dict[str, Any]", spec).get("$schema")):
-                return vega_lite_chart(cast("dict[str, Any]", spec))
+                return cast("dict[str, Any]", spec)
     return None
 
 

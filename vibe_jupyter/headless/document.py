@@ -288,6 +288,7 @@ class BridgeMethods:
             "hello": self._answer_hello,
             "cells": self._answer_cells,
             "outputs": self._answer_outputs,
+            "picture": self._answer_picture,
             "edit": self._answer_edit,
             "run": self._answer_run,
             "interrupt": self._answer_interrupt,
@@ -348,6 +349,15 @@ class BridgeMethods:
         if asked.index is not None and not wanted:
             raise BridgeRefusal("bad_request", f"This cell has {len(outputs)} outputs, and none at {asked.index}.")
         return {"outputs": [bound_output(output, asked.limit) for output in wanted]}
+
+    def _answer_picture(self, args: dict[str, Any], _asked_by: object) -> Result:
+        """Nothing is drawn here."""
+        cell = self._document.cell(str(args.get("cell")))
+        index, count = args.get("index"), args.get("count")
+        is_output = isinstance(index, int) and isinstance(count, int) and 0 <= index < count
+        if cell["cell_type"] != "code" or not is_output:
+            raise BridgeRefusal("bad_request", f"The cell {cell['id']} has no such output.", cell=cell["id"])
+        return {"image": None}
 
     def _answer_edit(self, args: object, _asked_by: object) -> Result:
         edits = _Edit.model_validate(args).edits

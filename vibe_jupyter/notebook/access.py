@@ -9,6 +9,7 @@ from typing import Final
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.chart_pictures import with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
@@ -262,6 +263,23 @@ class CellReads:
             return await (await self._notebook.now()).outputs(cell.id, index=index, limit=OUTPUT_LIMIT)
         except NotebookError as error:
             raise ToolError(str(error)) from error
+
+    async def with_pictures(
+        self, cell: Cell, outputs: Sequence[Output], *, first: int = 0, count: int | None = None
+    ) -> tuple[Output, ...]:
+        """The same outputs, with a picture of each chart as its page shows it.
+
+        Args:
+            cell: whose they are.
+            outputs: some of them, in their order.
+            first: place of the first of them.
+            count: how many the cell has; None where these are all.
+        """
+
+        async def page_gives(place: int) -> str | None:
+            return await (await self._notebook.now()).picture(cell.id, place, count=count or len(outputs))
+
+        return await with_page_pictures(outputs, page_gives, first)
 
     async def owns(self, path: Path) -> bool:
         """Whether this is the file of the notebook."""

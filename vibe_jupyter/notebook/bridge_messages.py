@@ -14,7 +14,7 @@ REQUEST: Final = "vibe_bridge"
 REPLY: Final = "vibe_bridge_reply"
 EVENT: Final = "vibe_bridge_event"
 
-Method = Literal["hello", "cells", "outputs", "edit", "run", "interrupt", "show", "find", "keep"]
+Method = Literal["hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep"]
 RefusalCode = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 """The ways a request fails."""
 PageEvent = Literal["hello", "run_done"]
@@ -156,6 +156,23 @@ class OutputsResult(TypedDict):
     """As nbformat has them."""
 
 
+class PictureArgs(TypedDict):
+    cell: str
+    index: int
+    """Of the output."""
+    count: int
+    """Outputs of the cell, so that no other one is taken for it."""
+    side: int
+    """Pixels of the longer side, at most."""
+    limit: int
+    """Characters of the answer, at most."""
+
+
+class PictureResult(TypedDict):
+    image: str | None
+    """PNG in base64; null where the page shows no chart there."""
+
+
 class EditArgs(TypedDict):
     edits: list[CellEdit]
 
@@ -220,6 +237,7 @@ METHODS: Final[dict[Method, tuple[type, type]]] = {
     "hello": (HelloArgs, NotebookPanel),
     "cells": (NoFields, CellListing),
     "outputs": (OutputsArgs, OutputsResult),
+    "picture": (PictureArgs, PictureResult),
     "edit": (EditArgs, EditResult),
     "run": (RunArgs, RunResult),
     "interrupt": (NoFields, NoFields),

@@ -200,6 +200,10 @@ class Notebook(Protocol):
         """Outputs of one cell, or the one at `index`; what is larger than `limit` bytes is replaced by its size."""
         ...
 
+    async def picture(self, cell: str, index: int, *, count: int) -> str | None:
+        """PNG in base64 of what a page shows of one output of a cell that has `count`; None where no page draws it."""
+        ...
+
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
         """Do all of them or none; an edit whose cell is not as expected raises `StaleCell`."""
         ...

@@ -73,6 +73,9 @@ class FileNotebook:
         chosen = outputs if index is None else outputs[index : index + 1]
         return [bound_output(_join_output_lines(output), limit) for output in chosen]
 
+    async def picture(self, cell: str, index: int, *, count: int) -> str | None:
+        return None
+
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
         match edits:
             case [InsertCell(kind="code", after=after, source=source)] if after in (PROMPT, self._prompt_cell):

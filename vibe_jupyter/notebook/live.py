@@ -6,12 +6,14 @@ from typing import Final, cast
 from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.files.images import MAX_SIDE
 from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import Expected, NestedCells
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.bridge import Bridge, BridgeError, OnAnswer
 from vibe_jupyter.notebook.bridge_messages import CellListing, ListedCell, Method
+from vibe_jupyter.notebook.chart_pictures import PNG_LIMIT
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.protocol import (
     Cell,
@@ -57,6 +59,13 @@ class LiveNotebook:
         answer = await self._read_method("outputs", cell=cell, limit=limit, **more)
         found = answer.get("outputs")
         return cast("list[Output]", [one for one in found if isinstance(one, dict)]) if isinstance(found, list) else []
+
+    async def picture(self, cell: str, index: int, *, count: int) -> str | None:
+        answer = await self._ask_page(
+            "picture", on_answer=None, cell=cell, index=index, count=count, side=MAX_SIDE, limit=PNG_LIMIT
+        )
+        image = answer.get("image")
+        return image if isinstance(image, str) else None
 
     async def edit(self, edits: Sequence[CellEdit]) -> EditDone:
         try:

@@ -4,7 +4,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
@@ -15,6 +15,7 @@ from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.kernel.capture import plain_text
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
 from vibe_jupyter.notebook.document import CellRun, html_text
 from vibe_jupyter.protocol import Cell, CellKind, ExecutionResult, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.protocol.cells import short_ids
@@ -101,7 +102,21 @@ async def run_written(
         done = await run_cells(access, [cell], context)
     except ToolError as error:
         raise ToolError(f"{first}; not run: {str(error).removeprefix(_NOTHING)}") from error
+    done = await seen_runs(access, done) if sees_images else done
     return runs_result(done, 1, first=first, sees_images=sees_images)
+
+
+async def seen_runs(access: CellAccess, done: Sequence[CellRunResult]) -> list[CellRunResult]:
+    """The same with pictures of their charts."""
+    return [replace(ran, run=await _with_pictures(access, ran)) for ran in done]
+
+
+async def _with_pictures(access: CellAccess, ran: CellRunResult) -> CellRun:
+    outputs: Sequence[Output] = ran.run.result.outputs
+    if ran.run.in_place:
+        outputs = await access.reads.with_pictures(ran.cell, outputs)
+    drawn = await with_drawn_pictures(outputs)
+    return replace(ran.run, result=ran.run.result.model_copy(update={"outputs": drawn}))
 
 
 def runs_result(

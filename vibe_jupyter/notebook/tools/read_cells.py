@@ -250,6 +250,10 @@ class ReadOutputTool:
         if args.index is not None and args.index >= len(cell.outputs):
             raise ToolError(f"Cell {args.cell_id} has {len(cell.outputs)} outputs, counted from 0.")
         outputs = await self._cells.outputs(cell, args.index)
+        wants_images = self._sees_images() and args.images and not args.offset
+        if wants_images:
+            first, count = args.index or 0, None if args.index is None else len(cell.outputs)
+            outputs = await self._cells.with_pictures(cell, outputs, first=first, count=count)
         text = output_text(outputs)
         page = text[args.offset : args.offset + _PAGE]
         end = args.offset + len(page)
@@ -259,6 +263,6 @@ class ReadOutputTool:
             status.append(f"shown {args.offset:,}-{end:,}")
         if end < len(text):
             status.append(f"go on with offset={end}")
-        seen = output_images(outputs) if self._sees_images() and args.images and not args.offset else ()
+        seen = output_images(outputs) if wants_images else ()
         report = "\n".join(filter(None, ["; ".join(filter(None, status)), page]))
         return ToolResult(parts=(TextPart(text=report), *seen), summary=count)

@@ -10,6 +10,7 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
 from vibe_jupyter.notebook.tools.cell_report import (
     cell_number,
     headline_words,
@@ -20,6 +21,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     run_cells,
     run_summary_text,
     runs_result,
+    seen_runs,
     sees_no_images,
     status_line,
 )
@@ -91,6 +93,8 @@ class RunCodeTool:
             result = await self._main_thread.call(execute)
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
+        if self._sees_images():
+            result = result.model_copy(update={"outputs": await with_drawn_pictures(result.outputs)})
         return self._code_result(args, result)
 
     def _code_result(self, args: RunCodeArgs, result: ExecutionResult) -> ToolResult:
@@ -170,7 +174,9 @@ class RunCellTool:
         _must_be_no_prompts(cells)
         self._access.must_rest(*cells)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
-        return runs_result(done, len(cells), seconds=args.timeout, sees_images=self._sees_images())
+        sees_images = self._sees_images()
+        done = await seen_runs(self._access, done) if sees_images else done
+        return runs_result(done, len(cells), seconds=args.timeout, sees_images=sees_images)
 
 
 def _must_be_no_prompts(cells: Sequence[Cell]) -> None:

@@ -8,6 +8,7 @@ import { interrupt } from "./interrupt";
 
 import { keep } from "./keep";
 import { outputs } from "./outputs";
+import { picture } from "./picture";
 import { run } from "./run";
 import { show } from "./show";
 
@@ -16,6 +17,7 @@ export const handlers: { [M in Method]: Handler<M> } = {
   hello,
   cells,
   outputs,
+  picture,
   edit,
   run,
   interrupt,

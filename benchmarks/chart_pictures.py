@@ -1,0 +1,63 @@
+"""How long the page takes to give a picture of a chart it shows, in a real JupyterLab and Chromium.
+
+Run it with ``PYTHONPATH=. python benchmarks/chart_pictures.py``. The charts are drawn before; a chart that is drawn for
+it takes its library's time too.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.browser.chromium import chromium
+from tests.browser.lab import Lab
+from tests.browser.server import lab_server
+
+TRIPS: Final = 20
+PAUSE: Final = 0.3  # seconds between two
+GOAL: Final = 500.0  # ms
+POINTS: Final = "x = list(range(2_000))\ny = [value * 37 % 101 for value in x]"
+CHARTS: Final = {
+    "plotly": "import plotly.express\nplotly.express.scatter(x=x, y=y)",
+    "altair": "import altair\nrows = altair.Data(values=[{'x': x, 'y': y} for x, y in zip(x, y)])\n"
+    "spec = altair.Chart(rows, width=500).mark_point().encode(x='x:Q', y='y:Q').to_dict()\n"
+    "display({'application/vnd.vegalite.v5+json': spec, 'text/plain': ''}, raw=True)",
+    "bokeh": "import bokeh.io, bokeh.plotting, bokeh.resources\n"
+    "plot = bokeh.plotting.figure(width=600, height=400)\n_ = plot.scatter(x, y)\nbokeh.plotting.show(plot)",
+}
+START: Final = (
+    "%load_ext vibe_jupyter\nfrom benchmarks.bridge_trips import measure\n"
+    f"import bokeh.io, bokeh.resources\nbokeh.io.output_notebook(bokeh.resources.INLINE, hide_banner=True)\n{POINTS}"
+)
+
+
+def main() -> int:
+    """Print the table."""
+    missed = False
+    with tempfile.TemporaryDirectory() as home, lab_server(Path(home)) as server, chromium() as browser:
+        lab = Lab(browser.new_context(viewport={"width": 1280, "height": 1000}).new_page(), server)
+        asking = [f"measure({library!r}, {TRIPS}, {PAUSE})" for library in CHARTS]
+        lab.open(START, *CHARTS.values(), *asking)
+        for position in range(1 + len(CHARTS)):
+            lab.run(position)
+            lab.wait_for_count_above(position, None)
+        print(f"{'ms':<12}{'median':>9}{'worst':>9}")
+        for position, library in enumerate(CHARTS, start=1 + len(CHARTS)):
+            lab.run(position)
+            lab.wait_for_count_above(position, None)
+            said = "".join(lab.outputs(position)[0].get("text", "nothing"))
+            if not said.startswith("["):
+                raise SystemExit(f"{library}: {lab.outputs(position)}")
+            times: list[float] = json.loads(said)
+            print(f"{library:<12}{statistics.median(times):>9.0f}{max(times):>9.0f}", flush=True)
+            missed = missed or statistics.median(times) > GOAL
+        lab.close()
+    if missed:
+        print(f"missed: half of the pictures of each library within {GOAL:g} ms")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

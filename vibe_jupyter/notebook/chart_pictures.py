@@ -1,0 +1,122 @@
+"""Pictures of charts whose outputs have none, for a model that sees: from the page that drew them, else drawn here."""
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.files.images import MAX_BYTES
+from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.tools.process import ShellCommand, child_environment, run_command
+
+MAX_PICTURES: Final = 4
+"""Charts of one result that a picture is got of."""
+PAGE_WAIT: Final = 3.0
+"""Seconds in which the page gives the pictures of one result."""
+DRAWING_WAIT: Final = 8.0
+"""Seconds in which a process of ours draws one chart."""
+PNG_LIMIT: Final = MAX_BYTES * 4 // 3
+"""Characters of a picture."""
+_PNG: Final = "iVBORw0KGgo"
+"""How every PNG begins in base64."""
+_BOKEH_SCRIPT: Final = "application/vnd.bokehjs_exec.v0+json"
+"""Of an output whose script draws into the output before it."""
+
+PageGives = Callable[[int], Awaitable[str | None]]
+"""Takes the place of an output in its cell; gives a PNG in base64."""
+
+
+async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives, first: int = 0) -> tuple[Output, ...]:
+    """The same outputs, charts without a picture with that of the page.
+
+    Args:
+        outputs: of one cell.
+        page_gives: asks the page.
+        first: place of the first of them in the cell.
+    """
+    found: dict[int, str] = {}
+    with contextlib.suppress(TimeoutError, NotebookError):
+        async with asyncio.timeout(PAGE_WAIT):
+            for at, data in _charts(outputs):
+                place = first + at - (_BOKEH_SCRIPT in data and "text/html" not in data)
+                if place >= 0 and (picture := await page_gives(place)) and _is_fit(picture):
+                    found[at] = picture
+    return _put_in(outputs, found)
+
+
+async def with_drawn_pictures(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """The same outputs, charts without a picture with one that vl-convert or kaleido draws, where it is installed."""
+    found: dict[int, str] = {}
+    with contextlib.suppress(TimeoutError, OSError, ToolError):
+        async with asyncio.timeout(DRAWING_WAIT):
+            for at, data in _charts(outputs):
+                if picture := await _drawn_picture(data):
+                    found[at] = picture
+    return _put_in(outputs, found)
+
+
+def _charts(outputs: Iterable[Output]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Charts without a picture, with their places."""
+    bundles = [(at, cast("Mapping[str, Any]", one.get("data") or {})) for at, one in enumerate(outputs)]
+    rich = [(at, data) for at, data in bundles if any(mime != "text/plain" for mime in data)]
+    if not rich:
+        return []
+    with without_working_folder():
+        from vibe_jupyter.charts.outputs import is_chart  # noqa: PLC0415 - most outputs are text
+
+    wanting = [(at, data) for at, data in rich if not any(mime.startswith("image/") for mime in data)]
+    return [(at, data) for at, data in wanting if is_chart(data)][:MAX_PICTURES]
+
+
+def _put_in(outputs: Sequence[Output], found: Mapping[int, str]) -> tuple[Output, ...]:
+    return tuple(
+        {**one, "data": {**cast("dict[str, Any]", one["data"]), "image/png": found[at]}} if at in found else one
+        for at, one in enumerate(outputs)
+    )
+
+
+def _is_fit(picture: str) -> bool:
+    return len(picture) <= PNG_LIMIT and picture.startswith(_PNG)
+
+
+async def _drawn_picture(data: Mapping[str, Any]) -> str | None:
+    """What our process makes of it; None where it is of another kind, or nothing that draws it is installed."""
+    from vibe_jupyter.charts.outputs import chart_spec  # noqa: PLC0415 - most outputs are text
+    from vibe_jupyter.charts.renderer import LIBRARIES  # noqa: PLC0415 - as above
+
+    found = chart_spec(data)
+    if found is None or not _is_installed(LIBRARIES[found[0]]):
+        return None
+    with tempfile.TemporaryDirectory(prefix="vibe-chart-") as folder:
+        asked, drawn = Path(folder, "spec.json"), Path(folder, "picture.png")
+        await asyncio.to_thread(asked.write_text, json.dumps({"kind": found[0], "spec": found[1]}), "utf-8")
+        command = ShellCommand(
+            argv=(sys.executable, "-P", "-m", "vibe_jupyter.charts.renderer", str(asked), str(drawn)),
+            folder=Path(folder),
+            environment=child_environment(os.environ),
+            timeout=DRAWING_WAIT,
+            output_limit=10_000,
+        )
+        await run_command(command, lambda text: None)
+        picture = await asyncio.to_thread(_read_picture, drawn)
+    return picture if _is_fit(picture) else None
+
+
+def _read_picture(file: Path) -> str:
+    """In base64; empty where nothing was drawn, or too much."""
+    is_there = file.exists() and file.stat().st_size <= MAX_BYTES
+    return b64encode(file.read_bytes()).decode("ascii") if is_there else ""
+
+
+def _is_installed(package: str) -> bool:
+    with without_working_folder():
+        return importlib.util.find_spec(package) is not None
