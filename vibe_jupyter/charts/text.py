@@ -16,6 +16,8 @@ from vibe_jupyter.charts.columns import (
 
 _LEVELS: Final = 5
 """From all that is known of each series to its name, and to no series at all."""
+_LEAST_PANEL: Final = 40
+"""Characters below which no panel's text is worth trying."""
 _TITLE: Final = 60
 _LABEL: Final = 40
 _NAME: Final = 24
@@ -32,7 +34,7 @@ def chart_text(chart: Chart) -> str:
     if len(chart.panels) == 1:
         return _best_fit(f"{head} {_panel_text(chart.panels[0], level)}" for level in range(_LEVELS))
     head = f"{head} {len(chart.panels)} panels: "
-    for level in range(_LEVELS):
+    for level in range(_LEVELS if len(chart.panels) * _LEAST_PANEL <= CHART_LIMIT else 0):
         text = head + " | ".join(f"[{at}] {_panel_text(one, level)}" for at, one in enumerate(chart.panels, 1))
         if len(text) <= CHART_LIMIT:
             return text

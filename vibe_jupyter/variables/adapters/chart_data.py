@@ -80,10 +80,18 @@ def chosen_positions(columns: Sequence[Any]) -> list[int] | None:
                 finite = column if kind != "f" else _without_nan(column)
                 chosen |= {int(finite.argmin()), int(finite.argmax())}
         elif is_one_of(type_of(column), (list, tuple)) and len(column) == rows:
-            numbers = [(item, place) for place, item in enumerate(column) if is_one_of(type_of(item), (int, float))]
-            if numbers:
-                chosen |= {min(numbers)[1], max(numbers)[1]}
+            chosen |= _extreme_places(column)
     return sorted(chosen)
+
+
+def _extreme_places(column: Sequence[Any]) -> set[int]:
+    """Where a list has its least and its greatest number."""
+    if all(is_one_of(cls, (int, float)) for cls in set(map(type, column))):
+        low, high = min(column), max(column)
+        if low == low and high == high:  # NaN at the start is neither
+            return {column.index(low), column.index(high)}
+    numbers = [(item, place) for place, item in enumerate(column) if type(item) in (int, float) and item == item]
+    return {min(numbers)[1], max(numbers)[1]} if numbers else set()
 
 
 def _without_nan(column: Any) -> Any:

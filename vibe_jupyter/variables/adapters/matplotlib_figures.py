@@ -25,6 +25,8 @@ from vibe_jupyter.variables.plain_values import pairs_of
 
 _PACKAGES: Final = ("matplotlib", "mpl_toolkits", "seaborn", "cartopy", "wcsaxes")
 """Whose axes are read; of others only the name is shown."""
+_AXES_READ: Final = 10
+"""Of more axes a text has no room."""
 _MOST_AXES: Final = 20
 _MOST_ARTISTS: Final = 100
 _LEAST_BARS: Final = 1
@@ -77,11 +79,12 @@ def _is_axes(value: Any) -> bool:
 
 def _figure_text(value: Any) -> str:
     drawn = [value] if _is_axes(value) else [axes for axes in value.axes if _is_known(axes)]
-    panels = [_panel_of(axes) for axes in drawn[:_MOST_AXES] if axes.get_label() != "<colorbar>"]
+    told = [axes for axes in drawn if axes.get_label() != "<colorbar>"][:_MOST_AXES]
+    panels = [_panel_of(axes) if at < _AXES_READ else Panel(note="not read") for at, axes in enumerate(told)]
     shown = _with_twins(drawn, panels)
     title: Any = None if _is_axes(value) else getattr(value, "_suptitle", None)
     text = title.get_text() if is_of_package(type_of(title), "matplotlib") else ""
-    return chart_text(Chart("matplotlib", [panel for panel in shown if panel.series or panel.axes], text))
+    return chart_text(Chart("matplotlib", [panel for panel in shown if panel.series or panel.axes or panel.note], text))
 
 
 def _with_twins(drawn: Sequence[Any], panels: list[Panel]) -> list[Panel]:
