@@ -162,3 +162,19 @@ LIBRARIES: Mapping[str, Callable[[Recipe], object]] = {
     "altair": with_altair,
     "bokeh": with_bokeh,
 }
+
+
+def large_charts() -> dict[str, object]:
+    """Charts of more than anybody looks at."""
+    import numpy as np
+    import pandas as pd
+    import plotly.graph_objects as go
+    import seaborn
+
+    y = np.sin(np.arange(100_000) / 1_000)
+    frame = pd.DataFrame({name: np.roll(y[:300], at) for at, name in enumerate("abcd")})
+    return {
+        "plotly, 100,000 points": go.Figure(go.Scatter(y=y)),
+        "plotly, 100,000 points in a list": go.Figure(go.Scatter(x=list(range(100_000)), y=y.tolist())),
+        "seaborn, 16 panels": seaborn.pairplot(frame),
+    }

@@ -6,21 +6,19 @@ import logging
 import math
 import sys
 import threading
-import types
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.figure
 import pytest
 from pydantic import ValidationError
 
+from tests.variables.hostile import HOSTILE, ran
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
 from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
 
 SECONDS = 1.0
 """Bound on looking at any hostile object."""
-ran: list[str] = []
 
 
 class Color(enum.Enum):
@@ -113,111 +111,6 @@ async def test_a_function_is_told_with_where_it_stands(namespace, inspect, text_
 
     assert f"defined in {__file__}, line " in text
     assert text.endswith("Multiply.")
-
-
-def hostile(name: str) -> Callable[..., object]:
-    """A method that must never run: it says that it did, and then hangs."""
-
-    def method(*args: object, **kwargs: object) -> object:
-        ran.append(name)
-        threading.Event().wait()
-        raise AssertionError(name)
-
-    return method
-
-
-class HostileMeta(type):
-    __hash__ = __eq__ = __repr__ = __getattribute__ = hostile("metaclass")  # type: ignore[assignment]
-    __instancecheck__ = __subclasscheck__ = hostile("metaclass")  # type: ignore[assignment]
-
-
-def _everything(base: type = object, **more: object) -> type:
-    names = (
-        "repr str len iter getitem getattr getattribute hash eq bool format dir contains sizeof int float index call"
-    )
-    methods = {f"__{name}__": hostile(f"{base.__name__}.__{name}__") for name in names.split()}
-    return type("Hostile", (base,), methods | more)
-
-
-def hostile_objects() -> dict[str, object]:
-    import numpy as np
-    import pandas as pd
-
-    plain = _everything()
-    frame = pd.DataFrame({"a": [1, 2], "b": [0, None]}, dtype=object, index=pd.Index(["x", "y"], dtype=object))
-    # Put in afterwards, since pandas itself looks closely at what it is given.
-    for values in (frame.index._data, frame._mgr.blocks[0].values[1]):
-        values.setflags(write=True)
-        values[0] = object.__new__(plain)
-    labels = np.array(["x", "y"], dtype=object)
-    odd_index = object.__new__(_everything(pd.Index))
-    object.__setattr__(odd_index, "_data", labels)
-    indexed = pd.DataFrame({"a": [1, 2]})
-    indexed._mgr.axes[1] = odd_index
-    shadowed = pd.DataFrame({"a": [1]})
-    object.__setattr__(shadowed, "isna", hostile("instance attribute"))
-    array = np.empty(2, dtype=object)
-    array[0] = object.__new__(plain)
-    with_class = _everything(__class__=property(hostile("__class__")), __dict__=property(hostile("__dict__")))
-    with_names = _everything(__module__="pandas", __qualname__="DataFrame")
-    with_names.__name__ = "DataFrame"
-    return {
-        "object": object.__new__(plain),
-        "lying class": object.__new__(with_class),
-        "false frame": object.__new__(with_names),
-        "list": list.__new__(_everything(list)),
-        "dict": dict.__new__(_everything(dict)),
-        "str": str.__new__(_everything(str), "text"),
-        "int": int.__new__(_everything(int), 5),
-        "in a list": [object.__new__(plain)],
-        "as key and value": _mapping_of(object.__new__(plain)),
-        "in a frame": frame,
-        "index": odd_index,
-        "frame with such an index": indexed,
-        "shadowed frame": shadowed,
-        "array": array,
-        "array subclass": np.zeros(2).view(_everything(np.ndarray)),
-        "class": type.__new__(HostileMeta, "Named", (), {}),
-        "instance of hostile class": object.__new__(type.__new__(HostileMeta, "Named", (), {})),
-        "module": _module(),
-        "wrapped function": _wrapped(object.__new__(plain)),
-        "zone": __import__("datetime").datetime(2024, 1, 1, tzinfo=_zone()),
-    }
-
-
-def _mapping_of(value: object) -> dict[object, object]:
-    class Key:
-        __hash__ = object.__hash__
-        __repr__ = __eq__ = hostile("key")  # type: ignore[assignment]
-
-    return {Key(): value}
-
-
-def _module() -> types.ModuleType:
-    class Lazy(types.ModuleType):
-        __getattribute__ = __repr__ = hostile("module")  # type: ignore[assignment]
-
-    return Lazy("lazy")
-
-
-def _wrapped(value: object) -> Callable[..., object]:
-    def function(given=value): ...
-
-    function.__wrapped__ = value  # type: ignore[attr-defined]
-    function.__signature__ = value  # type: ignore[attr-defined]
-    return function
-
-
-def _zone():
-    import datetime
-
-    class Zone(datetime.tzinfo):
-        utcoffset = tzname = dst = __repr__ = hostile("zone")  # type: ignore[assignment]
-
-    return Zone()
-
-
-HOSTILE = hostile_objects()
 
 
 @pytest.mark.requirement("notebook.variables.safe")

@@ -46,7 +46,12 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "arrays.data_tree_adapter": (("xarray", "DataTree"),),
     "arrays.zarr_array_adapter": (("zarr", "Array"),),
     "arrays.zarr_group_adapter": (("zarr", "Group"),),
-    "arrays.sparse_adapter": (("scipy.sparse", "spmatrix"), ("scipy.sparse", "sparray")),
+    "arrays.sparse_adapter": (
+        ("scipy.sparse", "spmatrix"),
+        ("scipy.sparse", "sparray"),
+        ("scipy.sparse", "dok_array"),  # is a dictionary before it is an array
+        ("scipy.sparse", "dok_matrix"),
+    ),
     "arrays.dask_array_adapter": (("dask.array", "Array"),),
     "arrays.dask_bag_adapter": (("dask.bag", "Bag"),),
     "arrays.delayed_adapter": (("dask.delayed", "Delayed"),),
