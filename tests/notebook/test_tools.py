@@ -434,11 +434,10 @@ def test_an_interrupt_in_a_cell_leaves_the_next_unrun_also_where_errors_stop_not
         page.run("driver.context = context")
 
 
-@pytest.mark.parametrize("source", ["%%vibe\nCount the rows.", "x = 1\n%vibe --model=small count", "y = %vibe count"])
-def test_cells_with_prompts_are_not_run_and_keep_what_they_show(open_page: OpenPage, source: str) -> None:
+@pytest.mark.parametrize("source", ["x = 1\n%vibe --model=small count", "y = %vibe count"])
+def test_cells_with_commands_to_the_agent_are_not_run(open_page: OpenPage, source: str) -> None:
     page = open_page(source, "z = 3")
     prompt, other = page.cells
-    prompt.outputs.append({"output_type": "stream", "name": "stdout", "text": "the transcript"})
     refused = [
         after_reading(page, "run_cell", ids=[other.id, prompt.id]),
         after_reading(page, "edit_cell", cell_id=prompt.id, source="x = 2", run=True),
@@ -447,9 +446,36 @@ def test_cells_with_prompts_are_not_run_and_keep_what_they_show(open_page: OpenP
     ]
     assert all("is a prompt to the agent (%vibe), and a run cannot start another" in error(one) for one in refused)
     assert [cell.source for cell in page.cells] == [source, "z = 3"]
-    assert (prompt.text, other.count, requests(page, "run")) == ("the transcript", None, [])
+    assert (other.count, requests(page, "run")) == (None, [])
     edited = after_reading(page, "edit_cell", cell_id=other.id, source="z = '%%vibe'", run=True)
     assert not edited["is_error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("run_cell", {"ids": ["OTHER", "PROMPT"]}),
+        ("edit_cell", {"cell_id": "PROMPT", "source": "x = 2"}),
+        ("edit_cell", {"cell_id": "PROMPT", "old_string": "rows", "new_string": "columns", "run": True}),
+        ("delete_cells", {"ids": ["OTHER", "PROMPT"]}),
+        ("move_cells", {"ids": ["PROMPT"], "after": "end"}),
+    ],
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_prompt_of_the_users_stays_as_it_is_with_what_it_shows(
+    open_page: OpenPage, name: str, arguments: dict[str, Any], asked: bool
+) -> None:
+    page = open_page("\n %%vibe --model=small\nCount the rows.", "z = 3", "%%vibes\nother magic")
+    prompt, other, _ = page.cells
+    prompt.outputs.append({"output_type": "stream", "name": "stdout", "text": "the transcript"})
+    before = [cell.source for cell in page.cells]
+    given = json.loads(json.dumps(arguments).replace("OTHER", other.id).replace("PROMPT", prompt.id))
+    said = error(after_reading(page, name, **given, asked=asked))
+    assert said.startswith(f"Nothing was done: cell 1 ({prompt.id}) is a prompt of the user's (%%vibe)")
+    assert said.endswith("use other cells, or ask the user.")
+    assert [cell.source for cell in page.cells] == before
+    assert (prompt.text, other.count) == ("the transcript", None)
+    assert not requests(page, "run") + requests(page, "edit")
 
 
 @pytest.mark.requirement("notebook.run_cell.timeout", "notebook.run_cell.final")

@@ -9,6 +9,7 @@ from typing import Final
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.cell_magics import is_prompt
 from vibe_jupyter.notebook.chart_pictures import with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
@@ -70,11 +71,12 @@ class CellAccess:
         """The cell a model means to write, or to run.
 
         Raises:
-            ToolError: none or several; not as the agent read it; or the cell that the run itself is in.
+            ToolError: none or several; not as the agent read it; a prompt, or the cell that the run itself is in.
         """
         cell = await self.reads.find(reference)
         if cell.id == self._notebook.prompt_cell:
             raise NothingDone("Nothing was done: that is the prompt's own cell, which is running now.")
+        must_not_be_prompt(cell)
         self.reads.remembered.must_be_current(cell, written=written)
         return cell
 
@@ -331,6 +333,19 @@ class ReadVersions:
         return NothingDone(
             f"Nothing was done: cell {cell.number} ({cell.id}) {why}. Read it first; this is its source now:\n"
             f"{cell.source}"
+        )
+
+
+def must_not_be_prompt(cell: Cell) -> None:
+    """Let through what a tool may run, change, delete or move.
+
+    Raises:
+        NothingDone: the cell begins with ``%%vibe``.
+    """
+    if cell.kind == "code" and is_prompt(cell.source):
+        raise NothingDone(
+            f"Nothing was done: cell {cell.number} ({cell.id}) is a prompt of the user's (%%vibe), and what it shows is "
+            "the record of its run, so no tool runs, changes, deletes or moves it: use other cells, or ask the user."
         )
 
 

@@ -30,6 +30,13 @@ _EXPANDED: Final = re.compile(r"\{([^{}\n]+)\}|\$([A-Za-z_]\w*)")
 _STORED: Final = re.compile(r"-r[ \t]+([\w \t]+)")
 _CAPTURED: Final = re.compile(r"(?:^|--(?:out|err)[ \t]+)([A-Za-z_]\w*)")
 
+_PROMPT: Final = re.compile(r"\s*%%vibe(?![\w.-])")
+
+
+def is_prompt(source: str) -> bool:
+    """Whether code begins with ``%%vibe``: a prompt of the user's, whose output is the record of its run."""
+    return _PROMPT.match(source) is not None
+
 
 def python_of(source: str) -> tuple[str, CellNames]:
     """The Python of a cell, and what its magics do besides."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import NothingDone
-from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.access import CellAccess, must_not_be_prompt
 from vibe_jupyter.notebook.tools.cell_report import cell_number, headline_words
 from vibe_jupyter.notebook.tools.edit_cells import END, TOP
 from vibe_jupyter.protocol import (
@@ -81,6 +81,8 @@ class MoveCellsTool:
 
     async def _cells_and_place(self, args: MoveCellsArgs) -> tuple[list[Cell], str | None]:
         cells = list({cell.id: cell for cell in [await self._access.reads.find(one) for one in args.ids]}.values())
+        for cell in cells:
+            must_not_be_prompt(cell)
         self._access.must_rest(*cells)
         moved = {cell.id for cell in cells}
         if args.after == TOP:
