@@ -20,7 +20,7 @@ nbformat: Any = untyped_nbformat
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "quickstart.ipynb"
 ARTIFACTS = ROOT / "artifacts"
-ALLOWED = "run_code,edit_cell,insert_cell,run_cell"
+ALLOWED = "run_code,edit_cell,insert_cell,run_cells"
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ from vibe_jupyter.cli import main as vibe_jupyter
 nbformat: Any = untyped_nbformat
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "quickstart.ipynb"
-ALLOWED = "run_code,edit_cell,insert_cell,run_cell"
+ALLOWED = "run_code,edit_cell,insert_cell,run_cells"
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 """Files of the checkout, and where they stand in the site."""
 EXECUTED = """\

@@ -17,8 +17,8 @@ from vibe_jupyter.mcp_server.server import as_tool
 from vibe_jupyter.mcp_server.stdio_proxy import TOOLS
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
-from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
+from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashTool
 from vibe_jupyter.tools.contract import Tool, tool_spec
@@ -31,8 +31,7 @@ from vibe_jupyter.tools.write_file import WriteFileTool
 from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
-    *(ReadNotebookTool, ReadCellTool, ReadOutputTool),
-    *(EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellTool),
+    *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellsTool),
     *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )

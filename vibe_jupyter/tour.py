@@ -27,8 +27,10 @@ SIMILARITY = 0.5
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
 _COUNT = re.compile(r"\d+ variables?$", re.MULTILINE)
 """How a list of variables begins."""
+_TITLE = r"#\d+ (?P<id>\w{4,}) (?:\[\d+\] )?"
+"""Above each cell that `read_notebook` lists."""
 _FAILED_CELL = re.compile(
-    r"^#\d+ (?P<id>\S+) code(?: \[\d+\])? error\n(?P<source>(?:(?!#\d+ \S+ (?:code|markdown|raw)).*\n?)*)", re.MULTILINE
+    rf"^{_TITLE}failed\n(?P<source>(?:(?!{_TITLE.replace('?P<id>', '?:')}\w).*\n?)*)", re.MULTILINE
 )
 _QUOTED = re.compile(r"""(["'])(?P<word>\w+)\1""")
 _SHARE = re.compile(r"^(?P<name>\S.*?)\s+(?P<share>\d+\.\d)$", re.MULTILINE)
@@ -126,7 +128,7 @@ def _fix_cell(notebook: str, data: FrameData) -> Reply | None:
             if near and quoted["word"] not in names:
                 text = f"A cell failed: it asks for `{quoted['word']}`, and the data calls it `{near[0]}`."
                 new = quoted[0].replace(quoted["word"], near[0])
-                change = call("edit_cell", cell_id=cell["id"], old_string=quoted[0], new_string=new, run=True)
+                change = call("edit_cell", cell=cell["id"], old_string=quoted[0], new_string=new, run=True)
                 return answer(text=text, calls=[change])
     return None
 
@@ -189,14 +191,14 @@ def _about_the_plot(results: Mapping[str, str]) -> str:
     if NO_PLOTS in results["run_code"]:
         return f"There is no plot: {NO_PLOTS} `%pip install matplotlib`, then run this cell again for one."
     result = results.get("insert_cell", "")
-    if "; ok" in result.split("\n", 1)[0]:
+    if "] ok in " in result.split("\n", 1)[0]:
         return "The plot is in the new cell below."
     return f"There is no plot: {_first_line(result)}" if result else ""
 
 
 def _about_the_cell(results: Mapping[str, str]) -> str:
     result = results.get("edit_cell", "")
-    if "; ok" in result.split("\n", 1)[0]:
+    if "] ok in " in result.split("\n", 1)[0]:
         return "The cell that failed on a misspelt column runs now."
     return f"The cell that failed is as it was: {_first_line(result)}" if result else ""
 

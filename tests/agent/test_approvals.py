@@ -195,7 +195,7 @@ async def test_what_runs_code_is_never_offered_for_the_project_nor_kept_for_it(
     bench.tools = StaticToolset([Runs("runs", "ask")])
     kept = GrantStore(bench.folder / "home", bench.folder)
     bench.permissions.grants = Grants(kept)
-    bench.permissions.levels = {"run_cell": "always"}
+    bench.permissions.levels = {"run_cells": "always"}
     bench.model.will_reply(call("runs", text="a"), say("done"))
     events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id, remember="project"))
     request = one(events, ApprovalRequested)

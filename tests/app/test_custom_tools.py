@@ -441,7 +441,7 @@ def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) 
         kernel.run("%vibe hello")
     finally:
         config.write_text(before, encoding="utf-8")
-    assert set(offered(kernel)) == {"read_file", "read_notebook", "read_output", "where", "grep"}
+    assert set(offered(kernel)) == {"read_file", "where", "grep"}
 
 
 @pytest.mark.requirement("tools.base.custom.auto", "wire.tools.only-active")
@@ -461,7 +461,7 @@ def test_each_request_of_an_agent_offers_what_the_settings_of_that_moment_leave_
 
     try:
         everything = offered_with("")
-        assert {"where", "grep", "bash", "run_code", "read_cell"} <= everything
+        assert {"where", "grep", "bash", "run_code", "read_notebook"} <= everything
         assert offered_with('disabled_tools = ["grep", "re:read_.*"]\n') == {
             name for name in everything if name != "grep" and not name.startswith("read_")
         }

@@ -10,7 +10,7 @@ from tests.app.conftest import Session
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
-READING = {"read_notebook", "read_cell", "read_output", "inspect", "read_file", "grep"}
+READING = {"read_notebook", "inspect", "read_file", "grep"}
 ITS_OWN = {"todo", "ask_user_question"}
 """What touches nothing but the agent's list and the user's attention."""
 

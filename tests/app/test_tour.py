@@ -35,7 +35,7 @@ def test_the_tour_says_in_one_sentence_why_the_cell_was_not_mended() -> None:
         "inspect": inspected,
         "edit_cell": refused,
         "run_code": "ok\nsize  77.8",
-        "insert_cell": "x; ok",
+        "insert_cell": "inserted #4 x [3] ok in 0.1 s",
     }
     messages = [{"role": "tool", "name": name, "content": content} for name, content in results.items()]
     said = next_reply(ModelRequest({"messages": messages}, {}))

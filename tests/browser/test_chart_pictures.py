@@ -57,7 +57,7 @@ def opened(lab: Lab, model: ScriptedModel, home: Path, *sources: str, load: str 
         '[[models]]\nname = "eyes"\nprovider = "local"\nsupports_images = true\n',
         encoding="utf-8",
     )
-    lab.open(LOAD.format(home=str(home)) + load, "%%vibe --yes=run_cell\nlook at the charts", *sources)
+    lab.open(LOAD.format(home=str(home)) + load, "%%vibe --yes=run_cells\nlook at the charts", *sources)
     lab.run(0)
     lab.wait_for_count_above(0, None)
     return lab.page.evaluate(f"() => {CELLS}.map(cell => cell.id)")
@@ -87,8 +87,8 @@ def test_a_model_that_sees_gets_the_picture_that_the_page_drew(lab: Lab, model: 
     charts = opened(lab, model, tmp_path, PLOTLY, ALTAIR, BOKEH, load=LOAD_BOKEH)[2:5]
     model.will_reply(
         call("read_notebook"),
-        call("run_cell", ids=charts),
-        call("read_output", cell_id=charts[0], index=1),
+        call("run_cells", cells=charts),
+        call("read_notebook", cells=[charts[0]], outputs="images"),
         say("Three charts."),
     )
     lab.run(1)
@@ -120,7 +120,7 @@ def test_the_picture_shows_nothing_that_other_outputs_or_cells_show(
     charts = opened(lab, model, tmp_path, secret, beside + ALTAIR + hidden)
     lab.run(2)
     expect(lab.output(2).locator("svg rect")).to_be_visible()
-    model.will_reply(call("read_notebook"), call("run_cell", ids=[charts[3]]), say("One chart."))
+    model.will_reply(call("read_notebook"), call("run_cells", cells=[charts[3]]), say("One chart."))
     lab.run(1)
     over(lab)
 

@@ -44,7 +44,7 @@ def test_a_kernel_that_dies_in_a_run_leaves_no_error_of_ours_in_the_page(strict_
     lab = strict_lab
     with ScriptedModel() as model:
         book = open_prompt(lab, model, "import os\nos.getpid()", "print('on')\nwhile True: pass")
-        model.will_reply(call("run_cell", ids=[book.ids[3]]))
+        model.will_reply(call("run_cells", cells=[book.ids[3]]))
         book.run(2)
         book.over(2)
         book.run(0, PROMPT)

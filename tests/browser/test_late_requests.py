@@ -58,8 +58,8 @@ def fresh_lab(browser: Browser, server: LabServer) -> Iterator[Lab]:
 def test_a_cell_whose_request_arrives_after_the_stop_button_does_not_run(fresh_lab: Lab) -> None:
     lab, connection = fresh_lab, SlowConnection(fresh_lab)
     with ScriptedModel() as model:
-        book = open_prompt(lab, model, "print('ran unasked')", "print('by hand')", options="--yes=run_cell")
-        model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Never said."))
+        book = open_prompt(lab, model, "print('ran unasked')", "print('by hand')", options="--yes=run_cells")
+        model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Never said."))
         connection.keeps_from = b"ran unasked"
         book.run(0, PROMPT)
         expect(book.cell(2).locator(".jp-InputPrompt")).to_have_text("[*]:")

@@ -66,7 +66,7 @@ def test_it_mends_a_cell_and_adds_one_with_a_click_for_each(lab: Lab, model: Scr
     broken = show(lab, model, "bill = {'mm': 39.1}['bill_len']\nbill")[2]
     model.will_reply(
         call("read_notebook"),
-        call("edit_cell", cell_id=broken, old_string="'bill_len'", new_string="'mm'", run=True),
+        call("edit_cell", cell=broken, old_string="'bill_len'", new_string="'mm'", run=True),
         call("insert_cell", source="print('longest', bill)", run=True),
         say("It runs now."),
     )
@@ -81,10 +81,10 @@ def test_it_mends_a_cell_and_adds_one_with_a_click_for_each(lab: Lab, model: Scr
     assert (done[3]["text"], done[2]["text"]) == ("39.1", "longest 39.1\n")
     counts = [cell["count"] for cell in done]
     assert len(set(counts)) == len(counts)
-    assert "; ok in " in model.requests[2].tool_results[-1]
+    assert "] ok in " in model.requests[2].tool_results[-1]
 
 
-ALL = "--yes=run_cell,insert_cell,edit_cell"
+ALL = "--yes=run_cells,insert_cell,edit_cell"
 NATIVE = """\
 from IPython.display import display
 import asyncio, matplotlib.pyplot as plt
@@ -99,7 +99,7 @@ def test_what_a_cell_does_by_hand_it_does_when_the_agent_runs_it(lab: Lab, model
     native = show(lab, model, NATIVE, "1 / 0", options=ALL)[2]
     broken = cells(lab)[3]["id"]
     model.will_reply(
-        call("read_notebook"), call("run_cell", ids=[native, broken], stop_on_error=False), say("That is all.")
+        call("read_notebook"), call("run_cells", cells=[native, broken], stop_on_error=False), say("That is all.")
     )
     start(lab)
     box = lab.output(2).locator("input.jp-Stdin-input")
@@ -110,12 +110,12 @@ def test_what_a_cell_does_by_hand_it_does_when_the_agent_runs_it(lab: Lab, model
     assert "'hello Ada'" in cells(lab)[2]["text"]
     assert cells(lab)[3]["types"] == ["error"]
     assert "ran 2 of 2 cells, 1 ok" in model.requests[2].tool_results[-1]
-    assert "[image/png shown to the user]" in model.requests[2].tool_results[-1]
+    assert "[image/png shown to the user" in model.requests[2].tool_results[-1]
 
 
 def test_the_stop_button_ends_the_cell_and_the_run_and_later_cells_run(lab: Lab, model: ScriptedModel) -> None:
     slow = show(lab, model, "print('under way', flush=True)\nimport time; time.sleep(60)", "6 * 7", options=ALL)[2]
-    model.will_reply(call("read_notebook"), call("run_cell", ids=[slow]), say("Never said."))
+    model.will_reply(call("read_notebook"), call("run_cells", cells=[slow]), say("Never said."))
     start(lab)
     expect(lab.output(2)).to_contain_text("under way")
     lab.interrupt()
@@ -134,7 +134,7 @@ def test_the_stop_button_ends_the_cell_and_the_run_and_later_cells_run(lab: Lab,
 def test_what_the_person_types_meanwhile_stays_and_the_agent_hears_of_it(lab: Lab, model: ScriptedModel) -> None:
     theirs = show(lab, model, "theirs = 1")[2]
     model.will_reply(
-        call("read_notebook"), call("edit_cell", cell_id=theirs, source="agents = 1"), say("I leave it to you.")
+        call("read_notebook"), call("edit_cell", cell=theirs, source="agents = 1"), say("I leave it to you.")
     )
     view = start(lab)
     card = view.get_by_role("group", name=re.compile("Edit cell"))

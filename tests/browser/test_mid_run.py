@@ -32,7 +32,7 @@ def test_a_notebook_renamed_meanwhile_is_read_and_written_under_its_new_name(lab
     book = open_prompt(lab, model, "here = 1")
     model.will_reply(
         call("read_notebook"),
-        call("edit_cell", cell_id=book.ids[2], source="here = 2", run=True),
+        call("edit_cell", cell=book.ids[2], source="here = 2", run=True),
         call("read_notebook"),
         call("read_file", path=f"renamed-{book.path}"),
         say("Done."),
@@ -46,7 +46,7 @@ def test_a_notebook_renamed_meanwhile_is_read_and_written_under_its_new_name(lab
     book.over()
     results = model.requests[-1].tool_results
     assert results[0].startswith(f"{old}: 3 cells")
-    assert "; ok in " in results[1]
+    assert "] ok in " in results[1]
     assert results[2].startswith(f"renamed-{old}: 3 cells")
     assert "here = 2" in results[3]
     assert book.sources()[2] == "here = 2"
@@ -75,7 +75,7 @@ def reopen(lab: Lab, book: NotebookPage) -> NotebookPage:
 def test_a_card_waits_for_the_tab_to_be_opened_again(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "here = 1")
     model.will_reply(
-        call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2", run=True), say("All well.")
+        call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2", run=True), say("All well.")
     )
     book.run(0, PROMPT)
     expect(book.card("Edit and run cell #3")).to_be_visible()
@@ -94,9 +94,9 @@ def test_a_run_whose_tab_is_closed_ends_clearly_and_writes_nowhere_else(lab: Lab
     book = open_prompt(lab, model, "here = 1", options=EDIT)
     model.will_reply(
         call("read_notebook"),
-        answer("Thinking", [call("edit_cell", cell_id=book.ids[2], source="here = 2")], hold=go_on),
+        answer("Thinking", [call("edit_cell", cell=book.ids[2], source="here = 2")], hold=go_on),
         call("insert_cell", source="new = 1"),
-        call("run_cell", ids=[book.ids[2]]),
+        call("run_cells", cells=[book.ids[2]]),
         say("I cannot."),
     )
     book.run(0, PROMPT)
@@ -115,7 +115,7 @@ def test_a_run_whose_tab_is_closed_ends_clearly_and_writes_nowhere_else(lab: Lab
     lab.complaints.clear()
     assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
     assert book.sources()[2] == "here = 1"
-    model.will_reply(call("edit_cell", cell_id=book.ids[2], source="here = 3"), say("Now."))
+    model.will_reply(call("edit_cell", cell=book.ids[2], source="here = 3"), say("Now."))
     book.run(PROMPT)
     book.over()
     assert book.sources()[2] == "here = 3"
@@ -127,11 +127,11 @@ def test_a_cell_deleted_while_the_agent_runs_it_runs_to_its_end_and_nothing_else
     gate = lab.server.folder / "delete-gate"
     gate.unlink(missing_ok=True)
     waits = "import os, time\nprint('begun')\nwhile not os.path.exists('delete-gate'):\n    time.sleep(0.02)\nx = 42\nx"
-    book = open_prompt(lab, model, waits, "x", options="--yes=run_cell,edit_cell")
+    book = open_prompt(lab, model, waits, "x", options="--yes=run_cells,edit_cell")
     model.will_reply(
         call("read_notebook"),
-        call("run_cell", ids=[book.ids[2]]),
-        call("edit_cell", cell_id=book.ids[2], source="gone"),
+        call("run_cells", cells=[book.ids[2]]),
+        call("edit_cell", cell=book.ids[2], source="gone"),
         say("It is gone."),
     )
     book.run(0, PROMPT)
@@ -157,7 +157,7 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
     lab: Lab, model: ScriptedModel, keys: tuple[str, ...]
 ) -> None:
     book = open_prompt(lab, model, "print('ran')")
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("All well."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("All well."))
     book.run(0, PROMPT)
     expect(book.card("Run cell #3")).to_be_visible()
     book.front(PROMPT)
@@ -176,7 +176,7 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
 @pytest.mark.parametrize("how", ["restarted", "killed"])
 def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, model: ScriptedModel, how: str) -> None:
     book = open_prompt(lab, model, "import os; os.getpid()")
-    model.will_reply(call("read_notebook"), call("run_cell", ids=[book.ids[2]]))
+    model.will_reply(call("read_notebook"), call("run_cells", cells=[book.ids[2]]))
     book.run(2)
     book.over(2)
     pid = int(book.outputs(2)[0]["data"]["text/plain"])
@@ -195,7 +195,7 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
         dialog.get_by_role("button").last.click()
     book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
     expect(book.cell(PROMPT).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Again."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Again."))
     book.run(0, PROMPT)
     book.allow(r"Run cell \[")
     book.over()
@@ -215,8 +215,8 @@ SENT = """panel => {
 
 
 def test_what_the_page_has_to_say_of_a_run_is_not_sent_to_the_kernel_after_it(lab: Lab, model: ScriptedModel) -> None:
-    book = open_prompt(lab, model, "import os\nprint(os.getpid())\nwhile True: pass", options="--yes=run_cell")
-    model.will_reply(call("run_cell", ids=[book.ids[2]]))
+    book = open_prompt(lab, model, "import os\nprint(os.getpid())\nwhile True: pass", options="--yes=run_cells")
+    model.will_reply(call("run_cells", cells=[book.ids[2]]))
     book.run(0, PROMPT)
     expect(book.output(2)).to_contain_text(re.compile(r"\d+\n"))
     book.call(SENT)
@@ -253,7 +253,7 @@ def test_where_the_disk_is_full_jupyterlab_says_so_and_the_tools_say_nothing_of_
 ) -> None:
     book = open_prompt(lab, model, "here = 1", f"print('x' * {TOO_LARGE})", options=EDIT)
     path = lab.server.folder / book.path
-    model.will_reply(call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2"), say("Written."))
+    model.will_reply(call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2"), say("Written."))
     book.run(3, 0, PROMPT)
     book.over()
     before = path.read_bytes()
@@ -279,9 +279,7 @@ def test_a_notebook_that_cannot_be_written_is_edited_as_by_hand_and_jupyterlab_s
         book = open_prompt(lab, model, "here = 1", options=EDIT)
         path = lab.server.folder / book.path
         before = path.read_bytes()
-        model.will_reply(
-            call("read_notebook"), call("edit_cell", cell_id=book.ids[2], source="here = 2"), say("Edited.")
-        )
+        model.will_reply(call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2"), say("Edited."))
         book.run(0, PROMPT)
         book.over()
         assert book.sources()[2] == "here = 2"

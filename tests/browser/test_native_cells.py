@@ -14,7 +14,7 @@ from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, cal
 
 pytestmark = pytest.mark.browser
 
-ALL = "--yes=run_cell,insert_cell,edit_cell"
+ALL = "--yes=run_cells,insert_cell,edit_cell"
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def test_five_tools_a_click_for_each_and_each_undone_by_one_step(lab: Lab, model
     model.will_reply(
         call("read_notebook"),
         call("insert_cell", source="fresh = first + 10\nfresh"),
-        call("edit_cell", cell_id=second, source="second = 22"),
-        call("run_cell", ids=[second]),
-        call("move_cells", ids=[fourth, first], after=third),
-        call("delete_cells", ids=[third]),
+        call("edit_cell", cell=second, source="second = 22"),
+        call("run_cells", cells=[second]),
+        call("move_cells", cells=[fourth, first], after=third),
+        call("delete_cells", cells=[third]),
         say("That is all."),
     )
     book.run(0, PROMPT)
@@ -105,7 +105,7 @@ def test_what_a_cell_shows_is_the_same_by_hand_and_by_the_agent(lab: Lab, model:
     book = open_prompt(lab, model, *BY_HAND.values(), options=ALL)
     places = {name: place for place, name in enumerate(BY_HAND, start=2)}
     model.will_reply(
-        call("run_cell", ids=[book.ids[place] for place in places.values()], stop_on_error=False), say("All run.")
+        call("run_cells", cells=[book.ids[place] for place in places.values()], stop_on_error=False), say("All run.")
     )
 
     def by_hand() -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_progress_is_seen_while_the_cell_runs(lab: Lab, model: ScriptedModel) ->
         "    while n == 5 and not os.path.exists('gate'):\n        time.sleep(0.02)"
     )
     book = open_prompt(lab, model, bars, options=ALL)
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Run."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Run."))
     book.run(0, PROMPT)
     output = book.output(2)
     expect(output).to_contain_text("one")
@@ -163,7 +163,7 @@ def test_a_widget_of_a_cell_the_agent_ran_works_while_a_card_waits(lab: Lab, mod
         "slider.observe(follow, 'value')\ndisplay(slider, label, log)"
     )
     book = open_prompt(lab, model, slider, "slider.value", options="--yes=insert_cell")
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), call("run_cell", ids=[book.ids[3]]), say("Read."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), call("run_cells", cells=[book.ids[3]]), say("Read."))
     book.run(0, PROMPT)
     book.allow("Run cell #3")
     expect(book.card("Run cell #4")).to_be_visible()
@@ -199,7 +199,7 @@ def test_input_opens_in_the_cell_the_agent_runs_and_looks_as_by_hand(lab: Lab, m
     book.run(2)
     by_hand = answers()
     book.over(2)
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Done."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Done."))
     book.run(0, PROMPT)
     assert answers() == by_hand
     book.over()
@@ -223,7 +223,7 @@ def test_cells_the_person_starts_meanwhile_run_once_in_order_after_the_run(lab: 
     gate.unlink(missing_ok=True)
     waits = f"{ran('agent')}\nimport os, time\nwhile not os.path.exists('queue-gate'):\n    time.sleep(0.02)"
     book = open_prompt(lab, model, waits, ran("one"), ran("two"), ran("three"))
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("Run."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Run."))
     book.run(0, PROMPT, 3)
     expect(book.card("Run cell #3")).to_be_visible()
     book.cell(5).locator(".cm-content").click()
@@ -247,7 +247,7 @@ def test_cells_the_person_starts_meanwhile_run_once_in_order_after_the_run(lab: 
 
 def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "print('as it was')", options="--yes=edit_cell")
-    change = {"cell_id": book.ids[2], "source": "print('edited')"}
+    change = {"cell": book.ids[2], "source": "print('edited')"}
     queued = threading.Event()
     model.will_reply(
         answer("Reading", [call("read_notebook")], hold=queued),
@@ -262,7 +262,7 @@ def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab
     book.over(2)
     assert (book.sources()[2], book.text(2)) == ("print('edited')", "as it was\n")
     with_run, without = model.requests[-1].tool_results[-2:]
-    assert "the user started cell 3" in with_run
+    assert "the user started #3 " in with_run
     assert "runs as it was" in without
     expect(book.output(PROMPT)).to_contain_text("you started it before")
     book.run(2)
@@ -271,7 +271,7 @@ def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab
 
 def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, ran("it"))
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), call("run_cell", ids=[book.ids[2]]), say("I see."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), call("run_cells", cells=[book.ids[2]]), say("I see."))
     book.run(0, PROMPT)
     expect(book.card("Run cell #3")).to_be_visible()
     book.cell(2).locator(".cm-content").click()
@@ -279,7 +279,7 @@ def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: Sc
     book.allow("Run cell #3")
     book.over(2)
     assert book.text(2) == "['it']\n"
-    assert all("the user started cell 3" in result for result in model.requests[-1].tool_results)
+    assert all("the user started #3 " in result for result in model.requests[-1].tool_results)
     assert len(model.requests) == 3
 
 
@@ -288,7 +288,7 @@ def test_shift_enter_on_the_cell_that_the_agent_runs_now_runs_it_again(lab: Lab,
     gate.unlink(missing_ok=True)
     waits = f"{ran('it')}\nimport os, time\nwhile not os.path.exists('now-gate'):\n    time.sleep(0.02)\nprint('done')"
     book = open_prompt(lab, model, waits, "order", options=ALL)
-    model.will_reply(call("run_cell", ids=[book.ids[2]]), say("I see."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]]), say("I see."))
     book.run(0, PROMPT)
     expect(book.output(2)).to_contain_text("it")
     book.cell(2).locator(".cm-content").click()
@@ -304,7 +304,7 @@ def test_shift_enter_on_the_cell_that_the_agent_runs_now_runs_it_again(lab: Lab,
 
 def test_a_cell_is_run_three_times_in_one_call(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, ran("it"), options=ALL)
-    model.will_reply(call("run_cell", ids=[book.ids[2]] * 3), say("I see."))
+    model.will_reply(call("run_cells", cells=[book.ids[2]] * 3), say("I see."))
     book.run(0, PROMPT)
     book.over()
     assert "ran 3 of 3 cells, 3 ok" in model.requests[-1].tool_results[-1]
@@ -325,7 +325,7 @@ def test_no_keystroke_is_lost_while_the_agent_edits_the_same_cell(lab: Lab) -> N
             return "Enough."
         refused = request.tool_results[-1].partition("source now:\n")[2]
         written.append(f"{refused or written[-1]}\n# {len(written)}")
-        return call("edit_cell", cell_id=book.ids[2], source=written[-1])
+        return call("edit_cell", cell=book.ids[2], source=written[-1])
 
     with ScriptedModel(one_edit_after_another) as model:
         book = open_prompt(lab, model, "# ", options="--yes=edit_cell")

@@ -20,7 +20,7 @@ from vibe_jupyter.testing import ScriptedModel, answer, call, hold, say
 
 pytestmark = pytest.mark.browser
 
-ALL = "--yes=edit_cell,insert_cell,move_cells,delete_cells,run_cell,run_code"
+ALL = "--yes=edit_cell,insert_cell,move_cells,delete_cells,run_cells,run_code"
 PROMPT_BACK = 15.0
 """Seconds, far fewer than what is interrupted would take, and enough for any machine."""
 
@@ -60,10 +60,10 @@ def test_five_tools_work_with_a_click_for_each(classic: Classic, model: Scripted
     model.will_reply(
         call("read_notebook"),
         call("insert_cell", source="fresh = 11\nfresh"),
-        call("edit_cell", cell_id=second, source="second = 22\nsecond", run=True),
-        call("run_cell", ids=[first]),
-        call("move_cells", ids=[fourth], after=prompt),
-        call("delete_cells", ids=[third]),
+        call("edit_cell", cell=second, source="second = 22\nsecond", run=True),
+        call("run_cells", cells=[first]),
+        call("move_cells", cells=[fourth], after=prompt),
+        call("delete_cells", cells=[third]),
         say("That is all."),
     )
     book.run(LOAD, PROMPT)
@@ -103,10 +103,10 @@ def test_each_edit_is_one_step_of_undo_and_disturbs_nobody(front_end: Lab, model
     model.will_reply(
         answer("I begin.", [call("read_notebook")], hold=go_on),
         call("insert_cell", source="fresh = 1", after=prompt),
-        call("edit_cell", cell_id=second, source="second = 22"),
-        call("edit_cell", cell_id=second, source="second = 222"),
-        call("move_cells", ids=[fourth, second], after=prompt),
-        call("delete_cells", ids=[third]),
+        call("edit_cell", cell=second, source="second = 22"),
+        call("edit_cell", cell=second, source="second = 222"),
+        call("move_cells", cells=[fourth, second], after=prompt),
+        call("delete_cells", cells=[third]),
         say("That is all."),
     )
     book.run(LOAD, PROMPT)
@@ -139,8 +139,8 @@ def test_an_edit_is_taken_back_inside_its_cell(front_end: Lab, model: ScriptedMo
     book = open_prompt(front_end, model, "value = 1", options=ALL)
     model.will_reply(
         call("read_notebook"),
-        call("edit_cell", cell_id=book.ids[2], source="value = 2\nother = 3"),
-        call("edit_cell", cell_id=book.ids[2], old_string="other = 3", new_string="other = 4"),
+        call("edit_cell", cell=book.ids[2], source="value = 2\nother = 3"),
+        call("edit_cell", cell=book.ids[2], old_string="other = 3", new_string="other = 4"),
         say("That is all."),
     )
     book.run(LOAD, PROMPT)
@@ -206,7 +206,7 @@ def test_a_run_is_ended(classic: Classic, model: ScriptedModel, moment: str, how
 @pytest.mark.matrix
 def test_a_text_prompt_opens_in_the_cell_the_agent_runs(classic: Classic, model: ScriptedModel) -> None:
     book = open_prompt(classic, model, "name = input('Who? ')\nprint('hello', name)", options=ALL)
-    model.will_reply(call("read_notebook"), call("run_cell", ids=[book.ids[2]]), say("That is all."))
+    model.will_reply(call("read_notebook"), call("run_cells", cells=[book.ids[2]]), say("That is all."))
     book.run(LOAD, PROMPT)
     box = book.output(2).locator("input.jp-Stdin-input")
     box.fill("Ada")

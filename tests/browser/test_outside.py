@@ -44,7 +44,7 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the
     listed = text(outsider.call("read_notebook"))
     assert "first = 40" in listed
     cell = json.loads(notebook.read_text(encoding="utf-8"))["cells"][FIRST]["id"]
-    call = outsider.start("edit_cell", cell_id=cell, source="first = 41\nfirst + 1", run=True)
+    call = outsider.start("edit_cell", cell=cell, source="first = 41\nfirst + 1", run=True)
     view = lab.output(SERVE).locator(".vibe-run")
     card = view.get_by_role("group").filter(has_text="requested by an external client")
     expect(card).to_be_visible()

@@ -23,9 +23,9 @@ def models() -> Iterator[tuple[ScriptedModel, ScriptedModel]]:
 def changes(book: NotebookPage, name: str) -> list[ScriptedAnswer]:
     """What each model does to the third cell, and below the prompt."""
     return [
-        answer(calls=[call("edit_cell", cell_id=book.ids[2], old_string="?", new_string=repr(name))]),
+        answer(calls=[call("edit_cell", cell=book.ids[2], old_string="?", new_string=repr(name))]),
         answer(calls=[call("insert_cell", source=f"print({name!r}, theirs)", run=True)]),
-        answer(calls=[call("run_cell", ids=[book.ids[2]])]),
+        answer(calls=[call("run_cells", cells=[book.ids[2]])]),
         say(f"{name} is done."),
     ]
 
@@ -66,14 +66,18 @@ def test_a_run_goes_on_in_a_tab_that_is_hidden_and_its_card_waits_there(
 ) -> None:
     go_on = threading.Event()
     one = open_prompt(
-        lab, models[0], "theirs = ?\nprint('cell of', theirs)", "'last'", options="--yes=edit_cell,insert_cell,run_cell"
+        lab,
+        models[0],
+        "theirs = ?\nprint('cell of', theirs)",
+        "'last'",
+        options="--yes=edit_cell,insert_cell,run_cells",
     )
     other = open_beside(lab, models[1], "print('untouched')")
     edit, insert, run, end = changes(one, "one")
     models[0].will_reply(
         answer("Begun", [call("read_notebook")], hold=go_on),
         *(edit, run, insert),
-        call("delete_cells", ids=[one.ids[3]]),
+        call("delete_cells", cells=[one.ids[3]]),
         end,
     )
     one.run(0, PROMPT)
@@ -97,7 +101,7 @@ def test_a_run_whose_tab_was_hidden_before_its_view_was_drawn_asks_with_a_card(
 ) -> None:
     one = open_prompt(lab, models[0], "print('ran')")
     other = open_beside(lab, models[1])
-    models[0].will_reply(call("run_cell", ids=[one.ids[2]]), say("Done."))
+    models[0].will_reply(call("run_cells", cells=[one.ids[2]]), say("Done."))
     one.run(0, PROMPT)
     other.front(0)
     models[0].wait_for_request(1)

@@ -22,7 +22,7 @@ CHART = shown(plotly={"data": [{"y": [1]}], "layout": {}})
 TEXT = {"output_type": "stream", "name": "stdout", "text": "Plotly.newPlot"}
 
 
-async def pictured(outputs: list[Any], answer: object = DOT, first: int = 0) -> tuple[list[bool], list[int]]:
+async def pictured(outputs: list[Any], answer: object = DOT) -> tuple[list[bool], list[int]]:
     """Which outputs have a picture now, and the places that the page was asked for."""
     asked: list[int] = []
 
@@ -30,7 +30,7 @@ async def pictured(outputs: list[Any], answer: object = DOT, first: int = 0) -> 
         asked.append(place)
         return answer
 
-    seen = await with_page_pictures(outputs, page_gives, first)
+    seen = await with_page_pictures(outputs, page_gives)
     return ["image/png" in one.get("data", {}) for one in seen], asked
 
 
@@ -39,7 +39,6 @@ async def test_the_page_is_asked_for_charts_without_a_picture_alone() -> None:
     outputs = [TEXT, CHART, shown(plotly={}, png=DOT), shown(html="<table></table>"), shown(**vega)]
 
     assert await pictured(outputs) == ([False, True, True, False, True], [1, 4])
-    assert await pictured(outputs[1:2], first=5) == ([True], [5])
 
 
 async def test_the_script_of_bokeh_draws_into_the_output_before_it() -> None:

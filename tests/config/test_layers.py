@@ -127,6 +127,21 @@ def test_what_was_set_for_tools_that_became_one_holds_for_it_and_the_strictest_p
     assert not home.read().settings.offers_tool("inspect")
 
 
+def test_tools_may_be_called_as_earlier_versions_called_them(home: Home) -> None:
+    home.user(
+        'enabled_tools = ["read_cell", "run_cell"]\n[tools.read_output]\npermission = "never"\n'
+        '[tools.read_cell]\npermission = "ask"\n[tools.run_cell]\npermission = "always"\n'
+    )
+    reading = home.read()
+    assert reading.settings.levels() == {"read_notebook": "never", "run_cells": "always"}
+    assert reading.settings.offers_tool("read_notebook")
+    assert reading.settings.offers_tool("run_cells")
+    assert not reading.settings.offers_tool("edit_cell")
+    assert reading.warnings == ()
+    home.user('[tools.read_cell]\npermission = "ask"\n[tools.read_notebook]\npermission = "always"\n')
+    assert home.read().settings.levels() == {"read_notebook": "always"}
+
+
 def test_an_older_name_of_a_key_is_taken(home: Home) -> None:
     home.user("auto_approve = true\n")
     reading = home.read()

@@ -236,12 +236,12 @@ def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     broken = nbformat.v4.new_code_cell("1 / x", id="broken01", metadata={"tags": ["raises-exception"]})
     path = write(work / "n.ipynb", "import ipykernel\nprint(ipykernel.__version__)\nx = 0", broken)
     model.will_reply(
-        call("read_cell", cell_id="broken01"),
-        call("edit_cell", cell_id="broken01", source="1 / (x + 1)", run=True),
+        call("read_notebook", cells=["broken01"]),
+        call("edit_cell", cell="broken01", source="1 / (x + 1)", run=True),
         call("insert_cell", after="broken01", source="print('made')\nx + 41", run=True),
         "Mended.",
     )
-    done = run(environment, path, "-p", "mend it", "--yes", "edit_cell,insert_cell,run_cell")
+    done = run(environment, path, "-p", "mend it", "--yes", "edit_cell,insert_cell,run_cells")
     assert done.returncode == 0, done.stderr
     results = [request.tool_results[-1] for request in model.requests[1:]]
     assert "1 / x" in results[0]
@@ -265,7 +265,7 @@ def test_the_demo_model_makes_no_plot_where_matplotlib_is_missing(
         f"%load_ext vibe_jupyter\nimport sys\nif {blocked}:\n    sys.modules['matplotlib'] = None\n"
         "import pandas\nframe = pandas.DataFrame({'kind': ['a', 'b'] * 50, 'size': [1.0, 9.0] * 50})"
     )
-    prompt = "%%vibe --model tour --yes=run_code,insert_cell,run_cell\nWhich measurement tells the kinds apart?"
+    prompt = "%%vibe --model tour --yes=run_code,insert_cell,run_cells\nWhich measurement tells the kinds apart?"
     path = write(work / "n.ipynb", data, prompt)
 
     done = run(environment, path)

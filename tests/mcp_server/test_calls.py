@@ -14,8 +14,8 @@ from tests.mcp_server.conftest import Served, patience, serve
 from tests.mcp_server.outsider import Outsider, text
 from vibe_jupyter.testing import hold, say
 
-READS = {"read_notebook", "read_cell", "read_output", "inspect"}
-WRITES = {"edit_cell", "insert_cell", "delete_cells", "move_cells", "run_cell", "run_code"}
+READS = {"read_notebook", "inspect"}
+WRITES = {"edit_cell", "insert_cell", "delete_cells", "move_cells", "run_cells", "run_code"}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -29,7 +29,7 @@ def test_the_notebooks_tools_are_listed_with_honest_hints(
     assert {name for name, hint in hints.items() if hint is not None and hint.destructive_hint} == {
         "edit_cell",
         "delete_cells",
-        "run_cell",
+        "run_cells",
         "run_code",
     }
     assert all(tool.description and tool.input_schema["type"] == "object" for tool in tools.values())

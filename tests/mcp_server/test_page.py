@@ -30,13 +30,13 @@ def done(screen: Screen, outsider: Outsider, name: str, /, *, allow: bool = Fals
 def test_the_notebook_is_read_as_the_page_shows_it(screen: Screen, outsider: Outsider) -> None:
     listed = done(screen, outsider, "read_notebook")
     assert all(cell.source in listed for cell in screen.page.cells)
-    assert "third = 3" in done(screen, outsider, "read_cell", cell_id=screen.page.cells[2].id)
+    assert "third = 3" in done(screen, outsider, "read_notebook", cells=[screen.page.cells[2].id])
 
 
 def test_a_cell_is_edited_and_run_in_its_place_after_one_card(screen: Screen, outsider: Outsider) -> None:
     cell = screen.page.cells[0]
-    done(screen, outsider, "read_cell", cell_id=cell.id)
-    edit = {"cell_id": cell.id, "source": "first = 40\nprint('ran', first)", "run": True}
+    done(screen, outsider, "read_notebook", cells=[cell.id])
+    edit = {"cell": cell.id, "source": "first = 40\nprint('ran', first)", "run": True}
     said = done(screen, outsider, "edit_cell", allow=True, **edit)
     assert "ran 40" in said
     assert (cell.source, cell.text) == (edit["source"], "ran 40\n")
@@ -47,11 +47,11 @@ def test_a_cell_is_edited_and_run_in_its_place_after_one_card(screen: Screen, ou
 
 def test_what_it_never_read_or_the_person_changed_since_is_not_overwritten(screen: Screen, outsider: Outsider) -> None:
     cell = screen.page.cells[1]
-    call = outsider.start("edit_cell", cell_id=cell.id, source="gone")
+    call = outsider.start("edit_cell", cell=cell.id, source="gone")
     screen.page.until(call.done, "the end of the call")
     assert call.result(WAIT).is_error
     screen.page.type_into(cell, "second = 22")
-    call = outsider.start("edit_cell", cell_id=cell.id, source="gone")
+    call = outsider.start("edit_cell", cell=cell.id, source="gone")
     screen.page.until(call.done, "the end of the call")
     assert call.result(WAIT).is_error
     assert "second = 22" in text(call.result(WAIT))
@@ -62,14 +62,14 @@ def test_what_another_agent_read_is_not_read(
     screen: Screen, outsider: Outsider, connect: Callable[..., Outsider]
 ) -> None:
     cell = screen.page.cells[1]
-    done(screen, outsider, "read_cell", cell_id=cell.id)
+    done(screen, outsider, "read_notebook", cells=[cell.id])
     screen.page.type_into(cell, "second = 22")
     other = connect(screen.served, name="another")
-    done(screen, other, "read_cell", cell_id=cell.id)
-    call = outsider.start("edit_cell", cell_id=cell.id, source="gone")
+    done(screen, other, "read_notebook", cells=[cell.id])
+    call = outsider.start("edit_cell", cell=cell.id, source="gone")
     screen.page.until(call.done, "the end of the call")
     assert call.result(WAIT).is_error
-    done(screen, other, "edit_cell", allow=True, cell_id=cell.id, source="second = 23")
+    done(screen, other, "edit_cell", allow=True, cell=cell.id, source="second = 23")
     assert cell.source == "second = 23"
 
 
@@ -79,16 +79,16 @@ def test_cells_put_in_one_after_the_other_are_moved_and_deleted(screen: Screen, 
         done(screen, outsider, "insert_cell", allow=True, after="end", source=source)
     assert [cell.source for cell in screen.page.cells[-2:]] == ["a = 1", "b = 2"]
     a, b = screen.page.cells[-2:]
-    done(screen, outsider, "move_cells", allow=True, ids=[b.id], after="top")
+    done(screen, outsider, "move_cells", allow=True, cells=[b.id], after="top")
     assert screen.page.cells[0] == b
-    done(screen, outsider, "delete_cells", allow=True, ids=[a.id])
+    done(screen, outsider, "delete_cells", allow=True, cells=[a.id])
     assert a not in screen.page.cells
 
 
 def test_cells_are_run_in_their_place_and_the_persons_own_wait(screen: Screen, outsider: Outsider) -> None:
     slow = screen.page.add("import time; time.sleep(0.5); 'slow'")
     done(screen, outsider, "read_notebook")
-    call = outsider.start("run_cell", ids=[slow.id])
+    call = outsider.start("run_cells", cells=[slow.id])
     screen.allow()
     screen.page.until(lambda: slow.running, "the start of the cell")
     own = screen.page.add("'mine'")

@@ -145,12 +145,12 @@ def test_what_one_program_read_it_may_change_and_another_of_the_same_name_may_no
     screen = Screen(served, page=Page(served.session.wire, "first = 1"))
     cell = screen.page.cells[0]
     reader, other = start(), start()
-    read = reader.start("read_cell", cell_id=cell.id)
+    read = reader.start("read_notebook", cells=[cell.id])
     screen.page.until(read.done, "the cell")
-    refused = other.start("edit_cell", cell_id=cell.id, source="gone")
+    refused = other.start("edit_cell", cell=cell.id, source="gone")
     screen.page.until(refused.done, "the refusal")
     assert refused.result(WAIT).is_error
-    edit = reader.start("edit_cell", cell_id=cell.id, source="first = 2")
+    edit = reader.start("edit_cell", cell=cell.id, source="first = 2")
     screen.allow()
     screen.page.until(edit.done, "the edit")
     assert not edit.result(WAIT).is_error, text(edit.result(WAIT))

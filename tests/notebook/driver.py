@@ -19,8 +19,8 @@ from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
-from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellTool
+from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellsTool
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.tools.contract import PrecheckedTool, ToolContext
 
@@ -65,7 +65,8 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
     """Run cells one after the other; one line each."""
     lines = []
     for reference in references:
-        cell = await access.reads.find(reference, reads=True)
+        await access.reads.listing()
+        cell = (await access.reads.find_one(reference)).cells[0]
         done = await access.run(cell, seconds=seconds, on_output=lambda text: None, on_asking=asking.append)
         result = done.result
         place = "in place" if done.in_place else "here"
@@ -76,14 +77,12 @@ async def run_in_place(*references: str, seconds: float | None = None) -> str:
 TOOLS: dict[str, Any] = {
     tool.name: tool
     for tool in (
-        ReadNotebookTool(access.reads),
-        ReadCellTool(access.reads),
-        ReadOutputTool(access.reads, sees_images=lambda: True),
+        ReadNotebookTool(access.reads, sees_images=lambda: True),
         EditCellTool(access),
         InsertCellTool(access),
         DeleteCellsTool(access),
         MoveCellsTool(access),
-        RunCellTool(access, sees_images=lambda: True),
+        RunCellsTool(access, sees_images=lambda: True),
     )
 }
 context = ToolContext(call_id="call-1", progress=lambda text: None, cancelled=lambda: main_thread.interrupted)

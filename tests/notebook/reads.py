@@ -15,26 +15,29 @@ ASKING: Final = "asking-1"
 SOURCE: Final = "from tests.notebook.reads import ask\nask()"
 CELLS: Final = ["title-01", "streams1", "figure01", "failed01", "table-01", "neverrun", "raw-0001", "long-src"]
 
-CALLS: Final[list[tuple[str, Json]]] = [
-    ("read_notebook", {"limit": len(CELLS), "outputs": "brief"}),
-    ("read_notebook", {"offset": 2, "limit": 3}),
-    ("read_notebook", {"query": "PRINT"}),
-    ("read_notebook", {"query": "nowhere in it"}),
-    ("read_notebook", {"around": "#4", "limit": 2}),
-    *(("read_cell", {"cell_id": cell, "outputs": True}) for cell in CELLS),
-    *(("read_output", {"cell_id": cell}) for cell in CELLS),
-    ("read_output", {"cell_id": "streams1", "index": 1}),
-    ("read_output", {"cell_id": "streams1", "offset": 7_600}),
-    ("read_output", {"cell_id": "figure01", "index": 1, "images": False}),
-    ("read_output", {"cell_id": "figure01", "index": 2}),
-    ("read_output", {"cell_id": "figure01", "index": 9}),
-    ("read_cell", {"cell_id": "#3"}),
-    ("read_cell", {"cell_id": "#99"}),
-    ("read_cell", {"cell_id": "long-src", "offset": 300, "limit": 2}),
-    ("read_cell", {"cell_id": "stre"}),
-    ("read_cell", {"cell_id": "str"}),
-    ("read_cell", {"cell_id": "streams9"}),
+_WAYS: Final[list[Json]] = [
+    {"cells": ["#1-#8"], "outputs": "brief"},
+    {"cells": ["#1-#8"], "offset": 2},
+    {"query": "PRINT"},
+    {"query": "print"},
+    {"query": "nowhere in it"},
+    {"query": r"value_3\d\b"},
+    {"query": "("},
+    {"cells": ["#1-#8"], "state": "never"},
+    {"cells": ["#2-#4", "#8"]},
+    {"cells": ["#2-#4"], "outputs": "images"},
+    *({"cells": [cell], "outputs": "full"} for cell in CELLS),
+    *({"cells": [cell], "outputs": "images"} for cell in CELLS),
+    {"cells": ["streams1"], "outputs": "full", "offset": 7_600},
+    {"cells": ["#3"]},
+    {"cells": ["[3]"]},
+    {"cells": ["#99"]},
+    {"cells": ["long-src"], "offset": 5_000},
+    {"cells": ["stre"]},
+    {"cells": ["str"]},
+    {"cells": ["streams9"]},
 ]
+CALLS: Final[list[tuple[str, Json]]] = [("read_notebook", way) for way in _WAYS]
 
 
 def notebook() -> nbformat.NotebookNode:
@@ -121,17 +124,12 @@ def ask() -> None:
 async def _answers(access: Any) -> list[Json]:
     from tests.notebook import driver
     from vibe_jupyter.errors import ToolError
-    from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
+    from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
     from vibe_jupyter.protocol import ToolResult
 
-    reads = access.reads
-    tools: dict[str, Any] = {
-        tool.name: tool
-        for tool in (ReadNotebookTool(reads), ReadCellTool(reads), ReadOutputTool(reads, sees_images=lambda: True))
-    }
+    tool = ReadNotebookTool(access.reads, sees_images=lambda: True)
     answers: list[Json] = []
-    for name, arguments in CALLS:
-        tool = tools[name]
+    for _, arguments in CALLS:
         try:
             result = await tool.run(tool.arguments.model_validate(arguments), driver.context)
         except ToolError as error:

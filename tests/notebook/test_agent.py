@@ -89,7 +89,7 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     page.add("broken = 1")
     model.will_reply(
         call("read_notebook", outputs="brief"),
-        call("edit_cell", cell_id=broken.id, old_string="['bill_len']", new_string="['bill_length_mm']", run=True),
+        call("edit_cell", cell=broken.id, old_string="['bill_len']", new_string="['bill_length_mm']", run=True),
         call("insert_cell", source="print('longest', bill_len)", run=True),
         say("It runs now."),
     )
@@ -106,7 +106,7 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     assert page.cells[-1].source.startswith("print('longest'")
     results = [model.requests[n].tool_results[-1] for n in (1, 2, 3)]
     assert "#1" in results[0]
-    assert "; ok in " in results[1]
+    assert "] ok in " in results[1]
     assert results[2].endswith("longest 39.1")
     counts = [one.count for one in page.cells if one.count]
     assert len(set(counts)) == len(counts)
@@ -117,26 +117,24 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
     shared_session.model.will_reply(say("Hello."))
     end(page, prompt(page, "%vibe hello"))
     names = [tool["function"]["name"] for tool in shared_session.model.requests[0].body["tools"]]
-    assert names[:10] == [
+    assert names[:8] == [
         "read_notebook",
-        "read_cell",
-        "read_output",
         "edit_cell",
         "insert_cell",
         "delete_cells",
         "move_cells",
-        "run_cell",
+        "run_cells",
         "inspect",
         "run_code",
     ]
-    assert set(names[10:]) <= OTHER_TOOLS
+    assert set(names[8:]) <= OTHER_TOOLS
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash")
 def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Session, page: ClickedPage) -> None:
     mine = page.add("theirs = 1")
     shared_session.model.will_reply(
-        call("read_notebook"), call("edit_cell", cell_id=mine.id, source="agents = 1"), say("Then not.")
+        call("read_notebook"), call("edit_cell", cell=mine.id, source="agents = 1"), say("Then not.")
     )
     looked = 0
 
@@ -157,12 +155,12 @@ def test_nobody_is_asked_for_an_edit_that_the_person_overtook(shared_session: Se
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("edit_cell", {"cell_id": "gone0001", "source": "agents = 1"}),
-        ("edit_cell", {"cell_id": "gone0001", "source": "agents = 1", "run": True}),
-        ("delete_cells", {"ids": ["gone0001", "stay0001"]}),
-        ("move_cells", {"ids": ["stay0001"], "after": "gone0001"}),
+        ("edit_cell", {"cell": "gone0001", "source": "agents = 1"}),
+        ("edit_cell", {"cell": "gone0001", "source": "agents = 1", "run": True}),
+        ("delete_cells", {"cells": ["gone0001", "stay0001"]}),
+        ("move_cells", {"cells": ["stay0001"], "after": "gone0001"}),
         ("insert_cell", {"after": "gone0001", "source": "agents = 1"}),
-        ("run_cell", {"ids": ["gone0001"]}),
+        ("run_cells", {"cells": ["gone0001"]}),
     ],
 )
 def test_a_cell_deleted_while_its_card_waits_is_said_to_be_gone_and_nothing_is_done(
@@ -190,9 +188,9 @@ def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page:
     mine = page.add("ran = False")
     shared_session.model.will_reply(
         call("read_notebook"),
-        call("edit_cell", cell_id=mine.id, source="ran = 1"),
-        call("edit_cell", cell_id=mine.id, source="ran = 2"),
-        call("edit_cell", cell_id=mine.id, source="ran = 3", run=True),
+        call("edit_cell", cell=mine.id, source="ran = 1"),
+        call("edit_cell", cell=mine.id, source="ran = 2"),
+        call("edit_cell", cell=mine.id, source="ran = 3", run=True),
         say("Done."),
     )
     cell = prompt(page, "%vibe go")
@@ -247,8 +245,8 @@ def test_code_adds_no_cell_and_says_why_it_runs_and_a_reply_names_the_cells_that
     shared_session.model.will_reply(
         call("run_code", code="6 * 7", reason="To know the product."),
         call("read_notebook"),
-        call("edit_cell", cell_id=mine.id, source="after = 2"),
-        call("delete_cells", ids=[gone.id]),
+        call("edit_cell", cell=mine.id, source="after = 2"),
+        call("delete_cells", cells=[gone.id]),
         say("Done."),
     )
     allowed = "yes=('edit_cell', 'delete_cells')"

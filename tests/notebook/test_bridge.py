@@ -46,7 +46,7 @@ def test_the_tab_that_ran_the_cell_is_asked_and_no_other(shared_kernel: Wire) ->
 
 def test_the_page_is_asked_for_once_in_a_run(open_page: OpenPage) -> None:
     page = open_page("a = 1")
-    call_all(page, ("read_notebook", {}), ("read_cell", {"cell_id": "#1"}), ("read_cell", {"cell_id": "#1"}))
+    call_all(page, ("read_notebook", {}), ("read_notebook", {"cells": ["#1"]}), ("read_notebook", {"cells": ["#1"]}))
     assert len(requests(page, "hello")) == 1
 
 
@@ -71,7 +71,7 @@ def test_an_edit_whose_answer_was_lost_is_looked_up_in_the_document(open_page: O
             cell.source, page.panel = "a = 2", "panel-2"
 
     page.before = reload
-    result = after_reading(page, "edit_cell", cell_id=cell.id, source="a = 2")
+    result = after_reading(page, "edit_cell", cell=cell.id, source="a = 2")
     assert text(result).startswith("edited #1 ")
     assert not result["is_error"]
 
@@ -85,7 +85,7 @@ def test_an_edit_that_is_not_found_there_is_called_queued(open_page: OpenPage) -
             page.panel = "panel-2"
 
     page.before = reload
-    result = after_reading(page, "edit_cell", cell_id=page.cells[0].id, source="a = 2")
+    result = after_reading(page, "edit_cell", cell=page.cells[0].id, source="a = 2")
     assert text(result).startswith("queued: ")
 
 
@@ -97,7 +97,7 @@ def test_a_notebook_closed_in_the_middle_says_so(open_page: OpenPage) -> None:
             page.answers = False
 
     page.before = close
-    result = after_reading(page, "edit_cell", cell_id=page.cells[0].id, source="a = 2")
+    result = after_reading(page, "edit_cell", cell=page.cells[0].id, source="a = 2")
     assert "No page with the notebook extension answers" in error(result)
 
 
@@ -147,13 +147,13 @@ def test_without_a_page_the_file_is_read_and_said_to_be(open_page: OpenPage, on_
     listing, cell, output = call_all(
         page,
         ("read_notebook", {"outputs": "brief"}),
-        ("read_cell", {"cell_id": "saved"}),
-        ("read_output", {"cell_id": "#2"}),
+        ("read_notebook", {"cells": ["saved"]}),
+        ("read_notebook", {"cells": ["#2"], "outputs": "full"}),
     )
     assert text(listing).split("\n")[0] == "saved.ipynb: 2 cells; read from disk, may be older than the screen"
-    assert "#2 saved-ce code [3] fresh" in text(listing)
+    assert "#2 save [3] fresh" in text(listing)
     assert text(cell).endswith("\nprint('saved')")
-    assert text(output).split("\n")[1:] == ["seen"]
+    assert text(output).split("\n")[2:] == ["print('saved')", "outputs:", "seen"]
 
 
 def test_without_a_page_a_file_that_was_saved_meanwhile_is_read_again(
@@ -168,7 +168,7 @@ def test_without_a_page_a_file_that_was_saved_meanwhile_is_read_again(
     notebook.cells.append(nbformat.v4.new_code_cell("added = 1"))
     nbformat.write(notebook, longer)
     before, _, after = call_all(
-        page, ("read_notebook", {}), ("run_cell", {"ids": ["saved-cell"]}), ("read_notebook", {})
+        page, ("read_notebook", {}), ("run_cells", {"cells": ["saved-cell"]}), ("read_notebook", {})
     )
     assert text(before).startswith("saved.ipynb: 2 cells; ")
     assert text(after).startswith("saved.ipynb: 3 cells; ")
@@ -180,9 +180,9 @@ def test_without_a_page_an_edit_is_refused_with_what_to_install(open_page: OpenP
     page.answers = False
     before = on_disk.read_bytes()
     for name, arguments in (
-        ("edit_cell", {"cell_id": "saved-cell", "source": "x"}),
-        ("delete_cells", {"ids": ["saved-cell"]}),
-        ("move_cells", {"ids": ["saved-cell"], "after": "top"}),
+        ("edit_cell", {"cell": "saved-cell", "source": "x"}),
+        ("delete_cells", {"cells": ["saved-cell"]}),
+        ("move_cells", {"cells": ["saved-cell"], "after": "top"}),
     ):
         refused = error(after_reading(page, name, **arguments))
         assert "pip install vibe-jupyter" in refused
@@ -208,7 +208,7 @@ def test_without_a_page_one_new_cell_is_offered_and_more_are_shown(open_page: Op
 def test_without_a_page_a_cell_runs_in_the_prompts_own_output(open_page: OpenPage, on_disk: Path) -> None:
     page = open_page()
     page.answers = False
-    result = call(page, "run_cell", ids=["saved-cell"])
+    result = call(page, "run_cells", cells=["saved-cell"])
     assert text(result).split("\n")[1:] == [
         "saved",
         "Its output is shown in the prompt's cell, not under the cell itself.",

@@ -69,7 +69,7 @@ def test_the_first_report_names_the_cells_their_states_and_the_variables(session
 
     report = ask(session, page, "what is wrong?")
 
-    ids = [cell.id[:8] for cell in page.cells]
+    ids = [cell.id[:4] for cell in page.cells]
     assert report.split("\n") == [
         f"work/test.ipynb: 7 cells; the prompt is #7; {_python(report)}; live page: yes",
         "outline:",
@@ -111,18 +111,18 @@ def test_what_the_user_did_since_the_last_answer_is_told(session: Session) -> No
     lines = report.split("\n")
     assert lines[1:] == [
         "outline:",
-        f"stale now: #3 {kept.id[:8]} (limit waits for #2)",
+        f"stale now: #3 {kept.id[:4]} (limit waits for #2)",
         "by the user since your last answer:",
-        f"edited #2 {limit.id[:8]}, not run; #3 depend on it",
+        f"edited #2 {limit.id[:4]}, not run; #3 depend on it",
         "  -limit = 100",
         "  +limit = 150",
-        f"edited #4 {fails.id[:8]}, and ran it [{fails.count}] failed",
+        f"edited #4 {fails.id[:4]}, and ran it [{fails.count}] failed",
         "  -fails = 1",
         "  +1 / 0",
         "  ZeroDivisionError: division by zero",
-        f"added #6 {added.id[:8]} [{added.count}]: fresh = [1, 2]",
-        f"deleted #3 {gone.id[:8]}: gone = 1",
-        f"moved #1 {moved.id[:8]}, before it was #4",
+        f"added #6 {added.id[:4]} [{added.count}]: fresh = [1, 2]",
+        f"deleted #3 {gone.id[:4]}: gone = 1",
+        f"moved #1 {moved.id[:4]}, before it was #4",
         "variables new or changed:",
         "fresh: list of 2 items [1, 2]",
     ]
@@ -135,6 +135,25 @@ def test_nothing_is_told_where_nothing_changed(session: Session) -> None:
 
     assert ask(session, page, "again") == ""
     assert ask(session, page, "and again") == ""
+
+
+@pytest.mark.requirement("notebook.rule.ids")
+def test_the_report_shows_cells_so_that_their_places_can_be_run_and_shifted_ones_cannot(session: Session) -> None:
+    page = Page(session.wire, "first = 1", "second = 2")
+    session.model.will_reply(call("run_cells", cells=["#2"]), say("Ran it."))
+    prompt = page.add("%%vibe --yes=run_cell\nrun the second")  # an earlier name of the tool
+    run(page, prompt)
+    assert prompt.status == "ok"
+    ran = session.model.requests[1].tool_results[-1]
+    assert ran.startswith(f"#2 {page.cells[1].id[:4]} [{page.cells[1].count}] ok in ")
+
+    page.cells.insert(0, PageCell("third = 3"))
+    session.model.will_reply(call("run_cells", cells=["#3"]), call("run_cells", cells=["#1"]), say("It moved."))
+    prompt = page.add("%%vibe --yes=run_cells\nonce more")
+    run(page, prompt)
+    moved, new = (session.model.requests[n].tool_results[-1] for n in (3, 4))
+    assert moved.startswith("Nothing was done: #3 may not be what you mean")
+    assert new.startswith(f"#1 {page.cells[0].id[:4]} [{page.cells[0].count}] ok in ")
 
 
 def test_the_same_state_gives_the_same_bytes(session: Session) -> None:
@@ -150,7 +169,7 @@ def test_the_same_state_gives_the_same_bytes(session: Session) -> None:
 
 
 def _without_ids(report: str) -> str:
-    return re.sub(r"(#\d+) \w{8}", r"\1", report)
+    return re.sub(r"(#\d+) \w{4,}", r"\1", report)
 
 
 def test_variables_that_the_prompt_names_come_first_then_the_newest(session: Session) -> None:
@@ -208,7 +227,7 @@ def test_a_long_notebook_is_told_by_its_headings_and_what_the_prompt_names(sessi
 
     assert len(report) < LIMIT
     assert "\n#1-41 ## Part 0 · #42-82 ## Part 1 · " in report
-    assert f"\nnamed by the prompt:\n#11 {page.cells[10].id[:8]} (never) wanted = 1" in report
+    assert f"\nnamed by the prompt:\n#11 {page.cells[10].id[:4]} (never) wanted = 1" in report
     assert "\nnear the prompt:\n#203 " in report
 
 
@@ -249,5 +268,5 @@ def test_read_notebook_lists_the_stale_cells_and_asks_nothing(session: Session) 
     listed = session.model.requests[-1].tool_results[-1].split("\n")
     count = page.cells[1].count
     assert listed[0] == "work/test.ipynb: 4 cells; 1 match"
-    assert listed[1] == f"#2 {page.cells[1].id[:8]} code [{count}] stale: a changed by #1 [{page.cells[0].count}]"
+    assert listed[1] == f"#2 {page.cells[1].id[:4]} [{count}] stale: a changed by #1 [{page.cells[0].count}]"
     assert listed[2:] == ["b = a"]

@@ -52,7 +52,7 @@ def decide(permissions: Permissions, terms: RunTerms | None = None, *, run: bool
 
 def test_the_card_says_what_a_call_does_to_cells(permissions: Permissions) -> None:
     assert decide(permissions) == Ask(reason="changes your notebook", remember_as="edit_cell", keepable=True)
-    both = Ask(reason="changes your notebook · runs code", remember_as="edit_cell+run_cell")
+    both = Ask(reason="changes your notebook · runs code", remember_as="edit_cell+run_cells")
     assert decide(permissions, run=True) == both
 
 
@@ -61,25 +61,25 @@ def test_a_grant_covers_what_its_card_showed_and_no_more(permissions: Permission
     permissions.grant("edit_cell")
     assert isinstance(decide(permissions), Allow)
     assert isinstance(decide(permissions, run=True), Ask)
-    permissions.grant("edit_cell+run_cell")
+    permissions.grant("edit_cell+run_cells")
     assert isinstance(decide(permissions, run=True), Allow)
-    assert permissions.granted() == ("edit_cell", "run_cell")
+    assert permissions.granted() == ("edit_cell", "run_cells")
 
 
 def test_allowing_edits_beforehand_does_not_let_cells_run(permissions: Permissions) -> None:
     edits = RunTerms(allowed=frozenset({"edit_cell"}))
     assert isinstance(decide(permissions, edits), Allow)
     assert isinstance(decide(permissions, edits, run=True), Ask)
-    both = RunTerms(allowed=frozenset({"edit_cell", "run_cell"}))
+    both = RunTerms(allowed=frozenset({"edit_cell", "run_cells"}))
     assert isinstance(decide(permissions, both, run=True), Allow)
 
 
 def test_forbidding_cells_to_run_forbids_it_to_every_tool(permissions: Permissions) -> None:
-    permissions.levels = {"run_cell": "never", "edit_cell": "always"}
+    permissions.levels = {"run_cells": "never", "edit_cell": "always"}
     assert isinstance(decide(permissions), Allow)
     refused = decide(permissions, run=True, shows="https://evil.example")
     assert isinstance(refused, Deny)
-    assert "run_cell" in refused.reason
+    assert "run_cells" in refused.reason
 
 
 def test_what_the_page_would_load_is_asked_for_each_time(permissions: Permissions) -> None:
@@ -97,4 +97,4 @@ def test_what_the_page_would_load_is_asked_for_each_time(permissions: Permission
 def test_where_nobody_is_the_refusal_names_all_that_must_be_allowed(permissions: Permissions) -> None:
     refused = decide(permissions, RunTerms(attended=False), run=True)
     assert isinstance(refused, Deny)
-    assert "--yes=edit_cell,run_cell" in refused.reason
+    assert "--yes=edit_cell,run_cells" in refused.reason

@@ -62,7 +62,7 @@ def test_what_another_kernel_takes_back_is_asked_about_at_once(tmp_path: Path, p
     assert here.covers("write_file", keepable=True)
 
 
-@pytest.mark.parametrize("pattern", ["run_code", "run_cell", "edit_cell+run_cell"])
+@pytest.mark.parametrize("pattern", ["run_code", "run_cells", "edit_cell+run_cells"])
 def test_what_runs_code_is_never_kept_whatever_is_asked_or_stands_in_the_file(
     tmp_path: Path, project: Path, pattern: str
 ) -> None:

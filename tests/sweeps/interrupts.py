@@ -83,7 +83,7 @@ class Tries:
         scenario = asked.rpartition("scenario ")[2].strip()
         if scenario == "in place":
             ids = [self._target]
-            return call("run_cell", ids=ids) if request.tool_results else call("read_notebook")
+            return call("run_cells", cells=ids) if request.tool_results else call("read_notebook")
         if scenario in COMMANDS:
             return call("bash", command=COMMANDS[scenario], timeout=600)
         if scenario in ("streaming", "MCP"):
@@ -124,7 +124,7 @@ class Tries:
         page = Page(wire, CODE["busy"])
         self._target = page.cells[0].id
         page.run(f"{_SEEN}.count = 0")
-        allowed = "" if scenario == "card" else "--yes=run_code,bash,run_cell"
+        allowed = "" if scenario == "card" else "--yes=run_code,bash,run_cells"
         cell = page.add(f"%%vibe {allowed}\nscenario {scenario}")
         page.press(cell)
         pressed = self._press(page, cell, delay)

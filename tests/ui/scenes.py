@@ -266,7 +266,7 @@ SCENES: dict[str, list[Event]] = {
             SHORT_DIFF,
             EDIT_CELL,
             "changes your notebook · runs code in this kernel",
-            remember_as="edit_cell+run_cell",
+            remember_as="edit_cell+run_cells",
             resources=(
                 Resource(kind="cell", value="x", access="write"),
                 Resource(kind="cell", value="x", access="execute"),

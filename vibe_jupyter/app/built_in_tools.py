@@ -12,8 +12,8 @@ from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
-from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookArgs, ReadNotebookTool, ReadOutputTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
+from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
@@ -54,14 +54,12 @@ class BuiltInTools:
             return []
         cells, sees_images = self._parts.notebook.cells, self._parts.sees_images
         return [
-            ReadNotebookTool(cells.reads),
-            ReadCellTool(cells.reads),
-            ReadOutputTool(cells.reads, sees_images=sees_images),
+            ReadNotebookTool(cells.reads, sees_images=sees_images),
             EditCellTool(cells, sees_images=sees_images),
             InsertCellTool(cells, sees_images=sees_images),
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
-            RunCellTool(cells, sees_images=sees_images),
+            RunCellsTool(cells, sees_images=sees_images),
         ]
 
     def _kernel_tools(self) -> list[Tool[Any]]:

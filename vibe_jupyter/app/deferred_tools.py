@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 
 SPECS: Final = Path(__file__).with_name("tool_specs.json")
-_CELL_TOOLS: Final = frozenset(
-    {"delete_cells", "edit_cell", "insert_cell", "move_cells", "read_cell", "read_notebook", "read_output", "run_cell"}
-)
+_CELL_TOOLS: Final = frozenset({"delete_cells", "edit_cell", "insert_cell", "move_cells", "read_notebook", "run_cells"})
 
 
 _ABOUT_MEMORY: Final = re.compile(

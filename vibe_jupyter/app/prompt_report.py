@@ -74,6 +74,8 @@ class PromptReport:
         """
         mentioned = self._mentions.section(around.prompt, levels) if "@" in around.prompt else ""
         told = (self._report.section(around), mentioned)
+        if self._notebook is not None:
+            self._notebook.cells.reads.remembered.show(self._report.shown)
         return "\n".join(filter(None, told))
 
     def remember(self) -> None:

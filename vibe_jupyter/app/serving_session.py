@@ -32,8 +32,8 @@ from vibe_jupyter.notebook.access import CellAccess, ReadVersions
 from vibe_jupyter.notebook.open_notebook import notebook_file
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
-from vibe_jupyter.notebook.tools.read_cells import ReadCellTool, ReadNotebookTool, ReadOutputTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellTool, RunCodeTool
+from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
+from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
 from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext
@@ -285,15 +285,13 @@ def exposed_tools(
     """The tools of a served notebook; each works in a turn of the main thread."""
     reads, call = access.reads, main_thread.call
     tools: list[Tool[Any]] = [
-        ReadNotebookTool(reads),
-        ReadCellTool(reads),
-        ReadOutputTool(reads, sees_images=_always_sees_images),
+        ReadNotebookTool(reads, sees_images=_always_sees_images),
         InspectTool(host.namespace, call),
         EditCellTool(access, sees_images=_always_sees_images),
         InsertCellTool(access, sees_images=_always_sees_images),
         DeleteCellsTool(access),
         MoveCellsTool(access),
-        RunCellTool(access, sees_images=_always_sees_images),
+        RunCellsTool(access, sees_images=_always_sees_images),
         RunCodeTool(main_thread, CodeRunner(shell, pump), sees_images=_always_sees_images),
     ]
     return StaticToolset([run_in_turns(tool, turn) for tool in tools])

@@ -14,11 +14,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
 from vibe_jupyter.files.truncation import head_and_tail, section
+from vibe_jupyter.notebook.addresses import short_ids
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
+from vibe_jupyter.notebook.outline import (
+    WHOLE_OUTLINE,
+    cut,
+    heading_line,
+    listed,
+    outline_line,
+    place_and_id,
+    state_lines,
+    telling_line,
+)
 from vibe_jupyter.notebook.staleness import Execution, Mark, dependents
 from vibe_jupyter.protocol import Cell
-from vibe_jupyter.protocol.cells import short_ids
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
 from vibe_jupyter.variables.describe import summary_line
 
@@ -30,8 +40,6 @@ REPORT_LIMIT: Final = 5_900
 OUTLINE_LIMIT: Final = 3_800
 CHANGES_LIMIT: Final = 1_600
 VARIABLES_LIMIT: Final = 1_400
-WHOLE_OUTLINE: Final = 60
-"""Cells up to which each one is named."""
 _NEAR: Final = 3
 """Cells named on each side of the prompt in a longer notebook."""
 _NAMED: Final = 6
@@ -41,11 +49,8 @@ _LINE: Final = 110
 """Characters shown of one line of code."""
 _VARIABLE: Final = 170
 """Characters shown of one variable."""
-_LISTED: Final = 8
-"""Cells or names told in one line."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _NUMBER: Final = re.compile(r"\[(\d+)\]|#(\d+)")
-_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
 _DETAILS: Final = 30
 """Characters from which two equal descriptions of columns are reported once."""
 
@@ -82,9 +87,12 @@ class SituationReport:
         self._runs = 0
         """Executions known by now."""
         self._is_first = True
+        self.shown: Sequence[Cell] = ()
+        """The cells whose addresses the last section told; of a long notebook's first outline all."""
 
     def section(self, around: Surroundings) -> str:
         """The section for the next prompt; empty when nothing changed."""
+        self.shown = ()
         values = self._log.namespace()
         marks = {name: variable_mark(value) for name, value in values.items()}
         runs = self._log.executions()
@@ -132,12 +140,16 @@ class SituationReport:
         if listing is None:
             return ["not known: no page of the notebook answered; read_notebook asks again"] if self._is_first else []
         if self._cells is None:
+            self.shown = listing.cells
             return list(_outline_lines(listing.cells, around))
         now = _stale_cells(listing.cells)
         short = short_ids(listing.cells)
         by_id = {cell.id: cell for cell in listing.cells}
-        newly = [f"{_address(by_id[one], short)} ({why})" for one, why in now.items() if one not in self._stale]
-        return [f"stale now: {_listed(newly)}"] if newly else []
+        old = {cell.id: (cell.source, cell.execution_count) for cell in self._cells}
+        changed = [cell for cell in listing.cells if old.get(cell.id) != (cell.source, cell.execution_count)]
+        self.shown = [*changed, *(by_id[one] for one in now if one not in self._stale)]
+        newly = [f"{place_and_id(by_id[one], short)} ({why})" for one, why in now.items() if one not in self._stale]
+        return [f"stale now: {listed(newly)}"] if newly else []
 
     def _user_changes(self, around: Surroundings, runs: Sequence[Execution]) -> list[str]:
         listing = around.listing
@@ -147,10 +159,6 @@ class SituationReport:
         if self._cells is None:
             return []
         return list(_cell_changes(self._cells, listing.cells, around))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _titled(title: str, lines: Sequence[str], limit: int) -> list[str]:
@@ -164,7 +172,7 @@ def _frame_line(around: Surroundings) -> str:
     listing = around.listing
     facts: list[str] = []
     if listing is not None:
-        facts.append(f"{_cut(listing.path, 200)}: {len(listing.cells)} cells")
+        facts.append(f"{cut(listing.path, 200)}: {len(listing.cells)} cells")
         place = next((cell.number for cell in listing.cells if cell.id == around.prompt_cell), None)
         if place is not None:
             facts.append(f"the prompt is #{place}")
@@ -192,73 +200,19 @@ def _outline_lines(cells: Sequence[Cell], around: Surroundings) -> Iterator[str]
     if len(cells) <= WHOLE_OUTLINE:
         width = max(24, OUTLINE_LIMIT // max(1, len(cells)) - 30)
         for cell in cells:
-            yield _outline_line(cell, short, min(width, _LINE))
+            yield outline_line(cell, short, min(width, _LINE))
         return
-    yield from _heading_lines(cells)
+    yield heading_line(cells)
     place = next((cell.number for cell in cells if cell.id == around.prompt_cell), len(cells))
     yield "near the prompt:"
     for cell in cells[max(0, place - 1 - _NEAR) : place + _NEAR]:
-        yield _outline_line(cell, short, 70)
+        yield outline_line(cell, short, 70)
     named = list(_named_cells(around.prompt, cells))[:_NAMED]
     if named:
         yield "named by the prompt:"
         for cell in named:
-            yield _outline_line(cell, short, 70)
-    for state in ("failed", "stale", "edited", "unknown"):
-        found = [_address(cell, short) for cell in cells if cell.kind == "code" and cell.state == state]
-        if found:
-            yield f"{state}: {_listed(found)}"
-
-
-def _outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
-    facts = [f"#{cell.number}", short[cell.id]]
-    if cell.kind == "code" and cell_names(cell.source).is_prompt:
-        return " ".join([*facts, "(a prompt)"])
-    if cell.kind == "code":
-        if cell.execution_count is not None:
-            facts.append(f"[{cell.execution_count}]")
-        if cell.state != "fresh":
-            facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
-    elif cell.kind == "raw":
-        facts.append("(raw)")
-    shown = _cut(_first_line(cell), width)
-    result = _cut(_result_words(cell), min(width, 60))
-    return " ".join(filter(None, [*facts, shown, f"-> {result}" if result else ""]))
-
-
-def _first_line(cell: Cell) -> str:
-    lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
-    told = [line for line in lines if cell.kind != "code" or not line.startswith(("#", "%%"))]
-    return next(iter(told or lines), "(empty)")
-
-
-def _result_words(cell: Cell) -> str:
-    """What the cell shows, in a word or a line."""
-    if not cell.outputs:
-        return ""
-    last = cell.outputs[-1]
-    image = next((mime for mime in last.mimes if mime.startswith("image/")), "")
-    return "image" if image else " ".join(last.text.split())
-
-
-def _heading_lines(cells: Sequence[Cell]) -> Iterator[str]:
-    """Each heading with the cells it stands over."""
-    headings = [
-        (cell.number, found.group())
-        for cell in cells
-        if cell.kind == "markdown" and (found := _HEADING.search(cell.source))
-    ]
-    ends = [number - 1 for number, _ in headings[1:]] + [len(cells)]
-    parts = [
-        f"#{number}{f'-{end}' if end > number else ''} {_cut(text, 50)}"
-        for (number, text), end in zip(headings, ends, strict=True)
-    ]
-    if not headings or headings[0][0] > 1:
-        first = headings[0][0] - 1 if headings else len(cells)
-        parts.insert(0, f"#1-{first} (no heading)")
-    if len(parts) > 25:
-        parts = [*parts[:25], f"{len(parts) - 25} more headings"]
-    yield " · ".join(parts)
+            yield outline_line(cell, short, 70)
+    yield from state_lines(cells, short)
 
 
 def _named_cells(prompt: str, cells: Sequence[Cell]) -> Iterator[Cell]:
@@ -290,12 +244,12 @@ def _cell_changes(before: Sequence[Cell], now: Sequence[Cell], around: Surroundi
             continue
         known = old.get(cell.id)
         if known is None:
-            yield f"added {_address(cell, short)}{_run_words(cell)}: {_cut(_first_line(cell), _LINE)}"
+            yield f"added {place_and_id(cell, short)}{_run_words(cell)}: {cut(telling_line(cell), _LINE)}"
             yield from _failure_lines(cell)
         elif known.source != cell.source:
             yield from _edit_lines(known, cell, short, now, around)
         elif cell.execution_count != known.execution_count and cell.execution_count is not None:
-            yield f"ran {_address(cell, short)}{_run_words(cell)}: {_cut(_first_line(cell), _LINE)}"
+            yield f"ran {place_and_id(cell, short)}{_run_words(cell)}: {cut(telling_line(cell), _LINE)}"
             yield from _failure_lines(cell)
     yield from _deleted_lines(before, now, around)
     yield from _moved_lines(before, now, short)
@@ -309,11 +263,11 @@ def _edit_lines(
     how = f", and ran it{_run_words(cell)}" if ran else ", not run" if cell.kind == "code" else ""
     later = dependents(now, [cell.id]) if cell.kind == "code" and not ran else []
     by_id = {one.id: one for one in now}
-    waiting = f"; {_listed([f'#{by_id[one].number}' for one in later])} depend on it" if later else ""
-    yield f"edited {_address(cell, short)}{whose}{how}{waiting}"
+    waiting = f"; {listed([f'#{by_id[one].number}' for one in later])} depend on it" if later else ""
+    yield f"edited {place_and_id(cell, short)}{whose}{how}{waiting}"
     lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
     told = [line for line in lines if not line.startswith("@@")]
-    yield from (f"  {_cut(line, _LINE)}" for line in told[:_DIFF_LINES])
+    yield from (f"  {cut(line, _LINE)}" for line in told[:_DIFF_LINES])
     if len(told) > _DIFF_LINES:
         yield f"  … {len(told) - _DIFF_LINES} more lines"
     if ran:
@@ -328,7 +282,7 @@ def _run_words(cell: Cell) -> str:
 def _failure_lines(cell: Cell) -> Iterator[str]:
     for output in cell.outputs:
         if output.type == "error":
-            yield f"  {_cut(output.text.strip().split(chr(10))[-1], _LINE)}"
+            yield f"  {cut(output.text.strip().split(chr(10))[-1], _LINE)}"
 
 
 def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surroundings) -> Iterator[str]:
@@ -337,7 +291,7 @@ def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surround
     for cell in before:
         if cell.id not in left:
             whose = ", which you wrote" if cell.id in around.written else ""
-            yield f"deleted {_address(cell, short)}{whose}: {_cut(_first_line(cell), _LINE)}"
+            yield f"deleted {place_and_id(cell, short)}{whose}: {cut(telling_line(cell), _LINE)}"
 
 
 def _moved_lines(before: Sequence[Cell], now: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str]:
@@ -346,7 +300,7 @@ def _moved_lines(before: Sequence[Cell], now: Sequence[Cell], short: Mapping[str
     stayed = _rising([places[cell.id] for cell in kept])
     for place, cell in enumerate(kept):
         if place not in stayed:
-            yield f"moved {_address(cell, short)}, before it was #{places[cell.id] + 1}"
+            yield f"moved {place_and_id(cell, short)}, before it was #{places[cell.id] + 1}"
 
 
 def _rising(numbers: Sequence[int]) -> set[int]:
@@ -375,16 +329,7 @@ def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
     for one in runs:
         if one.number is not None and one.source and not cell_names(one.source).is_prompt:
             failed = "" if one.ok else " failed"
-            yield f"ran [{one.number}]{failed}: {_cut(one.source.strip().split(chr(10))[0], _LINE)}"
-
-
-def _address(cell: Cell, short: Mapping[str, str]) -> str:
-    return f"#{cell.number} {short[cell.id]}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
-    return ", ".join(words[:_LISTED]) + more
+            yield f"ran [{one.number}]{failed}: {cut(one.source.strip().split(chr(10))[0], _LINE)}"
 
 
 # ---- variables ----
@@ -403,20 +348,20 @@ def _variable_lines(
     columns: dict[str, str] = {}
     room = VARIABLES_LIMIT - 300
     for place, name in enumerate(data):
-        line = _cut(_told_columns(name, summary_line(name, values[name]), columns), _VARIABLE)
+        line = cut(_told_columns(name, summary_line(name, values[name]), columns), _VARIABLE)
         if name in known and known[name].identity == marks[name].identity and not marks[name].exact:
             line += "; changed in place"
         room -= len(line) + 1
         if room < 0:
             left = len(data) - place
-            lines.append(_cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
+            lines.append(cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
             break
         lines.append(line)
     if imports:
-        lines.append(_cut(f"imports: {_listed(list(reversed(imports)))}", 200))
+        lines.append(cut(f"imports: {listed(list(reversed(imports)))}", 200))
     gone = [name for name in known if name not in marks]
     if gone:
-        lines.append(f"no longer defined: {_listed(gone)}")
+        lines.append(f"no longer defined: {listed(gone)}")
     return lines
 
 

@@ -58,14 +58,12 @@ class ToolHints:
 
 HINTS: Final[dict[str, ToolHints]] = {
     "read_notebook": ToolHints("Read the notebook", reads=True),
-    "read_cell": ToolHints("Read a cell", reads=True),
-    "read_output": ToolHints("Read an output", reads=True),
     "inspect": ToolHints("Inspect variables", reads=True),
     "edit_cell": ToolHints("Edit a cell", destroys=True, runs=True),
     "insert_cell": ToolHints("Insert a cell", runs=True),
     "delete_cells": ToolHints("Delete cells", destroys=True),
     "move_cells": ToolHints("Move cells"),
-    "run_cell": ToolHints("Run cells", destroys=True, runs=True),
+    "run_cells": ToolHints("Run cells", destroys=True, runs=True),
     "run_code": ToolHints("Run code", destroys=True, runs=True),
 }
 """The tools that are offered, in the order in which clients list them."""

@@ -1,31 +1,40 @@
 """How tools read, change and run cells: only as the agent last read them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.addresses import (
+    END,
+    MIN_PREFIX,
+    TOP,
+    Selected,
+    address,
+    find_cell,
+    in_order,
+    number_of,
+    select_cells,
+    short_ids,
+)
 from vibe_jupyter.notebook.cell_magics import is_prompt
 from vibe_jupyter.notebook.chart_pictures import with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
+from vibe_jupyter.notebook.read_versions import ReadVersions
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
-from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, InsertCell, MoveCells, SetSource
+from vibe_jupyter.protocol import Cell, CellEdit, CellKind, DeleteCells, InsertCell, MoveCells, SetSource
 
 OUTPUT_LIMIT: Final = 2_000_000
 """Bytes of one output that travel when it is asked for."""
 
-MIN_PREFIX = 4
-"""Characters of an id that may stand for it, if only one cell's id begins so."""
-_NEAREST = 5
-"""Cells named where an id fits none."""
-_FIRST_LINE = 60
-"""Characters of a cell's first line that tell which one it is."""
-
+Needed = Literal["whole", "unchanged", "nothing"]
+"""What a model must have read of a cell: all of it as it is now; that too if it has read it at all; or nothing."""
 
 Standings = Callable[[Sequence[Cell]], Mapping[str, CellStatus]]
 """Cell id to how it stands, of all cells in their order; from any thread."""
@@ -67,28 +76,45 @@ class CellAccess:
         """The run is over, and with it soon its cell. Main thread."""
         self._notebook.end()
 
-    async def to_change(self, reference: str, *, written: bool = True) -> Cell:
-        """The cell a model means to write, or to run.
+    async def to_change(self, reference: str, *, needed: Needed = "whole") -> Cell:
+        """The cell a model means to write.
 
         Raises:
-            ToolError: none or several; not as the agent read it; a prompt, or the cell that the run itself is in.
+            ToolError: none or several; not as the model knows it; a prompt, or the cell that the run itself is in.
         """
-        cell = await self.reads.find(reference)
-        if cell.id == self._notebook.prompt_cell:
-            raise NothingDone("Nothing was done: that is the prompt's own cell, which is running now.")
-        must_not_be_prompt(cell)
-        self.reads.remembered.must_be_current(cell, written=written)
-        return cell
+        selected = await self.reads.find_one(reference)
+        await self.let_through(selected, needed=needed)
+        return selected.cells[0]
 
-    async def check(self, references: Sequence[str], *, written: bool = True) -> None:
-        """Look at the cells as they stand now, so that nobody is asked for what cannot be done.
+    async def let_through(self, selected: Selected, *, needed: Needed) -> None:
+        """Let through cells that a call may change or run.
 
         Raises:
-            ToolError: as `to_change`.
+            ToolError: one of them is not as the model knows it, is a prompt, or is the cell that the run is in.
         """
-        await self.reads.listing()
-        for reference in references:
-            await self.to_change(reference, written=written)
+        for cell in selected.cells:
+            if cell.id == self._notebook.prompt_cell:
+                raise NothingDone("Nothing was done: that is the prompt's own cell, which is running now.")
+            if cell.kind == "code" and is_prompt(cell.source):
+                raise NothingDone(
+                    f"Nothing was done: {self.reads.address(cell)} is a prompt of the user's (%%vibe), and what it "
+                    "shows is the record of its run, so no tool runs, changes, deletes or moves it: use other cells, "
+                    "or ask the user."
+                )
+        await self.must_be_shown(selected)
+        cells = (await self.reads.listing(fresh=False)).cells
+        for cell in selected.cells if needed != "nothing" else ():
+            self.reads.remembered.must_be_current(cell, cells, written=needed == "whole")
+
+    async def must_be_shown(self, selected: Selected) -> None:
+        """Let through cells that are named by id, or by a number that means them still.
+
+        Raises:
+            ToolError: a place or a number means another cell than the model knows.
+        """
+        if selected.numbered:
+            cells = (await self.reads.listing(fresh=False)).cells
+            self.reads.remembered.must_be_shown(selected.reference, selected.numbered, cells)
 
     def waits(self, cell: Cell) -> bool:
         """Whether the user started this cell, which then runs when the run is over and not before."""
@@ -103,7 +129,7 @@ class CellAccess:
         for cell in cells:
             if self.waits(cell):
                 raise NothingDone(
-                    f"Nothing was done: the user started cell {cell.number} ({cell.id}) themselves. It runs when "
+                    f"Nothing was done: the user started {self.reads.address(cell)} themselves. It runs when "
                     "this run is over, and not before. Go on without it, or end your turn to let it run."
                 )
 
@@ -159,6 +185,46 @@ class CellAccess:
         order = [cell.id for cell in (await self.reads.listing(fresh=False)).cells]
         return next((place for place in (self._put_below, self._notebook.prompt_cell) if place in order), None)
 
+    async def anchor(self, reference: str) -> str | None:
+        """The cell above a place: of ``top`` (None), of ``end``, or the cell that the model means.
+
+        Raises:
+            ToolError: there is no such cell, or several, or a number means another one than the model knows.
+        """
+        if reference == TOP:
+            return None
+        if reference == END:
+            cells = (await self.reads.listing(fresh=False)).cells
+            return cells[-1].id if cells else None
+        selected = await self.reads.find_one(reference)
+        await self.must_be_shown(selected)
+        return selected.cells[0].id
+
+    async def above(self, reference: str) -> str | None:
+        """The cell above the one that the model means; None where that is the first.
+
+        Raises:
+            ToolError: as `anchor`.
+        """
+        named = await self.anchor(reference)
+        order = [cell.id for cell in (await self.reads.listing(fresh=False)).cells]
+        place = order.index(named) if named in order else 0
+        return order[place - 1] if place else None
+
+    def must_parse(self, kind: CellKind, source: str) -> None:
+        """Let through text, and code without a fault in its syntax.
+
+        Raises:
+            NothingDone: names the fault.
+        """
+        if kind == "code" and (fault := self._notebook.syntax_fault(source)):
+            raise NothingDone(f"Nothing was done: {fault}")
+
+    async def new_id(self) -> str:
+        """An id for a new cell, which its first characters tell from all others."""
+        heads = {cell.id[:MIN_PREFIX] for cell in (await self.reads.listing(fresh=False)).cells}
+        return next(made for _ in iter(int, 1) if (made := secrets.token_hex(4))[:MIN_PREFIX] not in heads)
+
     def put_below(self, cell_id: str) -> None:
         """A cell was put below the prompt."""
         self._put_below = cell_id
@@ -166,7 +232,7 @@ class CellAccess:
     async def _stale_error(self, error: StaleCell) -> NothingDone:
         cells = (await self.reads.listing()).cells
         cell = next((cell for cell in cells if cell.id == error.cell), None)
-        return self.reads.remembered.changed(cell) if cell is not None else NothingDone(f"{error} It is gone now.")
+        return self.reads.remembered.changed(cell, cells) if cell else NothingDone(f"{error} It is gone now.")
 
     def _note_written(self, edit: CellEdit, before: Listing | None) -> None:
         """What the agent wrote and what was read back, it has read."""
@@ -174,10 +240,15 @@ class CellAccess:
             case SetSource():
                 self.reads.written.add(edit.cell)
                 known = self.reads.remembered.get(edit.cell)
-                if known is not None:
-                    self.reads.remembered.read(known.model_copy(update={"source": edit.source}))
+                was = next((cell for cell in before.cells if cell.id == edit.cell), known) if before else known
+                if was is not None:
+                    now = was.model_copy(update={"source": edit.source})
+                    self.reads.remembered.show([now])
+                    if known is not None:
+                        self.reads.remembered.read(now)
             case InsertCell():
                 self.reads.written.add(edit.id)
+                self.reads.short[edit.id] = edit.id[:MIN_PREFIX]
                 place = next((cell.number for cell in before.cells if cell.id == edit.after), 0) if before else 0
                 self.reads.remembered.read(Cell(id=edit.id, number=place + 1, kind=edit.kind, source=edit.source))
             case _:
@@ -208,17 +279,39 @@ class CellReads:
         """All cells as last seen in this run; None before that, and after a change."""
         self.written: set[str] = set()
         """Ids of the cells whose source the agent wrote."""
+        self.short: dict[str, str] = {}
+        """Id to the part of it that is enough, by the last listing."""
 
     def begin(self) -> None:
         """A run begins. Main thread."""
         self.last = None
 
+    @property
+    def prompt_cell(self) -> str | None:
+        """Id of the cell the run is in; None where the front end sends none."""
+        return self._notebook.prompt_cell
+
     def known(self, reference: str) -> Cell | None:
         """The cell a model means, for showing a call; None where that is not known yet."""
-        try:
-            return find_cell(reference, self.last.cells if self.last else (), reads=True)
-        except ToolError:
-            return self.remembered.get(reference)
+        known = self.known_all([reference])
+        return known[0] if len(known) == 1 else None
+
+    def known_all(self, references: Sequence[str], *, runnable: bool = False) -> list[Cell]:
+        """The cells a model means, for showing a call; those that are not known yet are left out."""
+        cells = self.last.cells if self.last else self.remembered.shown()
+        found: list[Selected] = []
+        for reference in references:
+            with suppress(ToolError):
+                found += select_cells([reference], cells, prompt=self._notebook.prompt_cell, runnable=runnable)
+        return in_order(found)
+
+    def short_id(self, cell: Cell) -> str:
+        """As much of its id as is unique."""
+        return self.short.get(cell.id, cell.id)
+
+    def address(self, cell: Cell) -> str:
+        """The cell as results name it: ``#8 d8dc [18]``."""
+        return address(cell, self.short)
 
     async def listing(self, *, fresh: bool = True) -> Listing:
         """All cells; where they need not be `fresh`, as last seen in this run.
@@ -232,6 +325,7 @@ class CellReads:
             except NotebookError as error:
                 raise ToolError(str(error)) from error
             self.last = self._as_it_stands(found)
+            self.short = short_ids(self.last.cells)
         return self.last
 
     async def glance(self) -> Listing | None:
@@ -242,18 +336,24 @@ class CellReads:
     def _as_it_stands(self, listing: Listing) -> Listing:
         return replace(listing, cells=with_standings(listing.cells, self._standings(listing.cells)))
 
-    async def find(self, reference: str, *, reads: bool = False) -> Cell:
-        """The cell a model means; for a read as it stands now, for a write as last seen in this run.
+    async def find_one(self, reference: str) -> Selected:
+        """The one cell a model means, as last seen in this run.
 
         Raises:
             ToolError: none or several; names the nearest.
         """
-        if not reads and self.last is not None:
-            try:
-                return find_cell(reference, self.last.cells)
-            except ToolError:
-                pass  # it may be newer than the listing
-        return find_cell(reference, (await self.listing()).cells, reads=reads)
+        prompt = self._notebook.prompt_cell
+        cell = find_cell(reference, (await self.listing(fresh=False)).cells, prompt=prompt)
+        return Selected(reference, (cell,), (cell,) if number_of(reference) else ())
+
+    async def select(self, references: Sequence[str], *, runnable: bool = False) -> list[Selected]:
+        """The cells that each reference means, as last seen in this run; a reference may be a range.
+
+        Raises:
+            ToolError: one of them fits no cell, or several.
+        """
+        cells = (await self.listing(fresh=False)).cells
+        return select_cells(references, cells, prompt=self._notebook.prompt_cell, runnable=runnable)
 
     async def outputs(self, cell: Cell, index: int | None = None) -> Sequence[Output]:
         """Whole outputs of a cell.
@@ -266,22 +366,13 @@ class CellReads:
         except NotebookError as error:
             raise ToolError(str(error)) from error
 
-    async def with_pictures(
-        self, cell: Cell, outputs: Sequence[Output], *, first: int = 0, count: int | None = None
-    ) -> tuple[Output, ...]:
-        """The same outputs, with a picture of each chart as its page shows it.
-
-        Args:
-            cell: whose they are.
-            outputs: some of them, in their order.
-            first: place of the first of them.
-            count: how many the cell has; None where these are all.
-        """
+    async def with_pictures(self, cell: Cell, outputs: Sequence[Output]) -> tuple[Output, ...]:
+        """The outputs of a cell, with a picture of each chart as its page shows it."""
 
         async def page_gives(place: int) -> str | None:
-            return await (await self._notebook.now()).picture(cell.id, place, count=count or len(outputs))
+            return await (await self._notebook.now()).picture(cell.id, place, count=len(outputs))
 
-        return await with_page_pictures(outputs, page_gives, first)
+        return await with_page_pictures(outputs, page_gives)
 
     async def owns(self, path: Path) -> bool:
         """Whether this is the file of the notebook."""
@@ -291,112 +382,3 @@ class CellReads:
             return self._notebook.is_file(path, (await self.listing(fresh=False)).path)
         except ToolError:
             return False
-
-
-class ReadVersions:
-    """Cell id to the cell as the agent read it."""
-
-    def __init__(self) -> None:
-        self._cells: dict[str, Cell] = {}
-
-    def read(self, cell: Cell) -> None:
-        """The model got all it needs to change this cell."""
-        self._cells[cell.id] = cell
-
-    def get(self, cell_id: str) -> Cell | None:
-        """The cell as last read; None if it never was."""
-        return self._cells.get(cell_id)
-
-    def forget(self, cell_id: str | None = None) -> None:
-        """One cell, or all."""
-        if cell_id is None:
-            self._cells.clear()
-        else:
-            self._cells.pop(cell_id, None)
-
-    def must_be_current(self, cell: Cell, *, written: bool = True) -> None:
-        """Let through what the agent knows as it stands.
-
-        Raises:
-            ToolError: it was changed since, or (for a write) never read; with the present source, which is then read.
-        """
-        known = self._cells.get(cell.id)
-        if known is None and not written:
-            return
-        if known is None or known.hash != cell.hash:
-            raise self.changed(cell, never_read=known is None)
-
-    def changed(self, cell: Cell, *, never_read: bool = False) -> NothingDone:
-        """The report to the model where the cell is not as it thinks; it has read the cell by that."""
-        self.read(cell)
-        why = "was not read yet" if never_read else "was changed since you read it"
-        return NothingDone(
-            f"Nothing was done: cell {cell.number} ({cell.id}) {why}. Read it first; this is its source now:\n"
-            f"{cell.source}"
-        )
-
-
-def must_not_be_prompt(cell: Cell) -> None:
-    """Let through what a tool may run, change, delete or move.
-
-    Raises:
-        NothingDone: the cell begins with ``%%vibe``.
-    """
-    if cell.kind == "code" and is_prompt(cell.source):
-        raise NothingDone(
-            f"Nothing was done: cell {cell.number} ({cell.id}) is a prompt of the user's (%%vibe), and what it shows is "
-            "the record of its run, so no tool runs, changes, deletes or moves it: use other cells, or ask the user."
-        )
-
-
-def find_cell(reference: str, cells: tuple[Cell, ...], *, reads: bool = False) -> Cell:
-    """The cell with this id, or the only one whose id begins so; for reads also by place, such as ``#3``.
-
-    Raises:
-        ToolError: none, or several; names the nearest cells.
-    """
-    if reference.startswith("#"):
-        return _by_place(reference, cells, reads=reads)
-    exact = [cell for cell in cells if cell.id == reference]
-    if exact:
-        return exact[0]
-    begun = [cell for cell in cells if cell.id.startswith(reference)] if len(reference) >= MIN_PREFIX else []
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise NothingDone(f"The id {reference!r} fits {len(begun)} cells; give more of it: {_cells_text(begun)}")
-    if len(reference) < MIN_PREFIX:
-        raise NothingDone(
-            f"{reference!r} is too short for an id: give {MIN_PREFIX} characters or more. {_nearest_cells(cells)}"
-        )
-    close = get_close_matches(reference, [cell.id for cell in cells], n=_NEAREST, cutoff=0.5)
-    nearest = [cell for cell in cells if cell.id in close] or cells
-    raise NothingDone(
-        f"There is no cell {reference!r}; nothing was done. {_nearest_cells(nearest)} read_notebook lists all."
-    )
-
-
-def _by_place(reference: str, cells: tuple[Cell, ...], *, reads: bool) -> Cell:
-    place = reference[1:]
-    number = int(place) if place.isdecimal() else 0
-    if not 0 < number <= len(cells):
-        raise NothingDone(f"There is no cell {reference}: the notebook has {len(cells)}.")
-    cell = cells[number - 1]
-    if not reads:
-        raise NothingDone(
-            f"Nothing was done: {reference} is a place, and places shift. Use the id; there stands now "
-            f"{_cells_text([cell])}"
-        )
-    return cell
-
-
-def _nearest_cells(cells: Iterable[Cell]) -> str:
-    return f"The nearest: {_cells_text(list(cells)[:_NEAREST])}"
-
-
-def _cells_text(cells: Iterable[Cell]) -> str:
-    names = (
-        f"{cell.id} (#{cell.number}, {cell.kind}: {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]!r})"
-        for cell in cells
-    )
-    return "; ".join(names) + "."

@@ -35,19 +35,18 @@ PageGives = Callable[[int], Awaitable[str | None]]
 """Takes the place of an output in its cell; gives a PNG in base64."""
 
 
-async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives, first: int = 0) -> tuple[Output, ...]:
+async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives) -> tuple[Output, ...]:
     """The same outputs, charts without a picture with that of the page.
 
     Args:
         outputs: of one cell.
         page_gives: asks the page.
-        first: place of the first of them in the cell.
     """
     found: dict[int, str] = {}
     with contextlib.suppress(TimeoutError, NotebookError):
         async with asyncio.timeout(PAGE_WAIT):
             for at, data in _charts(outputs):
-                place = first + at - (_BOKEH_SCRIPT in data and "text/html" not in data)
+                place = at - (_BOKEH_SCRIPT in data and "text/html" not in data)
                 if place >= 0 and (picture := await page_gives(place)) and _is_fit(picture):
                     found[at] = picture
     return _put_in(outputs, found)

@@ -10,6 +10,7 @@ from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.addresses import PROMPT
 from vibe_jupyter.notebook.document import (
     CellRun,
     EditDone,
@@ -28,8 +29,6 @@ NO_EXTENSION: Final = (
     "where JupyterLab runs (`pip install vibe-jupyter`, then reload the page); `vibe-jupyter doctor` says what is "
     "missing. Meanwhile use run_code, or show the user the code."
 )
-PROMPT: Final = "prompt"
-"""Place of a new cell: behind the one the run is in."""
 _MAX_FILE: Final = 100_000_000
 """Bytes of a file that is read."""
 

@@ -17,6 +17,7 @@ from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.code_syntax import syntax_fault
 from vibe_jupyter.notebook.document import (
     Listing,
     Notebook,
@@ -77,6 +78,10 @@ class OpenNotebook:
     def prompt_cell(self) -> str | None:
         """Id of the cell the run is in; None where the front end sends none."""
         return self._bridge.prompt_cell
+
+    def syntax_fault(self, source: str) -> str:
+        """What is wrong with the syntax of code for this kernel; empty where nothing is, or nobody can tell."""
+        return syntax_fault(source, self._shell)
 
     def waits(self, cell: Cell) -> bool:
         """Whether the user started this cell, which then runs when the run is over and not before."""

@@ -35,7 +35,7 @@ REASONS = {
     ("memory", "write"): "changes what is remembered about this project",
 }
 """Why a call asks, in the words of the card."""
-RUN_CELL = "run_cell"
+RUN_CELL = "run_cells"
 """The tool whose permission every call needs that runs cells."""
 _KEEPABLE: Final = frozenset(
     {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}

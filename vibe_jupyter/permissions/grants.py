@@ -16,7 +16,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 Scope = Literal["session", "project"]
 
-NEVER_KEPT: Final = frozenset({"run_code", "run_cell", "verify_notebook", "bash"})
+NEVER_KEPT: Final = frozenset({"run_code", "run_cells", "run_cell", "verify_notebook", "bash"})
 """Tools that run any code: no grant for them outlasts the session, whatever a file says."""
 
 FOLDER_NAME: Final = "grants"

@@ -1,7 +1,6 @@
 """Cells of the notebook, and the edits that may be asked of it."""
 
 import hashlib
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,8 +15,6 @@ CellState = Literal["fresh", "edited", "stale", "failed", "never", "running", "u
 its last run raised. ``unknown``: nobody can tell; `Cell.why` says why.
 """
 
-SHORT_ID = 8
-"""Characters of an id told to the model, where they are enough."""
 BRIEF_TEXT = 200
 """Characters of text in an `OutputBrief`."""
 
@@ -108,10 +105,3 @@ class MoveCells(Value):
 
 CellEdit = Annotated[SetSource | InsertCell | DeleteCells | MoveCells, Field(discriminator="op")]
 """Each is one undo step of the user's; a list of them is done whole or not at all."""
-
-
-def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
-    """Id to the part of it that is enough."""
-    ids = [cell.id for cell in cells]
-    heads = [one[:SHORT_ID] for one in ids]
-    return {one: head if heads.count(head) == 1 else one for one, head in zip(ids, heads, strict=True)}

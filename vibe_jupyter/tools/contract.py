@@ -40,11 +40,15 @@ LONGEST_DESCRIPTION: Final = 4_000
 BUILT_IN: Final = frozenset(
     {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "grep", "insert_cell", "inspect"}
     | {"inspect_variable", "list_variables", "memory", "move_cells", "read_cell", "read_file", "read_notebook"}
-    | {"read_output", "run_cell", "run_code", "search_replace", "skill", "stale_cells", "task", "todo", "trust_folder"}
-    | {"verify_notebook", "write_file"}
+    | {"read_output", "run_cell", "run_cells", "run_code", "search_replace", "skill", "stale_cells", "task", "todo"}
+    | {"trust_folder", "verify_notebook", "write_file"}
 )
 """Names that mean our own tools, built, to come or gone: another of the name would be allowed by the grants of ours."""
-FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"inspect": ("inspect_variable", "list_variables")}
+FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "inspect": ("inspect_variable", "list_variables"),
+    "read_notebook": ("read_cell", "read_output"),
+    "run_cells": ("run_cell",),
+}
 """What tools were called before: settings and saved permissions may still say so."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

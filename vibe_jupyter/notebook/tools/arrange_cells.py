@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vibe_jupyter.errors import NothingDone
-from vibe_jupyter.notebook.access import CellAccess, must_not_be_prompt
+from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.addresses import END, TOP
 from vibe_jupyter.notebook.tools.cell_report import cell_number, headline_words
-from vibe_jupyter.notebook.tools.edit_cells import END, TOP
 from vibe_jupyter.protocol import (
     Cell,
     DeleteCells,
@@ -23,6 +23,8 @@ from vibe_jupyter.tools.contract import ToolContext
 
 _FIRST_LINE = 80
 """Characters of a cell's first line shown on the card."""
+_NAMED = 100
+"""Cells named in a result."""
 
 
 class MoveCellsArgs(BaseModel):
@@ -30,15 +32,22 @@ class MoveCellsArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: list[str] = Field(min_length=1)
-    after: str = Field(min_length=1, description="A cell's id, top, or end.")
+    cells: list[str] = Field(min_length=1)
+    after: str | None = Field(default=None, min_length=1, description="A cell, top or end.")
+    before: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "MoveCellsArgs":
+        if (self.after is None) == (self.before is None):
+            raise ValueError("give either after or before")
+        return self
 
 
 class MoveCellsTool:
     """Moves cells, in the given order, with their outputs and ids."""
 
     name = "move_cells"
-    description = "Move cells below another one, in this order."
+    description = "Move cells behind or before another one, in this order."
     level: Level = "ask"
     arguments = MoveCellsArgs
 
@@ -46,25 +55,25 @@ class MoveCellsTool:
         self._access = access
 
     def headline(self, args: MoveCellsArgs) -> Headline:
-        cells = [self._access.reads.known(one) for one in args.ids]
+        cells = self._access.reads.known_all(args.cells)
         verb, target = headline_words("Moved", cells)
         return Headline(
             verb=verb,
             doing=headline_words("Moving", cells)[0],
             asking=headline_words("Move", cells)[0],
             target=target,
-            note=self._target_text(args.after),
+            note=self._target_text(args),
         )
 
     def preview(self, args: MoveCellsArgs) -> Preview:
-        cells = [self._access.reads.known(one) for one in args.ids]
         lines = [
-            f"{cell_number(cell)}  {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]}" for cell in cells if cell
+            f"{cell_number(cell)}  {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]}"
+            for cell in self._access.reads.known_all(args.cells)
         ]
-        return Preview(kind="text", text="\n".join((f"Move {self._target_text(args.after)}:", *lines)))
+        return Preview(kind="text", text="\n".join((f"Move {self._target_text(args)}:", *lines)))
 
     def touches(self, args: MoveCellsArgs) -> Sequence[Resource]:
-        return tuple(Resource(kind="cell", value=one, access="write") for one in args.ids)
+        return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: MoveCellsArgs) -> None:
         """Before the user is asked: the cells and the place are there."""
@@ -76,29 +85,31 @@ class MoveCellsTool:
         done = await self._access.edit(MoveCells(cells=tuple(cell.id for cell in cells), after=after))
         if done.outcome != "done":
             return ToolResult.text("queued: the cells did not move yet; read the notebook before you go on.")
-        moved = ", ".join(cell.id for cell in cells)
-        return ToolResult.text(f"moved {moved} {f'behind {after}' if after else 'to the top'}", summary="undo with Z")
+        wanted = {cell.id for cell in cells}
+        now = [cell for cell in (await self._access.reads.listing()).cells if cell.id in wanted]
+        self._access.reads.remembered.show(now)
+        return ToolResult.text(f"moved, now {_addresses(self._access, now)}", summary="undo with Z")
 
     async def _cells_and_place(self, args: MoveCellsArgs) -> tuple[list[Cell], str | None]:
-        cells = list({cell.id: cell for cell in [await self._access.reads.find(one) for one in args.ids]}.values())
-        for cell in cells:
-            must_not_be_prompt(cell)
-        self._access.must_rest(*cells)
+        cells = await _chosen_cells(self._access, args.cells, written=False)
         moved = {cell.id for cell in cells}
-        if args.after == TOP:
-            return cells, None
+        order = [cell.id for cell in (await self._access.reads.listing(fresh=False)).cells]
         if args.after == END:
-            others = [cell.id for cell in (await self._access.reads.listing(fresh=False)).cells if cell.id not in moved]
+            others = [one for one in order if one not in moved]
             return cells, others[-1] if others else None
-        after = (await self._access.reads.find(args.after)).id
-        if after in moved:
-            raise NothingDone(f"Nothing was done: {args.after} is itself one of the cells to move.")
-        return cells, after
+        named = await self._access.anchor(args.after or args.before or TOP)
+        if named in moved:
+            raise NothingDone(f"Nothing was done: {args.after or args.before} is itself one of the cells to move.")
+        if args.before is None or named is None:
+            return cells, named
+        above = [one for one in order[: order.index(named)] if one not in moved]
+        return cells, above[-1] if above else None
 
-    def _target_text(self, after: str) -> str:
-        if after in (TOP, END):
-            return "to the top" if after == TOP else "to the end"
-        return f"below {cell_number(self._access.reads.known(after)) or 'another cell'}"
+    def _target_text(self, args: MoveCellsArgs) -> str:
+        if args.after in (TOP, END):
+            return "to the top" if args.after == TOP else "to the end"
+        where = "below" if args.before is None else "above"
+        return f"{where} {cell_number(self._access.reads.known(args.after or args.before or '')) or 'another cell'}"
 
 
 class DeleteCellsArgs(BaseModel):
@@ -106,7 +117,7 @@ class DeleteCellsArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: list[str] = Field(min_length=1)
+    cells: list[str] = Field(min_length=1)
 
 
 class DeleteCellsTool:
@@ -121,7 +132,7 @@ class DeleteCellsTool:
         self._access = access
 
     def headline(self, args: DeleteCellsArgs) -> Headline:
-        cells = [self._access.reads.known(one) for one in args.ids]
+        cells = self._access.reads.known_all(args.cells)
         verb, target = headline_words("Deleted", cells)
         return Headline(
             verb=verb,
@@ -131,29 +142,43 @@ class DeleteCellsTool:
         )
 
     def preview(self, args: DeleteCellsArgs) -> Preview:
-        cells = [self._access.reads.known(one) for one in args.ids]
         blocks = [
             "\n".join((f"@@ cell {cell_number(cell)} @@", *(f"-{line}" for line in cell.source.split("\n"))))
-            for cell in cells
-            if cell is not None
+            for cell in self._access.reads.known_all(args.cells)
         ]
         return Preview(kind="diff", text="\n".join(blocks))
 
     def touches(self, args: DeleteCellsArgs) -> Sequence[Resource]:
-        return tuple(Resource(kind="cell", value=one, access="write") for one in args.ids)
+        return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
 
     async def precheck(self, args: DeleteCellsArgs) -> None:
         """Before the user is asked: the cells are as the agent read them."""
-        await self._access.check(args.ids)
-        self._access.must_rest(*[await self._access.reads.find(one) for one in args.ids])
+        await self._access.reads.listing()
+        await _chosen_cells(self._access, args.cells, written=True)
 
     async def run(self, args: DeleteCellsArgs, context: ToolContext) -> ToolResult:
-        cells = {cell.id: cell for cell in [await self._access.to_change(one) for one in args.ids]}
-        self._access.must_rest(*cells.values())
-        wanted = tuple(ExpectedCell(id=cell.id, expected=cell.hash) for cell in cells.values())
+        cells = await _chosen_cells(self._access, args.cells, written=True)
+        wanted = tuple(ExpectedCell(id=cell.id, expected=cell.hash) for cell in cells)
         done = await self._access.edit(DeleteCells(cells=wanted))
         if done.outcome != "done":
             return ToolResult.text("queued: the cells are still there; read the notebook before you go on.")
-        for cell_id in cells:
-            self._access.reads.remembered.forget(cell_id)
-        return ToolResult.text(f"deleted {', '.join(cells)}", summary="undo with Z")
+        for cell in cells:
+            self._access.reads.remembered.forget(cell.id)
+        return ToolResult.text(f"deleted {_addresses(self._access, cells)}", summary="undo with Z")
+
+
+async def _chosen_cells(access: CellAccess, references: Sequence[str], *, written: bool) -> list[Cell]:
+    """The cells, each once, that may be changed and that nobody started."""
+    chosen: dict[str, Cell] = {}
+    for selected in await access.reads.select(references):
+        await access.let_through(selected, needed="whole" if written else "nothing")
+        chosen |= {cell.id: cell for cell in selected.cells}
+    if not chosen:
+        raise NothingDone(f"Nothing was done: {', '.join(references)} means no cell.")
+    access.must_rest(*chosen.values())
+    return list(chosen.values())
+
+
+def _addresses(access: CellAccess, cells: Sequence[Cell]) -> str:
+    more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
+    return ", ".join(map(access.reads.address, cells[:_NAMED])) + more

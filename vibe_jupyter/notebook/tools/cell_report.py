@@ -1,34 +1,23 @@
-"""Cells and runs of code in words: for the user by number, for the model by id."""
+"""Cells and outputs in words: for the user by number, for the model by address."""
 
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import JsonValue
-
-from vibe_jupyter.errors import NothingDone, ToolError
+from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.images import fit_image
-from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.kernel.capture import plain_text
 from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.access import CellAccess
-from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
-from vibe_jupyter.notebook.document import CellRun, html_text
-from vibe_jupyter.protocol import Cell, CellKind, ExecutionResult, ImagePart, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.protocol.cells import short_ids
+from vibe_jupyter.notebook.access import CellReads
+from vibe_jupyter.notebook.cell_magics import is_prompt
+from vibe_jupyter.notebook.document import html_text
+from vibe_jupyter.protocol import Cell, CellKind, ExecutionResult, ImagePart, Preview, Resource
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import ToolContext
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-_ROOM_FOR_STATUS: Final = 300
-"""Characters of a result kept for its first line."""
-_NOTHING: Final = "Nothing was done: "
-_HERE: Final = "Its output is shown in the prompt's cell, not under the cell itself."
 
 MAX_IMAGES: Final = 4
 """Images of one result that a model with eyes gets."""
@@ -46,149 +35,6 @@ _VIBE: Final = re.compile(r"^(?:[^#'\"\n]*=)?[ \t]*%%?vibe\b", re.MULTILINE)
 _REMOTE: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//[^\s\"'<>)]+", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[a-z]", re.IGNORECASE)
 RAW_HTML: Final = "raw HTML"
-
-
-@dataclass(frozen=True)
-class CellRunResult:
-    """One cell and what came of it."""
-
-    cell: Cell
-    run: CellRun
-
-    @property
-    def ok(self) -> bool:
-        return self.run.result.status == "ok"
-
-
-async def run_cells(
-    access: CellAccess,
-    cells: Sequence[Cell],
-    context: ToolContext,
-    *,
-    seconds: float | None = None,
-    stop_on_error: bool = True,
-) -> list[CellRunResult]:
-    """Run them one after the other, to the end or to the first that fails; a stop by the user ends it always.
-
-    Raises:
-        ToolError: the first could not be started, or a later one; then it says which ran.
-    """
-    done: list[CellRunResult] = []
-    for cell in cells:
-        if context.cancelled():
-            break
-        try:
-            ran = await access.run(cell, seconds=seconds, on_output=context.progress, on_asking=context.waits)
-            done.append(CellRunResult(cell, ran))
-        except ToolError as error:
-            if not done:
-                raise
-            raise ToolError(f"{_runs_overview(done, len(cells), seconds)}\n{error}") from error
-        status = done[-1].run.result.status
-        if status == "interrupted" or (stop_on_error and status != "ok"):
-            break
-    return done
-
-
-async def run_written(
-    access: CellAccess, cell: Cell, context: ToolContext, *, first: str, sees_images: bool
-) -> ToolResult:
-    """Run a cell that was just written; `first` says what was written.
-
-    Raises:
-        ToolError: it could not be started; says too that what was written stands.
-    """
-    try:
-        done = await run_cells(access, [cell], context)
-    except ToolError as error:
-        raise ToolError(f"{first}; not run: {str(error).removeprefix(_NOTHING)}") from error
-    done = await seen_runs(access, done) if sees_images else done
-    return runs_result(done, 1, first=first, sees_images=sees_images)
-
-
-async def seen_runs(access: CellAccess, done: Sequence[CellRunResult]) -> list[CellRunResult]:
-    """The same with pictures of their charts."""
-    return [replace(ran, run=await _with_pictures(access, ran)) for ran in done]
-
-
-async def _with_pictures(access: CellAccess, ran: CellRunResult) -> CellRun:
-    outputs: Sequence[Output] = ran.run.result.outputs
-    if ran.run.in_place:
-        outputs = await access.reads.with_pictures(ran.cell, outputs)
-    drawn = await with_drawn_pictures(outputs)
-    return replace(ran.run, result=ran.run.result.model_copy(update={"outputs": drawn}))
-
-
-def runs_result(
-    done: Sequence[CellRunResult],
-    wanted: int,
-    *,
-    seconds: float | None = None,
-    first: str = "",
-    sees_images: bool = False,
-) -> ToolResult:
-    """The report for the model, the user and the log; `first` is what was done before the run."""
-    room = (RESULT_LIMIT - _ROOM_FOR_STATUS) // max(1, len(done))
-    blocks = [_run_block(ran, seconds, room, alone=wanted == 1) for ran in done]
-    status = "; ".join(filter(None, (first, _runs_overview(done, wanted, seconds))))
-    outputs = [output for ran in done for output in ran.run.result.outputs]
-    display: dict[str, JsonValue] = {"text/x-python": "\n\n".join(ran.cell.source for ran in done)}
-    shown_here = "\n".join(output_text(ran.run.result.outputs) for ran in done if not ran.run.in_place)
-    if shown_here:
-        display["text/plain"] = head_and_tail(shown_here, 100_000)
-    details: list[JsonValue] = [_run_details(ran) for ran in done]
-    return ToolResult(
-        parts=(
-            TextPart(text="\n".join(filter(None, (status, *blocks)))),
-            *(output_images(outputs) if sees_images else ()),
-        ),
-        summary=_runs_summary(done, wanted, seconds),
-        display=display,
-        details={"cells": details},
-        is_error=len(done) < wanted or not all(ran.ok for ran in done),
-    )
-
-
-def _runs_overview(done: Sequence[CellRunResult], wanted: int, seconds: float | None) -> str:
-    if wanted == 1 and done:
-        ran = done[0]
-        return f"{status_line(ran.run.result, seconds)}, execution count {ran.run.result.execution_count}"
-    good = sum(ran.ok for ran in done)
-    failed = [f"#{ran.cell.number} {status_line(ran.run.result, seconds)}" for ran in done if not ran.ok]
-    stopped = "stopped there" if failed and len(done) < wanted else ""
-    return "; ".join(filter(None, (f"ran {len(done)} of {wanted} cells, {good} ok", *failed, stopped)))
-
-
-def _run_block(ran: CellRunResult, seconds: float | None, room: int, *, alone: bool) -> str:
-    result = ran.run.result
-    head = "" if alone else f"#{ran.cell.number} {ran.cell.id}: {status_line(result, seconds)}"
-    text = output_text(result.outputs)
-    cut = head_and_tail(text, room)
-    handle = f"read_output(cell_id={ran.cell.id!r}) pages all of it" if cut != text and ran.run.in_place else ""
-    return "\n".join(filter(None, (head, cut, handle, names_line(result), "" if ran.run.in_place else _HERE)))
-
-
-def _runs_summary(done: Sequence[CellRunResult], wanted: int, seconds: float | None) -> str:
-    if wanted == 1 and done:
-        result = done[0].run.result
-        return run_summary_text(result, output_text(result.outputs), seconds)
-    failed = [ran for ran in done if not ran.ok]
-    if failed:
-        return f"{cell_number(failed[0].cell)} {status_line(failed[0].run.result, seconds)}"
-    return f"{len(done)} ok"
-
-
-def _run_details(ran: CellRunResult) -> JsonValue:
-    result = ran.run.result
-    return {
-        "cell": ran.cell.id,
-        "status": result.status,
-        "seconds": round(result.seconds, 3),
-        "execution_count": result.execution_count,
-        "in_place": ran.run.in_place,
-        "names_created": list(result.names_created),
-        "names_changed": list(result.names_changed),
-    }
 
 
 def sees_no_images() -> bool:
@@ -222,26 +68,26 @@ def run_summary_text(result: ExecutionResult, output: str, limit: float | None) 
     return ", ".join(counts) or "no output"
 
 
-def output_text(outputs: Iterable[Output]) -> str:
-    """Outputs as the model reads them."""
-    return "\n".join(filter(None, (_output_text(output).strip("\n") for output in outputs)))
+def output_text(outputs: Iterable[Output], label: "LabelImage | None" = None) -> str:
+    """Outputs as the model reads them; `label` names those images that it gets."""
+    return "\n".join(filter(None, (_output_text(output, label).strip("\n") for output in outputs)))
 
 
-def _output_text(output: Output) -> str:
+def _output_text(output: Output, label: "LabelImage | None") -> str:
     match output["output_type"]:
         case "stream":
             return _as_shown(str(output["text"]))
         case "error":
             return plain_text("\n".join(cast(list[str], output["traceback"])))
         case _:
-            return _mime_text(_output_data(output))
+            return _mime_text(_output_data(output), label)
 
 
-def _mime_text(data: dict[str, Any]) -> str:
+def _mime_text(data: dict[str, Any], label: "LabelImage | None") -> str:
     image = _image_type(data)
     chart = _chart_text(data)
     if image:
-        return "\n".join(filter(None, (chart, f"[{image} shown to the user]")))
+        return "\n".join(filter(None, (chart, f"[{image} shown to the user{label(data) if label else ''}]")))
     if chart:
         return chart
     plain = str(data.get("text/plain", ""))
@@ -278,6 +124,35 @@ def _as_shown(text: str) -> str:
     """A progress bar writes its line again and again: as a terminal, show the last state."""
     lines = plain_text(text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+LabelImage = Callable[[dict[str, Any]], str]
+"""Takes the data of an output with an image; gives what the text says of it."""
+
+
+class ImageLabels:
+    """The images of one result, for a model with eyes: each once, and named in the text where it belongs."""
+
+    def __init__(self, reads: CellReads) -> None:
+        self._reads = reads
+        self.images: list[ImagePart] = []
+
+    def of(self, cell: Cell) -> LabelImage:
+        """For the outputs of a cell."""
+        return lambda data: self._label(data, cell)
+
+    def _label(self, data: dict[str, Any], cell: Cell) -> str:
+        image = _raster_image(data)
+        small = fit_image(image) if image is not None else None
+        if small is None:
+            return ""
+        if small in self.images:
+            return f"; same as image {self.images.index(small) + 1}"
+        if len(self.images) == MAX_IMAGES:
+            again = f'read_notebook(cells=["{self._reads.short_id(cell)}"], outputs="images")'
+            return f"; not sent, {again} sends it"
+        self.images.append(small)
+        return f"; image {len(self.images)}, of {self._reads.address(cell)}"
 
 
 def output_images(outputs: Iterable[Output]) -> tuple[ImagePart, ...]:
@@ -344,23 +219,18 @@ def headline_words(verb: str, cells: Sequence[Cell | None]) -> tuple[str, str]:
     """Verb and target of a headline: ``Ran cell`` and ``[6]``, or ``Ran 3 cells`` and nothing."""
     if len(cells) == 1:
         return f"{verb} cell" if cells[0] is not None else f"{verb} a cell", cell_number(cells[0])
+    if not cells:
+        return f"{verb} cells", ""
     return f"{verb} {len(cells)} cells", ""
 
 
-def cell_title(cell: Cell, short: str) -> str:
-    """The line above a cell's source, for the model."""
-    facts = [f"#{cell.number}", short, cell.kind]
-    if cell.kind == "code":
-        if cell.execution_count is not None:
-            facts.append(f"[{cell.execution_count}]")
-        facts.append(f"{cell.state}: {cell.why}" if cell.why else cell.state)
-    return " ".join(facts)
-
-
-def cell_titles(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> dict[str, str]:
-    """Cell id to title, ids as short as they may be."""
-    short = short_ids(all_cells)
-    return {cell.id: cell_title(cell, short.get(cell.id, cell.id)) for cell in cells}
+def cell_title(cell: Cell, name: str) -> str:
+    """The line above a cell's source, for the model; `name` is its address."""
+    if cell.kind != "code":
+        return f"{name} {cell.kind}"
+    if is_prompt(cell.source):
+        return f"{name} (a prompt)"
+    return f"{name} {cell.state}{f': {cell.why}' if cell.why else ''}"
 
 
 def with_newlines(text: str) -> str:

@@ -1,6 +1,5 @@
 """The tools `edit_cell` and `insert_cell`: change or add a cell, and run it if wanted."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
@@ -8,18 +7,21 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import diff_size
+from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.notebook.access import CellAccess
-from vibe_jupyter.notebook.file_notebook import PROMPT
+from vibe_jupyter.notebook.addresses import END, PROMPT, TOP
+from vibe_jupyter.notebook.near_miss import near_miss
 from vibe_jupyter.notebook.tools.cell_report import (
     cell_diff,
     cell_number,
     headline_words,
+    loaded_addresses,
     must_be_no_prompt,
-    run_written,
     sees_no_images,
     touched_by_write,
     with_newlines,
 )
+from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 
@@ -28,8 +30,8 @@ _STARTED: Final = (
 )
 _STARTED_BRIEF: Final = "runs once as it was: you started it before"
 
-TOP: Final = "top"
-END: Final = "end"
+_SOURCE: Final = 4_000
+"""Characters of a source in a result."""
 
 
 class EditCellArgs(BaseModel):
@@ -37,11 +39,11 @@ class EditCellArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cell_id: str = Field(min_length=1)
+    cell: str = Field(min_length=1)
     old_string: str | None = Field(default=None, min_length=1)
     new_string: str | None = None
     replace_all: bool = False
-    source: str | None = Field(default=None, description="The whole new source, in place of old/new_string.")
+    source: str | None = Field(default=None, description="The whole, instead.")
     run: bool = False
 
     @model_validator(mode="after")
@@ -53,10 +55,10 @@ class EditCellArgs(BaseModel):
 
 
 class EditCellTool:
-    """Changes exactly what the agent read, or nothing."""
+    """Changes exactly what the agent means, or nothing."""
 
     name = "edit_cell"
-    description = "Change a cell you have read; run=true runs it then."
+    description = "Change a text that is once in a cell, or the whole of a cell you have read. run=true runs it."
     level: Level = "ask"
     arguments = EditCellArgs
 
@@ -65,13 +67,13 @@ class EditCellTool:
         self._sees_images = sees_images
 
     def headline(self, args: EditCellArgs) -> Headline:
-        cell = [self._access.reads.known(args.cell_id)]
+        cell = [self._access.reads.known(args.cell)]
         verbs = ("Edited and ran", "Editing and running", "Edit and run") if args.run else ("Edited", "Editing", "Edit")
         verb, doing, asking = (headline_words(one, cell)[0] for one in verbs)
         return Headline(verb=verb, doing=doing, asking=asking, target=headline_words("", cell)[1])
 
     def preview(self, args: EditCellArgs) -> Preview:
-        cell = self._read_cell(args)
+        cell = self._access.reads.known(args.cell)
         if cell is None:
             return cell_diff(args.old_string or "", args.source if args.source is not None else args.new_string or "")
         try:
@@ -80,46 +82,65 @@ class EditCellTool:
             return Preview(kind="text", text=str(error))
 
     def touches(self, args: EditCellArgs) -> Sequence[Resource]:
-        cell = self._read_cell(args) or self._access.reads.known(args.cell_id)
+        cell = self._access.reads.known(args.cell)
         new = args.source if args.source is not None else args.new_string or ""
         if cell is not None and args.old_string is not None:
             new = cell.source.replace(args.old_string, new)
-        return touched_by_write(args.cell_id, cell.kind if cell is not None else "markdown", new, run=args.run)
+        return touched_by_write(args.cell, cell.kind if cell is not None else "markdown", new, run=args.run)
 
     async def precheck(self, args: EditCellArgs) -> None:
-        """Before the user is asked: the cell is as the agent read it, and the replacement fits."""
-        await self._access.check([args.cell_id])
-        cell = self._read_cell(args)
-        if cell is not None:
-            _must_be_no_prompt(cell, _edited_source(cell.source, args), args)
+        """Before the user is asked: the cell is as the agent knows it, and the replacement fits."""
+        await self._access.reads.listing()
+        cell, _ = await self._change(args)
         if args.run:
-            self._access.must_rest(await self._access.reads.find(args.cell_id))
+            self._access.must_rest(cell)
 
     async def run(self, args: EditCellArgs, context: ToolContext) -> ToolResult:
-        cell = await self._access.to_change(args.cell_id)
-        new = cell.model_copy(update={"source": _edited_source(cell.source, args)})
-        _must_be_no_prompt(cell, new.source, args)
-        done = await self._access.edit(SetSource(cell=cell.id, expected=cell.hash, source=new.source))
+        cell, source = await self._change(args)
+        new = cell.model_copy(update={"source": source})
+        unseen = self._unseen_change(cell, source)
+        done = await self._access.edit(SetSource(cell=cell.id, expected=cell.hash, source=source))
+        name = self._access.reads.address(cell)
         if done.outcome != "done":
-            return ToolResult.text(f"queued: cell {cell.id} did not show the change yet; read it before you go on.")
-        status = f"edited #{cell.number} {cell.id}, now hash {new.hash}"
-        change = cell_diff(cell.source, new.source)
+            return ToolResult.text(f"queued: {name} did not show the change yet; read it before you go on.")
+        change = cell_diff(cell.source, source)
         if args.run and cell.kind == "code":
-            return await run_written(self._access, new, context, first=status, sees_images=self._sees_images())
+            return await run_written(
+                self._access, new, context, written=CellChange("edited", unseen), sees_images=self._sees_images()
+            )
         brief = diff_size(change.text)
+        started = ""
         if self._access.waits(cell):
-            status, brief = f"{status}. {_STARTED}", f"{brief}, {_STARTED_BRIEF}"
-        return ToolResult.text(status, summary=brief, display={"text/plain": change.text})
+            started, brief = f". {_STARTED}", f"{brief}, {_STARTED_BRIEF}"
+        return ToolResult.text(f"edited {name}{started}{unseen}", summary=brief, display={"text/plain": change.text})
 
-    def _read_cell(self, args: EditCellArgs) -> Cell | None:
-        """The cell as the agent read it."""
-        known = self._access.reads.known(args.cell_id)
-        return self._access.reads.remembered.get(known.id if known is not None else args.cell_id)
+    async def _change(self, args: EditCellArgs) -> tuple[Cell, str]:
+        """The cell as it is now, and its new source."""
+        by_text = args.old_string is not None
+        cell = await self._access.to_change(args.cell, needed="nothing" if by_text else "whole")
+        new = _edited_source(cell.source, args)
+        if by_text and (_is_many(cell.source, args) or _loads_more(cell, new)):
+            await self._access.to_change(args.cell)
+        if args.run and cell.kind == "code":
+            must_be_no_prompt(self._access.reads.address(cell), cell.source, new)
+        self._access.must_parse(cell.kind, new)
+        return cell, new
+
+    def _unseen_change(self, cell: Cell, new: str) -> str:
+        """The new source, where the user had changed the cell since the model read it."""
+        remembered = self._access.reads.remembered
+        if remembered.get(cell.id) is None or remembered.is_current(cell):
+            return ""
+        return f"\nThe user had changed it since you read it; its source now:\n{head_and_tail(new, _SOURCE)}"
 
 
-def _must_be_no_prompt(cell: Cell, new: str, args: EditCellArgs) -> None:
-    if args.run and cell.kind == "code":
-        must_be_no_prompt(f"cell {cell.number} ({cell.id})", cell.source, new)
+def _is_many(source: str, args: EditCellArgs) -> bool:
+    return source.count(args.old_string or "") > 1
+
+
+def _loads_more(cell: Cell, new: str) -> bool:
+    """Whether the page would load what it does not load now: that is judged by the source as it was read."""
+    return cell.kind == "markdown" and not set(loaded_addresses(new)) <= set(loaded_addresses(cell.source))
 
 
 def _edited_source(source: str, args: EditCellArgs) -> str:
@@ -129,7 +150,8 @@ def _edited_source(source: str, args: EditCellArgs) -> str:
         old = args.old_string or ""
         count = source.count(old)
         if not count:
-            raise NothingDone(f"Nothing was done: old_string is not in the cell. Its source:\n{source}")
+            near = near_miss(old, source) or "nothing in it looks like it: read the cell"
+            raise NothingDone(f"Nothing was done: old_string is not in the cell; {near}")
         if count > 1 and not args.replace_all:
             raise NothingDone(
                 f"Nothing was done: old_string is {count} times in the cell. "
@@ -148,16 +170,23 @@ class InsertCellArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     source: str
-    after: str = Field(default=PROMPT, min_length=1, description="A cell's id, top, end, or prompt.")
+    after: str = Field(default=PROMPT, min_length=1, description="A cell, top or end.")
+    before: str | None = Field(default=None, min_length=1)
     cell_type: Literal["code", "markdown"] = "code"
     run: bool = False
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "InsertCellArgs":
+        if self.before is not None and "after" in self.model_fields_set:
+            raise ValueError("give after or before, not both")
+        return self
 
 
 class InsertCellTool:
     """Adds a cell in sight of the user."""
 
     name = "insert_cell"
-    description = "Put a new cell below one, by default below the prompt; run=true runs it then."
+    description = "Add a cell, by default below the prompt; run=true runs it."
     level: Level = "ask"
     arguments = InsertCellArgs
 
@@ -167,8 +196,9 @@ class InsertCellTool:
 
     def headline(self, args: InsertCellArgs) -> Headline:
         places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}
-        place = places.get(args.after, "a new cell below")
-        target = "" if args.after in places else cell_number(self._access.reads.known(args.after))
+        place = places.get(args.after, "a new cell below") if args.before is None else "a new cell above"
+        anchor = args.before or args.after
+        target = "" if anchor in places else cell_number(self._access.reads.known(anchor))
         ran = (" and ran", " and running", " and run") if _does_run(args) else ("", "", "")
         return Headline(
             verb=f"Inserted{ran[0]} {place}",
@@ -186,42 +216,40 @@ class InsertCellTool:
 
     async def precheck(self, args: InsertCellArgs) -> None:
         """Before the user is asked: the place is there."""
-        _new_cell_must_be_no_prompt(args)
+        self._check_source(args)
         await self._access.reads.listing()
-        if args.after not in (PROMPT, TOP, END):
-            await self._access.reads.find(args.after)
+        await self._find_place(args)
 
     async def run(self, args: InsertCellArgs, context: ToolContext) -> ToolResult:
-        _new_cell_must_be_no_prompt(args)
-        below = await self._find_place(args.after)
-        edit = InsertCell(id=secrets.token_hex(4), after=below, kind=args.cell_type, source=with_newlines(args.source))
+        self._check_source(args)
+        below = await self._find_place(args)
+        source = with_newlines(args.source)
+        edit = InsertCell(id=await self._access.new_id(), after=below, kind=args.cell_type, source=source)
         done = await self._access.edit(edit)
         if done.outcome != "done":
             return _left_to_the_person(args, queued=done.outcome == "queued")
-        if args.after == PROMPT:
+        if args.before is None and args.after == PROMPT:
             self._access.put_below(edit.id)
         cell = self._access.reads.remembered.get(edit.id)
         assert cell is not None
-        status = f"inserted #{cell.number} {cell.id}"
         if not _does_run(args):
+            status = f"inserted {self._access.reads.address(cell)}"
             return ToolResult.text(status, summary=_insert_size(cell), display={"text/x-python": args.source})
-        return await run_written(self._access, cell, context, first=status, sees_images=self._sees_images())
+        inserted = CellChange("inserted")
+        return await run_written(self._access, cell, context, written=inserted, sees_images=self._sees_images())
 
-    async def _find_place(self, after: str) -> str | None:
+    def _check_source(self, args: InsertCellArgs) -> None:
+        if _does_run(args):
+            must_be_no_prompt("the new cell", args.source)
+        self._access.must_parse(args.cell_type, args.source)
+
+    async def _find_place(self, args: InsertCellArgs) -> str | None:
         """The cell above the new one; None for the top."""
-        if after == TOP:
-            return None
-        if after == PROMPT:
+        if args.before is not None:
+            return await self._access.above(args.before)
+        if args.after == PROMPT:
             return await self._access.below_prompt() or PROMPT
-        if after == END:
-            cells = (await self._access.reads.listing()).cells
-            return cells[-1].id if cells else None
-        return (await self._access.reads.find(after)).id
-
-
-def _new_cell_must_be_no_prompt(args: InsertCellArgs) -> None:
-    if _does_run(args):
-        must_be_no_prompt("the new cell", args.source)
+        return await self._access.anchor(args.after)
 
 
 def _does_run(args: InsertCellArgs) -> bool:

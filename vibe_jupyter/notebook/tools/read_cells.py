@@ -1,18 +1,19 @@
-"""The tools `read_notebook`, `read_cell` and `read_output`."""
+"""The tool `read_notebook`: the cells, in outline, by what they hold, or whole with what they show."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, cut_line, head_and_tail
-from vibe_jupyter.notebook.access import CellReads, find_cell
+from vibe_jupyter.notebook.access import CellReads
 from vibe_jupyter.notebook.document import Listing
+from vibe_jupyter.notebook.outline import WHOLE_OUTLINE, heading_line, outline_line, state_lines
+from vibe_jupyter.notebook.source_search import matching_lines
 from vibe_jupyter.notebook.tools.cell_report import (
-    cell_titles,
-    headline_words,
-    output_images,
+    ImageLabels,
+    cell_number,
+    cell_title,
     output_text,
     sees_no_images,
 )
@@ -20,34 +21,43 @@ from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, Text
 from vibe_jupyter.tools.contract import ToolContext
 
 _LINES: Final = 25
-"""Lines of one cell that are listed; the rest is only counted."""
+"""Lines of one cell that are listed among others; the rest is only counted."""
 _CHARACTERS: Final = 1_500
-"""Characters of one cell that are listed."""
-_ROOM_FOR_LISTING_NOTES: Final = 600
-"""Characters kept free for the lines around the cells."""
+"""Characters of one cell that are listed among others, and of its outputs."""
+_AROUND: Final = 2
+"""Lines shown on each side of one that matches."""
+_ROOM: Final = RESULT_LIMIT - 600
+"""Characters of the cells in one result; the rest is for the lines around them."""
+_WIDTH: Final = 60
+"""Characters of a line of the outline, at most; with less than `_NARROW` the cells are left out of it."""
+_NARROW: Final = 20
+_HEADINGS: Final = 80
+"""Headings named in the outline."""
+_BRIEF: Final = 300
+"""Characters of one output in brief, and of a line around a match."""
 
-_ROOM_FOR_CELL_NOTES: Final = 400
-"""Characters kept free for the lines around the source."""
-_OUTPUTS: Final = 3_000
-"""Characters of outputs shown with the source; read_output has the rest."""
-
-_PAGE: Final = RESULT_LIMIT - 400
-"""Characters of outputs in one result; the rest is for the line above."""
+Outputs = Literal["none", "brief", "full", "images"]
 
 
 class ReadNotebookArgs(BaseModel):
-    """Which cells to list."""
+    """Which cells, and how much of them."""
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str | None = Field(default=None, description="Only cells that contain this text.")
-    around: str | None = Field(default=None, description="Only cells near this one.")
-    state: Literal["stale", "edited", "failed", "never", "unknown"] | None = Field(
-        default=None, description="Only cells in this state; stale ones include the edited."
-    )
-    offset: int = Field(default=0, ge=0)
-    limit: int = Field(default=60, ge=1, le=500)
-    outputs: Literal["none", "brief"] = "none"
+    cells: list[str] | None = Field(default=None, description="As for run_cells.")
+    query: str | None = Field(default=None, min_length=1, max_length=1_000, description="Regular expression.")
+    state: Literal["failed", "never", "stale", "edited", "unknown"] | None = None
+    outputs: Outputs = "none"
+    offset: int = Field(default=0, ge=0, description="As the last answer says.")
+
+
+class _Page(NamedTuple):
+    """Cells that are shown together."""
+
+    blocks: Sequence[str]
+    shown: Sequence[Cell]
+    more: str = ""
+    """How to go on; empty where nothing is left."""
 
 
 class ReadNotebookTool:
@@ -55,214 +65,178 @@ class ReadNotebookTool:
 
     name = "read_notebook"
     description = (
-        "List the notebook's cells: #place, id, kind, [count], state, source. stale: what it read has changed since, "
-        "and by which cell. Ids may be cut to 4+ characters."
+        "Read cells: all (above 60 an outline), or some; with a query the lines that match. A cell is named by #place, "
+        "id, [count] or last. stale: what it read has changed since."
     )
     level: Level = "always"
     arguments = ReadNotebookArgs
 
-    def __init__(self, cells: CellReads) -> None:
+    def __init__(self, cells: CellReads, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._cells = cells
+        self._sees_images = sees_images
 
     def headline(self, args: ReadNotebookArgs) -> Headline:
+        what = "the notebook"
+        if args.cells is not None:
+            known = self._cells.known_all(args.cells)
+            what = f"cell {cell_number(known[0])}" if len(known) == 1 else f"{len(known)} cells" if known else "cells"
         note = f"for {args.query!r}" if args.query else ""
-        return Headline(
-            verb="Read the notebook", doing="Reading the notebook", asking="Read the notebook", target="", note=note
-        )
+        return Headline(verb=f"Read {what}", doing=f"Reading {what}", asking=f"Read {what}", target="", note=note)
 
     def preview(self, args: ReadNotebookArgs) -> Preview:
-        return Preview(kind="text", text="Send the sources of the notebook's cells to the model.")
+        what = "the sources" if args.outputs == "none" else "the sources and outputs"
+        return Preview(kind="text", text=f"Send {what} of the notebook's cells to the model.")
 
     def touches(self, args: ReadNotebookArgs) -> Sequence[Resource]:
-        return (Resource(kind="cell", value="all", access="read"),)
+        return tuple(Resource(kind="cell", value=one, access="read") for one in args.cells or ("all",))
 
     async def run(self, args: ReadNotebookArgs, context: ToolContext) -> ToolResult:
         listing = await self._cells.listing()
-        wanted, offset = _wanted_cells(args, listing)
+        wanted = await self._wanted_cells(args, listing)
+        labels = ImageLabels(self._cells) if args.outputs == "images" and self._sees_images() else None
+        if args.query is not None:
+            lines = await matching_lines(args.query, [cell.source for cell in wanted])
+            wanted = [cell for cell, found in zip(wanted, lines, strict=True) if found]
+            page = _page(wanted, args.offset, _query_blocks(wanted, filter(None, lines), self._title))
+        elif args.cells is None and args.state is None and not args.offset and len(wanted) > WHOLE_OUTLINE:
+            return self._outline(listing)
+        elif args.cells is not None and len(wanted) == 1:
+            page = await self._whole_cell(wanted[0], args, labels, context.redact)
+        else:
+            page = await self._several_cells(wanted, args, labels)
+        self._cells.remembered.show(page.shown)
+        status = _status(listing, len(wanted), page)
+        text = TextPart(text="\n".join([status, *page.blocks]))
+        return ToolResult(parts=(text, *(labels.images if labels else ())), summary=_summary(listing, page))
+
+    async def _wanted_cells(self, args: ReadNotebookArgs, listing: Listing) -> Sequence[Cell]:
+        cells: Sequence[Cell] = listing.cells
+        if args.query is not None:
+            cells = [cell for cell in cells if cell.id != self._cells.prompt_cell]
+        if args.cells is not None:
+            selected = await self._cells.select(args.cells)
+            cells = list({cell.id: cell for one in selected for cell in one.cells}.values())
+        if args.state is not None:
+            states = ("stale", "edited") if args.state == "stale" else (args.state,)
+            cells = [cell for cell in cells if cell.kind == "code" and cell.state in states]
+        return cells
+
+    def _title(self, cell: Cell) -> str:
+        return cell_title(cell, self._cells.address(cell))
+
+    def _outline(self, listing: Listing) -> ToolResult:
+        """Headings, states, and a line for each cell where there is room for all."""
+        cells, short = listing.cells, self._cells.short
+        lines = [heading_line(cells, _HEADINGS), *state_lines(cells, short)]
+        room = _ROOM - sum(map(len, lines))
+        bare = sum(len(outline_line(cell, short, 1)) + 1 for cell in cells)
+        width = min(_WIDTH, (room - bare) // (2 * len(cells)))
+        if width >= _NARROW:
+            lines += [outline_line(cell, short, width) for cell in cells]
+        self._cells.remembered.show(cells)
+        status = _status(listing, len(cells), _Page((), (), "in outline: name cells, a query or a state for sources"))
+        text = head_and_tail("\n".join([status, *lines]))
+        return ToolResult.text(text, summary=_summary(listing, _Page((), cells)))
+
+    async def _several_cells(self, wanted: Sequence[Cell], args: ReadNotebookArgs, labels: ImageLabels | None) -> _Page:
+        share = _ROOM // max(1, len(wanted)) // (1 if args.outputs in ("none", "brief") else 2)
+        limit = max(_CHARACTERS, share)
+        lines = None if args.cells is not None else _LINES
         blocks: list[str] = []
-        room = RESULT_LIMIT - _ROOM_FOR_LISTING_NOTES
-        names = cell_titles(wanted, listing.cells)
-        for cell in wanted[offset : offset + args.limit]:
-            block, whole = _cell_block(cell, names[cell.id], outputs=args.outputs == "brief")
+        room = _ROOM
+        for cell in wanted[args.offset :]:
+            block, whole = self._source_block(cell, limit, lines)
+            if shows := await self._output_block(cell, args.outputs, labels):
+                block = f"{block}\n{head_and_tail(shows, limit)}"
             room -= len(block) + 1
             if room < 0 and blocks:
                 break
             blocks.append(block)
             if whole:
                 self._cells.remembered.read(cell)
-        status = _listing_status(listing, len(wanted), offset, len(blocks))
-        return ToolResult.text("\n".join([status, *blocks]), summary=_listing_summary(listing))
+        end = args.offset + len(blocks)
+        more = f"go on with offset={end}" if end < len(wanted) else ""
+        return _Page(blocks, wanted[args.offset : end], more)
+
+    def _source_block(self, cell: Cell, limit: int, lines: int | None) -> tuple[str, bool]:
+        """A cell as listed, and whether all of its source is."""
+        part = cell.source[:limit].split("\n")[:lines]
+        whole = "\n".join(part) == cell.source
+        out = [self._title(cell), *part]
+        if not whole:
+            size = f"{len(cell.source):,} characters in {cell.source.count(chr(10)) + 1} lines"
+            out.append(f'[… {size}; read_notebook(cells=["{self._cells.short_id(cell)}"]) has all …]')
+        return "\n".join(out), whole
+
+    async def _whole_cell(
+        self, cell: Cell, args: ReadNotebookArgs, labels: ImageLabels | None, redact: Callable[[str], str]
+    ) -> _Page:
+        source = redact(cell.source)
+        shows = await self._output_block(cell, args.outputs, labels)
+        text = f"{source}\n{redact(shows)}" if args.outputs != "none" else source
+        part = text[args.offset : args.offset + _ROOM]
+        if args.offset + len(part) < len(text) and (border := part.rfind("\n") + 1) > _ROOM // 2:
+            part = part[:border]
+        end = args.offset + len(part)
+        if end >= len(source):
+            self._cells.remembered.read(cell)
+        title = f"{self._title(cell)}; {len(cell.source.split(chr(10)))} lines"
+        if end < len(text) or args.offset:
+            title += f"; characters {args.offset:,}-{end:,} of {len(text):,}"
+        return _Page((title, part.rstrip("\n")), (cell,), f"go on with offset={end}" if end < len(text) else "")
+
+    async def _output_block(self, cell: Cell, outputs: Outputs, labels: ImageLabels | None) -> str:
+        if outputs == "none" or (not cell.outputs and outputs == "brief"):
+            return ""
+        if outputs == "brief":
+            return "\n".join(
+                cut_line(f"-> {one.type} {', '.join(one.mimes)} {one.size:,} B: {one.text.strip()!r}", _BRIEF)
+                for one in cell.outputs
+            )
+        if cell.kind != "code":
+            return ""
+        shown = await self._cells.outputs(cell) if cell.outputs else ()
+        if labels is not None:
+            shown = await self._cells.with_pictures(cell, shown)
+        return f"outputs:\n{output_text(shown, labels and labels.of(cell)) or 'none'}"
 
 
-def _wanted_cells(args: ReadNotebookArgs, listing: Listing) -> tuple[Sequence[Cell], int]:
-    cells = listing.cells
-    if args.around is not None:
-        place = find_cell(args.around, cells, reads=True).number - 1
-        return cells, max(0, place - args.limit // 2) + args.offset
-    found = cells
-    if args.query is not None:
-        words = args.query.lower()
-        found = [cell for cell in cells if words in cell.source.lower()]
-        if not found:
-            raise ToolError(f"None of the {len(cells)} cells contains {args.query!r}.")
-    if args.state is not None:
-        states = ("stale", "edited") if args.state == "stale" else (args.state,)
-        found = [cell for cell in found if cell.kind == "code" and cell.state in states]
-    return found, args.offset
+def _query_blocks(cells: Sequence[Cell], lines: Iterable[Sequence[int]], title: Callable[[Cell], str]) -> Iterator[str]:
+    """The matching lines of each cell, marked ``:``, with those around them, marked ``-``."""
+    for cell, found in zip(cells, lines, strict=True):
+        source = cell.source.split("\n")
+        near = sorted({n for one in found for n in range(one - _AROUND, one + _AROUND + 1) if 0 <= n < len(source)})
+        out = [title(cell)]
+        for place, number in enumerate(near):
+            if place and near[place - 1] != number - 1:
+                out.append("…")
+            out.append(f"{number + 1}{':' if number in found else '-'} {cut_line(source[number], _BRIEF)}")
+        yield "\n".join(out)
 
 
-def _listing_status(listing: Listing, wanted: int, offset: int, shown: int) -> str:
+def _page(wanted: Sequence[Cell], offset: int, blocks: Iterable[str]) -> _Page:
+    """As many of the blocks, one for each cell, as there is room for."""
+    shown: list[str] = []
+    room = _ROOM
+    for block in list(blocks)[offset:]:
+        cut = head_and_tail(block, _ROOM)
+        room -= len(cut) + 1
+        if room < 0 and shown:
+            break
+        shown.append(cut)
+    end = offset + len(shown)
+    more = f"go on with offset={end}" if end < len(wanted) else ""
+    return _Page(shown, wanted[offset:end], more)
+
+
+def _status(listing: Listing, wanted: int, page: _Page) -> str:
     facts = [f"{listing.path}: {len(listing.cells)} cells"]
     if wanted != len(listing.cells):
-        facts.append(f"{wanted} match")
-    if shown != wanted:
-        facts.append(f"shown {offset + 1}-{offset + shown}" if shown else f"none from offset {offset}")
-    if offset + shown < wanted:
-        facts.append(f"go on with offset={offset + shown}")
-    return "; ".join(filter(None, (*facts, listing.note)))
+        facts.append(f"{wanted} match" if wanted else "none match")
+    return "; ".join(filter(None, (*facts, page.more, listing.note)))
 
 
-def _cell_block(cell: Cell, title: str, *, outputs: bool) -> tuple[str, bool]:
-    """A cell as listed, and whether all of its source is."""
-    lines = cell.source[:_CHARACTERS].split("\n")
-    whole = len(cell.source) <= _CHARACTERS and len(lines) <= _LINES
-    out = [title, *lines[:_LINES]]
-    if not whole:
-        out.append(
-            f"[… {len(cell.source):,} characters in {cell.source.count(chr(10)) + 1} lines; read_cell has all …]"
-        )
-    if outputs:
-        out += [
-            cut_line(f"-> {one.type} {', '.join(one.mimes)} {one.size:,} B: {one.text.strip()!r}", 300)
-            for one in cell.outputs
-        ]
-    return "\n".join(out), whole
-
-
-def _listing_summary(listing: Listing) -> str:
-    failing = sum(cell.state == "failed" for cell in listing.cells)
-    cells = f"{len(listing.cells)} cell{'s' * (len(listing.cells) != 1)}"
+def _summary(listing: Listing, page: _Page) -> str:
+    failing = sum(cell.state == "failed" for cell in page.shown)
+    cells = f"{len(page.shown)} cell{'s' * (len(page.shown) != 1)}"
     return f"{cells}, {failing} failing" if failing else cells
-
-
-class ReadCellArgs(BaseModel):
-    """Which cell, and which of its lines."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    cell_id: str = Field(min_length=1)
-    outputs: bool = False
-    offset: int = Field(default=0, ge=0)
-    limit: int | None = Field(default=None, ge=1)
-
-
-class ReadCellTool:
-    """The source of a cell with its hash, and its outputs if wanted."""
-
-    name = "read_cell"
-    description = "Read one cell whole; offset and limit count lines. cell_id may be an id or #place."
-    level: Level = "always"
-    arguments = ReadCellArgs
-
-    def __init__(self, cells: CellReads) -> None:
-        self._cells = cells
-
-    def headline(self, args: ReadCellArgs) -> Headline:
-        cell = self._cells.known(args.cell_id)
-        verb, target = headline_words("Read", [cell])
-        return Headline(verb=verb, doing=headline_words("Reading", [cell])[0], asking=verb, target=target)
-
-    def preview(self, args: ReadCellArgs) -> Preview:
-        return Preview(kind="text", text="Send the cell to the model.")
-
-    def touches(self, args: ReadCellArgs) -> Sequence[Resource]:
-        return (Resource(kind="cell", value=args.cell_id, access="read"),)
-
-    async def run(self, args: ReadCellArgs, context: ToolContext) -> ToolResult:
-        cell = await self._cells.find(args.cell_id, reads=True)
-        listing = await self._cells.listing(fresh=False)
-        outputs = await self._outputs_text(cell) if args.outputs else ""
-        lines = cell.source.split("\n")
-        page = _page_lines(lines, args, RESULT_LIMIT - _ROOM_FOR_CELL_NOTES - len(outputs))
-        status = [cell_titles([cell], listing.cells)[cell.id], f"hash {cell.hash}", f"{len(lines)} lines", listing.note]
-        if args.offset or len(page) < len(lines):
-            status.append(f"shown {args.offset + 1}-{args.offset + len(page)}")
-        if args.offset + len(page) < len(lines):
-            status.append(f"go on with offset={args.offset + len(page)}")
-        self._cells.remembered.read(cell)
-        text = "\n".join(filter(None, ["; ".join(filter(None, status)), "\n".join(page), outputs]))
-        return ToolResult.text(text, summary=f"{len(lines)} line{'s' * (len(lines) != 1)}")
-
-    async def _outputs_text(self, cell: Cell) -> str:
-        text = output_text(await self._cells.outputs(cell)) if cell.outputs else ""
-        handle = "" if len(text) <= _OUTPUTS else "\n(read_output pages all of it)"
-        return f"outputs:\n{head_and_tail(text, _OUTPUTS) or 'none'}{handle}"
-
-
-def _page_lines(lines: Sequence[str], args: ReadCellArgs, room: int) -> list[str]:
-    page: list[str] = []
-    for line in lines[args.offset : None if args.limit is None else args.offset + args.limit]:
-        shown = cut_line(line, max(room, 100)) if not page else line
-        room -= len(shown) + 1
-        if page and room < 0:
-            break
-        page.append(shown)
-    return page
-
-
-class ReadOutputArgs(BaseModel):
-    """Which outputs, and from where on."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    cell_id: str = Field(min_length=1)
-    index: int | None = Field(default=None, ge=0)
-    offset: int = Field(default=0, ge=0)
-    images: bool = True
-
-
-class ReadOutputTool:
-    """Text of outputs, and images for a model that sees them."""
-
-    name = "read_output"
-    description = "Read a cell's outputs, or the one at index; offset counts characters."
-    level: Level = "always"
-    arguments = ReadOutputArgs
-
-    def __init__(self, cells: CellReads, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
-        self._cells = cells
-        self._sees_images = sees_images
-
-    def headline(self, args: ReadOutputArgs) -> Headline:
-        cell = self._cells.known(args.cell_id)
-        verb, target = headline_words("Read the output of", [cell])
-        return Headline(verb=verb, doing=headline_words("Reading the output of", [cell])[0], asking=verb, target=target)
-
-    def preview(self, args: ReadOutputArgs) -> Preview:
-        return Preview(kind="text", text="Send the outputs of the cell to the model.")
-
-    def touches(self, args: ReadOutputArgs) -> Sequence[Resource]:
-        return (Resource(kind="cell", value=args.cell_id, access="read"),)
-
-    async def run(self, args: ReadOutputArgs, context: ToolContext) -> ToolResult:
-        cell = await self._cells.find(args.cell_id, reads=True)
-        listing = await self._cells.listing(fresh=False)
-        if args.index is not None and args.index >= len(cell.outputs):
-            raise ToolError(f"Cell {args.cell_id} has {len(cell.outputs)} outputs, counted from 0.")
-        outputs = await self._cells.outputs(cell, args.index)
-        wants_images = self._sees_images() and args.images and not args.offset
-        if wants_images:
-            first, count = args.index or 0, None if args.index is None else len(cell.outputs)
-            outputs = await self._cells.with_pictures(cell, outputs, first=first, count=count)
-        text = output_text(outputs)
-        page = text[args.offset : args.offset + _PAGE]
-        end = args.offset + len(page)
-        count = f"{len(outputs)} output{'s' * (len(outputs) != 1)}, {len(text):,} characters"
-        status = [cell_titles([cell], listing.cells)[cell.id], count, listing.note]
-        if len(page) < len(text):
-            status.append(f"shown {args.offset:,}-{end:,}")
-        if end < len(text):
-            status.append(f"go on with offset={end}")
-        seen = output_images(outputs) if wants_images else ()
-        report = "\n".join(filter(None, ["; ".join(filter(None, status)), page]))
-        return ToolResult(parts=(TextPart(text=report), *seen), summary=count)

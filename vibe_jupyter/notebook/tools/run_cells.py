@@ -1,5 +1,6 @@
-"""The tools `run_code` and `run_cell`."""
+"""The tools `run_code` and `run_cells`."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,7 +11,11 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
+from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
+from vibe_jupyter.notebook.document import Listing
+from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.notebook.tools.cell_report import (
     cell_number,
     headline_words,
@@ -18,15 +23,13 @@ from vibe_jupyter.notebook.tools.cell_report import (
     names_line,
     output_images,
     output_text,
-    run_cells,
     run_summary_text,
-    runs_result,
-    seen_runs,
     sees_no_images,
     status_line,
 )
+from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
 from vibe_jupyter.protocol import Cell, ExecutionResult, Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
@@ -119,66 +122,114 @@ class RunCodeTool:
         )
 
 
-class RunCellArgs(BaseModel):
+class RunCellsArgs(BaseModel):
     """Which cells, in which order."""
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: list[str] = Field(min_length=1)
-    stop_on_error: bool = True
+    cells: list[str] = Field(min_length=1, description='Also "#3-#30", "stale", "below:d8dc".')
+    dependents: bool = Field(default=False, description="Then what uses them.")
+    stop_on_error: bool = Field(default=True, json_schema_extra=UNLISTED)
     timeout: float | None = Field(default=None, gt=0, description="Seconds.")
 
 
-class RunCellTool:
+class RunCellsTool:
     """Runs cells as the user's Shift-Enter would."""
 
-    name = "run_cell"
-    description = "Run cells in this order; what they show stands under them."
+    name = "run_cells"
+    description = "Run cells in this order, in their places."
     level: Level = "ask"
-    arguments = RunCellArgs
+    arguments = RunCellsArgs
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
+        self._checked: Listing | None = None
+        """The cells when the last call was checked: what its card shows, and so what it runs."""
 
-    def headline(self, args: RunCellArgs) -> Headline:
-        cells = [self._access.reads.known(one) for one in args.ids]
+    def headline(self, args: RunCellsArgs) -> Headline:
+        cells = self._known_cells(args)
         verb, target = headline_words("Ran", cells)
         return Headline(
             verb=verb, doing=headline_words("Running", cells)[0], asking=headline_words("Run", cells)[0], target=target
         )
 
-    def preview(self, args: RunCellArgs) -> Preview:
-        cells = [self._access.reads.known(one) for one in args.ids]
+    def preview(self, args: RunCellsArgs) -> Preview:
+        cells = self._known_cells(args)
         if len(cells) == 1:
-            text = cells[0].source if cells[0] else ""
+            text = cells[0].source
         else:
-            text = "\n\n".join(f"# cell {cell_number(cell)}\n{cell.source}" for cell in cells if cell)
+            text = "\n\n".join(f"# cell {cell_number(cell)}\n{cell.source}" for cell in cells)
         return Preview(kind="code", text=text, language="python")
 
-    def touches(self, args: RunCellArgs) -> Sequence[Resource]:
-        return tuple(Resource(kind="cell", value=one, access="execute") for one in args.ids)
+    def touches(self, args: RunCellsArgs) -> Sequence[Resource]:
+        return tuple(Resource(kind="cell", value=one, access="execute") for one in args.cells)
 
-    async def precheck(self, args: RunCellArgs) -> None:
+    async def precheck(self, args: RunCellsArgs) -> None:
         """Before the user is asked: the cells are there, and as the agent read them."""
-        await self._access.check(args.ids, written=False)
-        cells = [await self._access.reads.find(one) for one in args.ids]
-        _must_be_no_prompts(cells)
-        self._access.must_rest(*cells)
+        self._checked = await self._access.reads.listing()
+        await self._chosen_cells(args)
 
-    async def run(self, args: RunCellArgs, context: ToolContext) -> ToolResult:
-        cells = [await self._access.to_change(one, written=False) for one in args.ids]
-        for cell in cells:
-            if cell.kind != "code":
-                raise NothingDone(f"Nothing was run: cell {cell.id} is {cell.kind}, not code.")
-        _must_be_no_prompts(cells)
-        self._access.must_rest(*cells)
+    async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
+        if self._checked is None or self._checked is not self._access.reads.last:
+            await self._access.reads.listing()
+        self._checked = None
+        cells = await self._chosen_cells(args)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         sees_images = self._sees_images()
         done = await seen_runs(self._access, done) if sees_images else done
-        return runs_result(done, len(cells), seconds=args.timeout, sees_images=sees_images)
+        return runs_result(self._access, done, len(cells), seconds=args.timeout, sees_images=sees_images)
+
+    def _known_cells(self, args: RunCellsArgs) -> list[Cell]:
+        reads = self._access.reads
+        known = reads.known_all(args.cells, runnable=True)
+        return with_dependents(known, reads.last.cells) if args.dependents and reads.last else known
+
+    async def _chosen_cells(self, args: RunCellsArgs) -> list[Cell]:
+        """The cells to run.
+
+        Raises:
+            NothingDone: one of them cannot be run; none is.
+        """
+        reads = self._access.reads
+        all_cells = (await reads.listing(fresh=False)).cells
+        chosen = await self._select(args.cells)
+        for selected in chosen:
+            # Groups are what they are when they run: "stale" means what the user edited, too.
+            await self._access.let_through(selected, needed="nothing" if is_group(selected.reference) else "unchanged")
+        cells = in_order(chosen)
+        cells = with_dependents(cells, all_cells) if args.dependents else cells
+        if not cells:
+            raise NothingDone(f"Nothing was run: {', '.join(args.cells)} means no cell that can run.")
+        for cell in cells:
+            if cell.kind != "code":
+                raise NothingDone(f"Nothing was run: {reads.address(cell)} is {cell.kind}, not code.")
+            must_be_no_prompt(reads.address(cell), cell.source)
+        self._access.must_rest(*cells)
+        return cells
+
+    async def _select(self, references: Sequence[str]) -> list[Selected]:
+        found: list[Selected] = []
+        wrong: list[str] = []
+        better: list[str] = []
+        cells = (await self._access.reads.listing(fresh=False)).cells
+        for reference in references:
+            try:
+                found += await self._access.reads.select([reference], runnable=True)
+                better.append(reference)
+            except NothingDone as error:
+                wrong.append(str(error))
+                near = nearest_cell(reference, cells)
+                better += [self._access.reads.short_id(near)] if near is not None else []
+        if len(references) > 1 and wrong and better:
+            wrong.append(f"Nothing was run. The list with what is nearest: cells={json.dumps(better)}")
+        if wrong:
+            raise NothingDone("\n".join(wrong))
+        return found
 
 
-def _must_be_no_prompts(cells: Sequence[Cell]) -> None:
-    for cell in cells:
-        must_be_no_prompt(f"cell {cell.number} ({cell.id})", cell.source)
+def with_dependents(cells: Sequence[Cell], all_cells: Sequence[Cell]) -> list[Cell]:
+    """The cells, and behind them those that use what they bind or change, in the notebook's order."""
+    wanted = [cell.id for cell in cells]
+    later = set(dependents(all_cells, wanted)).difference(wanted)
+    return [*cells, *(cell for cell in all_cells if cell.id in later and not cell_names(cell.source).is_prompt)]

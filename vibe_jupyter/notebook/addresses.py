@@ -1,0 +1,230 @@
+"""One address for a cell: its place ``#8``, as much of its id as is unique, its number ``[18]``, ``prompt``, ``last``.
+
+address(cell, short_ids(cells))             # "#8 d8dc [18]"
+find_cell("[18]", cells)                    # one cell, or an error that names those it may mean
+select_cells(["#3-#30", "stale"], cells)    # several
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.protocol import Cell
+
+MIN_PREFIX: Final = 4
+"""Characters of an id that may stand for it, if only one cell's id begins so."""
+PROMPT: Final = "prompt"
+"""The cell that the run is in."""
+LAST: Final = "last"
+"""The last cell of the notebook."""
+TOP: Final = "top"
+END: Final = "end"
+"""Places of new and of moved cells."""
+STALE: Final = "stale"
+"""The stale and the edited cells."""
+BELOW: Final = "below:"
+"""All cells below the one named behind it."""
+
+_NEAREST: Final = 5
+"""Cells named where an address fits none."""
+_FIRST_LINE: Final = 60
+"""Characters of a cell's first line that tell which one it is."""
+_NUMBERED: Final = re.compile(r"#(?P<place>\d{1,9})|\[(?P<count>\d{1,9})\]")
+_RANGE: Final = re.compile(r"#(\d{1,9})\s*(?:-|–|\.\.)\s*#?(\d{1,9})")
+_FILLERS: Final = frozenset({"in", "out", "cell"})
+
+
+class Selected(NamedTuple):
+    """The cells that one reference means."""
+
+    reference: str
+    cells: Sequence[Cell]
+    numbered: Sequence[Cell] = ()
+    """Those that were found by a place or a number, which are others' tomorrow."""
+
+
+def short_ids(cells: Iterable[Cell]) -> dict[str, str]:
+    """Id to the part of it that is enough."""
+    ids = sorted({cell.id for cell in cells})
+    short: dict[str, str] = {}
+    for place, one in enumerate(ids):
+        others = (*ids[max(0, place - 1) : place], *ids[place + 1 : place + 2])
+        shared = max((_common_length(one, other) for other in others), default=0)
+        head = one[: max(MIN_PREFIX, shared + 1)]
+        short[one] = one[: len(head) + 1] if head in (PROMPT, LAST, STALE) else head
+    return short
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def address(cell: Cell, short: Mapping[str, str]) -> str:
+    """The cell as results name it: ``#8 d8dc [18]``."""
+    number = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
+    return f"#{cell.number} {short.get(cell.id, cell.id)}{number}"
+
+
+def first_line(cell: Cell, width: int = _FIRST_LINE) -> str:
+    """How its source begins."""
+    return cell.source.strip().split("\n", 1)[0][:width]
+
+
+def cells_text(cells: Iterable[Cell], all_cells: Sequence[Cell]) -> str:
+    """Cells in a line, by address and first line."""
+    short = short_ids(all_cells)
+    return "; ".join(f"{address(cell, short)} {first_line(cell)!r}" for cell in cells)
+
+
+def number_of(reference: str) -> str:
+    """The part of a reference that names a cell by place or number alone; empty where an id does."""
+    wanted = _id_of(reference)
+    return wanted if wanted == LAST else "" if wanted else next(iter(reference.split()), "")
+
+
+def find_cell(reference: str, cells: Sequence[Cell], *, prompt: str | None = None) -> Cell:
+    """The one cell that a reference means.
+
+    Args:
+        reference: an address or a part of one; in a whole address the id decides.
+        cells: all of the notebook.
+        prompt: id of the cell that the run is in.
+
+    Raises:
+        NothingDone: none or several; names them, or the nearest.
+    """
+    wanted = _id_of(reference)
+    if not wanted and reference.strip():
+        return _by_number(reference.split()[0], cells)
+    exact = next((cell for cell in cells if cell.id == wanted), None)
+    if exact is not None:
+        return exact
+    if wanted == PROMPT:
+        return _prompt_cell(cells, prompt)
+    if wanted == LAST and cells:
+        return cells[-1]
+    return _by_prefix(wanted, cells)
+
+
+def select_cells(
+    references: Iterable[str], cells: Sequence[Cell], *, prompt: str | None = None, runnable: bool = False
+) -> list[Selected]:
+    """The cells that each reference means, which may also be a range, ``stale`` or ``below:`` an address.
+
+    Args:
+        references: as the model gives them.
+        cells: all of the notebook.
+        prompt: id of the cell that the run is in.
+        runnable: whether ranges leave out what cannot be run: text, and prompts.
+
+    Raises:
+        NothingDone: one of them fits no cell, or several.
+    """
+
+    def is_in_range(cell: Cell) -> bool:
+        return not runnable or (cell.kind == "code" and cell.id != prompt and not cell_names(cell.source).is_prompt)
+
+    found: list[Selected] = []
+    for reference in references:
+        if reference == STALE:
+            stale = [cell for cell in cells if cell.kind == "code" and cell.state in ("stale", "edited")]
+            found.append(Selected(reference, list(filter(is_in_range, stale))))
+        elif reference.startswith(BELOW):
+            above = reference.removeprefix(BELOW)
+            start = find_cell(above, cells, prompt=prompt)
+            named = (start,) if number_of(above) else ()
+            found.append(Selected(reference, list(filter(is_in_range, cells[start.number :])), named))
+        elif ends := _RANGE.fullmatch(reference.strip()):
+            first, last = (_by_number(f"#{end}", cells).number for end in ends.groups())
+            part = list(filter(is_in_range, cells[min(first, last) - 1 : max(first, last)]))
+            found.append(Selected(reference, part, part))
+        else:
+            cell = find_cell(reference, cells, prompt=prompt)
+            found.append(Selected(reference, (cell,), (cell,) if number_of(reference) else ()))
+    return found
+
+
+def in_order(selected: Iterable[Selected]) -> list[Cell]:
+    """All cells in the order in which they are meant; one that was named twice twice, but none twice by a range."""
+    cells: list[Cell] = []
+    for one in selected:
+        known = {cell.id for cell in cells} if is_group(one.reference) else ()
+        cells += [cell for cell in one.cells if cell.id not in known]
+    return cells
+
+
+def is_group(reference: str) -> bool:
+    """Whether a reference may mean several cells."""
+    return reference == STALE or reference.startswith(BELOW) or _RANGE.fullmatch(reference.strip()) is not None
+
+
+def nearest_cell(reference: str, cells: Sequence[Cell]) -> Cell | None:
+    """The cell whose id looks most like this; None where none does."""
+    ids = [cell.id for cell in cells]
+    close = get_close_matches(reference, [*ids, *(one[: len(reference)] for one in ids)], n=1, cutoff=0.6)
+    return next((cell for cell in cells if close and cell.id.startswith(close[0])), None)
+
+
+def _id_of(reference: str) -> str:
+    words = reference.split()
+    others = (word for word in words if len(words) == 1 or word.lower() not in _FILLERS)
+    return next((word for word in others if not _NUMBERED.fullmatch(word)), "")
+
+
+def _by_number(reference: str, cells: Sequence[Cell]) -> Cell:
+    found = _NUMBERED.fullmatch(reference)
+    assert found is not None
+    if found["place"]:
+        place = int(found["place"])
+        if not 0 < place <= len(cells):
+            raise NothingDone(f"There is no cell {reference}: the notebook has {len(cells)}. Nothing was done.")
+        return cells[place - 1]
+    count = int(found["count"])
+    same = [cell for cell in cells if cell.execution_count == count]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise NothingDone(
+            f"Nothing was done: {len(same)} cells carry {reference}; name one by its id: {cells_text(same, cells)}."
+        )
+    ran = [cell for cell in cells if cell.execution_count is not None]
+    ran.sort(key=lambda cell: abs((cell.execution_count or 0) - count))
+    raise NothingDone(f"No cell carries {reference} now; nothing was done. {_nearest_text(ran, cells)}")
+
+
+def _prompt_cell(cells: Sequence[Cell], prompt: str | None) -> Cell:
+    found = next((cell for cell in cells if cell.id == prompt), None)
+    if found is None:
+        raise NothingDone("Nothing was done: it is not known which cell the prompt is in; name a cell by its id.")
+    return found
+
+
+def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
+    begun = [cell for cell in cells if cell.id.startswith(wanted)] if len(wanted) >= MIN_PREFIX else []
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise NothingDone(
+            f"Nothing was done: the id {wanted!r} fits {len(begun)} cells; give more of it: "
+            f"{', '.join(cell.id for cell in begun[:_NEAREST])}."
+        )
+    if wanted.isdecimal():
+        raise NothingDone(f"Nothing was done: say #{wanted} for a place, or [{wanted}] for an execution count.")
+    if len(wanted) < MIN_PREFIX:
+        raise NothingDone(
+            f"Nothing was done: {wanted!r} is too short for an id: give {MIN_PREFIX} characters or more. "
+            f"{_nearest_text(cells, cells)}"
+        )
+    close = get_close_matches(wanted, [cell.id for cell in cells], n=_NEAREST, cutoff=0.5)
+    nearest = [cell for cell in cells if cell.id in close] or ([one] if (one := nearest_cell(wanted, cells)) else cells)
+    raise NothingDone(f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}")
+
+
+def _nearest_text(nearest: Sequence[Cell], cells: Sequence[Cell]) -> str:
+    if not nearest:
+        return "read_notebook lists all cells."
+    return f"The nearest: {cells_text(nearest[:_NEAREST], cells)}. read_notebook lists all."

@@ -1,0 +1,97 @@
+"""The notebook in outline: a line for each cell, and in a long one the headings with the cells they stand over."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from vibe_jupyter.notebook.addresses import address
+from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.protocol import Cell
+
+WHOLE_OUTLINE: Final = 60
+"""Cells up to which each one is named."""
+LISTED: Final = 8
+"""Cells or names told in one line."""
+HEADINGS: Final = 25
+"""Headings told in one line."""
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
+
+
+def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
+    """Address, state, how it begins and what it shows.
+
+    Args:
+        cell: which one.
+        short: from `short_ids`.
+        width: characters of its source that are shown, and at most 60 of its result.
+    """
+    if cell.kind == "code" and cell_names(cell.source).is_prompt:
+        return f"{place_and_id(cell, short)} (a prompt)"
+    facts = [address(cell, short)]
+    if cell.kind == "code" and cell.state != "fresh":
+        facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
+    elif cell.kind == "raw":
+        facts.append("(raw)")
+    shown = cut(telling_line(cell), width)
+    result = cut(_result_words(cell), min(width, 60))
+    return " ".join(filter(None, [*facts, shown, f"-> {result}" if result else ""]))
+
+
+def place_and_id(cell: Cell, short: Mapping[str, str]) -> str:
+    """The address without the number, where that is named elsewhere."""
+    return f"#{cell.number} {short[cell.id]}"
+
+
+def telling_line(cell: Cell) -> str:
+    """The first line that is no comment."""
+    lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
+    told = [line for line in lines if cell.kind != "code" or not line.startswith(("#", "%%"))]
+    return next(iter(told or lines), "(empty)")
+
+
+def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
+    """Each heading with the cells it stands over, at most so many of them."""
+    headings = [
+        (cell.number, found.group())
+        for cell in cells
+        if cell.kind == "markdown" and (found := _HEADING.search(cell.source))
+    ]
+    ends = [number - 1 for number, _ in headings[1:]] + [len(cells)]
+    parts = [
+        f"#{number}{f'-{end}' if end > number else ''} {cut(text, 50)}"
+        for (number, text), end in zip(headings, ends, strict=True)
+    ]
+    if not headings or headings[0][0] > 1:
+        first = headings[0][0] - 1 if headings else len(cells)
+        parts.insert(0, f"#1-{first} (no heading)")
+    if len(parts) > limit:
+        parts = [*parts[:limit], f"{len(parts) - limit} more headings"]
+    return " · ".join(parts)
+
+
+def state_lines(cells: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str]:
+    """The cells that need a look, by state."""
+    for state in ("failed", "stale", "edited", "unknown"):
+        found = [place_and_id(cell, short) for cell in cells if cell.kind == "code" and cell.state == state]
+        if found:
+            yield f"{state}: {listed(found)}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
+    return ", ".join(words[:LISTED]) + more
+
+
+def cut(text: str, width: int) -> str:
+    """At most so many characters."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _result_words(cell: Cell) -> str:
+    """What the cell shows, in a word or a line."""
+    if not cell.outputs:
+        return ""
+    last = cell.outputs[-1]
+    image = next((mime for mime in last.mimes if mime.startswith("image/")), "")
+    return "image" if image else " ".join(last.text.split())

@@ -1,0 +1,219 @@
+"""Runs of cells, one after the other, and what is reported of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
+from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
+from vibe_jupyter.notebook.document import CellRun
+from vibe_jupyter.notebook.tools.cell_report import (
+    ImageLabels,
+    cell_number,
+    names_line,
+    output_text,
+    run_summary_text,
+    status_line,
+)
+from vibe_jupyter.protocol import Cell, TextPart, ToolResult
+from vibe_jupyter.tools.contract import ToolContext
+
+_ROOM_FOR_STATUS: Final = 400
+"""Characters of a result kept for its first line."""
+_ROOM_FOR_HEAD: Final = 150
+"""The same for the line above the outputs of each cell."""
+_NOTHING: Final = "Nothing was done: "
+_HERE: Final = "Its output is shown in the prompt's cell, not under the cell itself."
+
+
+class CellChange(NamedTuple):
+    """What was done to a cell before it ran."""
+
+    how: str = ""
+    """Such as ``inserted``; empty where nothing was."""
+    note: str = ""
+    """What else there is to say of it, behind the results."""
+
+
+NO_CHANGE: Final = CellChange()
+
+
+@dataclass(frozen=True)
+class CellRunResult:
+    """One cell and what came of it."""
+
+    cell: Cell
+    run: CellRun
+
+    @property
+    def ok(self) -> bool:
+        return self.run.result.status == "ok"
+
+
+async def run_cells(
+    access: CellAccess,
+    cells: Sequence[Cell],
+    context: ToolContext,
+    *,
+    seconds: float | None = None,
+    stop_on_error: bool = True,
+) -> list[CellRunResult]:
+    """Run them one after the other, to the end or to the first that fails; a stop by the user ends it always.
+
+    Raises:
+        ToolError: the first could not be started, or a later one; then it says which ran.
+    """
+    done: list[CellRunResult] = []
+    for cell in cells:
+        if context.cancelled():
+            break
+        try:
+            ran = await access.run(cell, seconds=seconds, on_output=context.progress, on_asking=context.waits)
+            done.append(CellRunResult(cell, ran))
+        except ToolError as error:
+            if not done:
+                raise
+            raise ToolError(f"{_runs_overview(done, len(cells), seconds)}\n{error}") from error
+        status = done[-1].run.result.status
+        if status == "interrupted" or (stop_on_error and status != "ok"):
+            break
+    return done
+
+
+async def run_written(
+    access: CellAccess, cell: Cell, context: ToolContext, *, written: CellChange, sees_images: bool
+) -> ToolResult:
+    """Run a cell that was just written.
+
+    Raises:
+        ToolError: it could not be started; says too that what was written stands.
+    """
+    try:
+        done = await run_cells(access, [cell], context)
+    except ToolError as error:
+        name = access.reads.address(cell)
+        raise ToolError(f"{written.how} {name}; not run: {str(error).removeprefix(_NOTHING)}{written.note}") from error
+    done = await seen_runs(access, done) if sees_images else done
+    return runs_result(access, done, 1, written=written, sees_images=sees_images)
+
+
+async def seen_runs(access: CellAccess, done: Sequence[CellRunResult]) -> list[CellRunResult]:
+    """The same with pictures of their charts."""
+    return [replace(ran, run=await _with_pictures(access, ran)) for ran in done]
+
+
+async def _with_pictures(access: CellAccess, ran: CellRunResult) -> CellRun:
+    outputs: Sequence[Output] = ran.run.result.outputs
+    if ran.run.in_place:
+        outputs = await access.reads.with_pictures(ran.cell, outputs)
+    drawn = await with_drawn_pictures(outputs)
+    return replace(ran.run, result=ran.run.result.model_copy(update={"outputs": drawn}))
+
+
+def runs_result(
+    access: CellAccess,
+    done: Sequence[CellRunResult],
+    wanted: int,
+    *,
+    seconds: float | None = None,
+    written: CellChange = NO_CHANGE,
+    sees_images: bool = False,
+) -> ToolResult:
+    """The report for the model, the user and the log."""
+    names = [access.reads.address(_numbered_cell(ran)) for ran in done]
+    access.reads.remembered.show(map(_numbered_cell, done))
+    labels = ImageLabels(access.reads) if sees_images else None
+    texts = [output_text(ran.run.result.outputs, labels and labels.of(_numbered_cell(ran))) for ran in done]
+    taken = _ROOM_FOR_STATUS + len(written.note) + _ROOM_FOR_HEAD * sum(map(bool, texts))
+    room = _fair_share([len(text) for text in texts], RESULT_LIMIT - taken)
+    heads = [f"{name} {status_line(ran.run.result, seconds)}" for ran, name in zip(done, names, strict=True)]
+    ids = [access.reads.short_id(ran.cell) for ran in done]
+    bodies = [_run_body(ran, text, room, short) for ran, text, short in zip(done, texts, ids, strict=True)]
+    if wanted == 1 and done:
+        lines = [" ".join(filter(None, (written.how, heads[0]))), bodies[0]]
+    else:
+        silent = [ran.ok and ran.run.in_place and not text for ran, text in zip(done, texts, strict=True)]
+        quiet = [_quiet_words(ran, name) for ran, name, one in zip(done, names, silent, strict=True) if one]
+        lines = [_runs_overview(done, wanted, seconds)]
+        blocks = zip(heads, bodies, silent, strict=True)
+        lines += [f"{head}\n{body}".rstrip() for head, body, one in blocks if not one]
+        lines += [f"ok, nothing shown: {', '.join(quiet)}"] if quiet else []
+    display: dict[str, JsonValue] = {"text/x-python": "\n\n".join(ran.cell.source for ran in done)}
+    shown_here = "\n".join(output_text(ran.run.result.outputs) for ran in done if not ran.run.in_place)
+    if shown_here:
+        display["text/plain"] = head_and_tail(shown_here, 100_000)
+    details: list[JsonValue] = [_run_details(ran) for ran in done]
+    return ToolResult(
+        parts=(
+            TextPart(text="\n".join(filter(None, lines)) + written.note),
+            *(labels.images if labels else ()),
+        ),
+        summary=_runs_summary(done, wanted, seconds),
+        display=display,
+        details={"cells": details},
+        is_error=len(done) < wanted or not all(ran.ok for ran in done),
+    )
+
+
+def _numbered_cell(ran: CellRunResult) -> Cell:
+    """The cell with the number that it has now."""
+    count = ran.run.result.execution_count
+    return ran.cell.model_copy(update={"execution_count": count}) if ran.run.in_place and count else ran.cell
+
+
+def _quiet_words(ran: CellRunResult, name: str) -> str:
+    names = names_line(ran.run.result).replace("\n", "; ")
+    return f"{name} ({names})" if names else name
+
+
+def _fair_share(lengths: Sequence[int], room: int) -> int:
+    """The longest that a text may be so that all of these have room together."""
+    left = sorted(lengths)
+    for place, length in enumerate(left):
+        share = room // (len(left) - place)
+        if length > share:
+            return max(share, 80)
+        room -= length
+    return max(room, max(lengths, default=0))
+
+
+def _runs_overview(done: Sequence[CellRunResult], wanted: int, seconds: float | None) -> str:
+    good = sum(ran.ok for ran in done)
+    failed = [f"#{ran.cell.number} {status_line(ran.run.result, seconds)}" for ran in done if not ran.ok]
+    stopped = "stopped there" if failed and len(done) < wanted else ""
+    return "; ".join(filter(None, (f"ran {len(done)} of {wanted} cells, {good} ok", *failed, stopped)))
+
+
+def _run_body(ran: CellRunResult, text: str, room: int, short_id: str) -> str:
+    cut = head_and_tail(text, room)
+    more = f'read_notebook(cells=["{short_id}"], outputs="full") has all of it'
+    lines = (cut, more if cut != text and ran.run.in_place else "", names_line(ran.run.result))
+    return "\n".join(filter(None, (*lines, "" if ran.run.in_place else _HERE)))
+
+
+def _runs_summary(done: Sequence[CellRunResult], wanted: int, seconds: float | None) -> str:
+    if wanted == 1 and done:
+        result = done[0].run.result
+        return run_summary_text(result, output_text(result.outputs), seconds)
+    failed = [ran for ran in done if not ran.ok]
+    if failed:
+        return f"{cell_number(failed[0].cell)} {status_line(failed[0].run.result, seconds)}"
+    return f"{len(done)} ok"
+
+
+def _run_details(ran: CellRunResult) -> JsonValue:
+    result = ran.run.result
+    return {
+        "cell": ran.cell.id,
+        "status": result.status,
+        "seconds": round(result.seconds, 3),
+        "execution_count": result.execution_count,
+        "in_place": ran.run.in_place,
+        "names_created": list(result.names_created),
+        "names_changed": list(result.names_changed),
+    }
