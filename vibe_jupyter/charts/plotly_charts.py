@@ -18,6 +18,7 @@ from vibe_jupyter.charts.columns import (
 _KINDS: Final[Mapping[str, str]] = {"scattergl": "scatter", "scatterpolar": "polar", "histogram2d": "2D histogram"}
 _TAG: Final = re.compile(r"<[^<>]{0,80}>")
 _GRIDS: Final = ("heatmap", "contour", "surface", "heatmapgl", "image")
+_ERRORS: Final = ("error_x", "error_y")
 _MOST_TRACES: Final = 200
 _ARRAYS: Final = ("x", "y", "z", "values", "labels", "locations", "lat", "lon", "r", "theta", "a", "b", "open", "close")
 
@@ -115,7 +116,8 @@ def _series_of(trace: Mapping[str, Any]) -> Series:
         grid = _grid_column(trace.get("z"))
         return Series(kind, name, NOTHING, grid, _grid_note(trace))
     x, y = _series_columns(trace, kind)
-    return Series(_kind_text(kind, trace), name, x, y)
+    has_errors = any(mapping_of(trace.get(key)).get("visible", True) and trace.get(key) for key in _ERRORS)
+    return Series(_kind_text(kind, trace), name, x, y, "error bars" if has_errors else "")
 
 
 def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[DataColumn, DataColumn]:

@@ -286,6 +286,7 @@ def _is_median(line: Any, axes: Any) -> bool:
 
 
 def _lines(axes: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+    errors = {id(one.lines[0]): one for one in axes.containers if type_of(one).__name__ == "ErrorbarContainer"}
     for line in axes.lines[:_MOST_ARTISTS]:
         if not is_of_package(type_of(line), "matplotlib"):
             continue
@@ -295,7 +296,9 @@ def _lines(axes: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Serie
         kind = "scatter" if line.get_linestyle() in ("None", "", " ") else "line"
         if x.count == 2 and kind == "line" and _is_reference(line, axes):
             kind = "reference line"
-        yield Series(kind, _name_of(line, names), x, y)
+        bars = errors.get(id(line))
+        name = _name_of(line, names) or (_own_name(bars) if bars is not None else "")
+        yield Series(kind, name, x, y, "error bars" if bars is not None else "")
 
 
 def _is_reference(line: Any, axes: Any) -> bool:
