@@ -181,3 +181,43 @@ async def test_the_history_keeps_the_call_as_the_model_sent_it(bench: Bench) -> 
     (asked, told) = bench.model.requests[1].messages[-2:]
     assert asked["tool_calls"][0]["function"]["arguments"] == '{"names": "one"}'
     assert told["content"] == "made"
+
+
+class Failing:
+    """Fails in the way its argument says, with a long trace."""
+
+    name = "fail_so"
+    description = "Fails."
+    level: Level = "always"
+    arguments = PlanArguments
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def headline(self, args: PlanArguments) -> Headline:
+        return Headline(verb="Failed", doing="Failing", asking="Fail", target="")
+
+    def preview(self, args: PlanArguments) -> Preview:
+        return Preview(kind="text", text="")
+
+    def touches(self, args: PlanArguments) -> Sequence[Resource]:
+        return ()
+
+    async def run(self, args: PlanArguments, context: ToolContext) -> ToolResult:
+        self.count += 1
+        if args.dry:
+            return ToolResult.text("well\nas ever")
+        where = self.count if args.note == "elsewhere" else 1
+        return ToolResult.error(f"error: {args.note}\n<object at 0x{self.count}>, {self.count}.5 s\nline {where}")
+
+
+async def test_an_equal_call_that_fails_in_the_same_way_again_is_answered_in_one_line(bench: Bench) -> None:
+    bench.tools = StaticToolset([Failing()])
+    same, other = Call("fail_so", '{"note": "a"}'), Call("fail_so", '{"note": "elsewhere"}')
+    well = Call("fail_so", '{"dry": true}')
+    bench.model.will_reply(*(answer(calls=[one]) for one in (same, other, same, other, well, well)), say("done"))
+    await bench.ask("go")
+    results = bench.model.requests[-1].tool_results
+    again = "error: a (the same call failed in the same way before; change something before you send it again)"
+    assert results[2] == again
+    assert [result.count("\n") for result in results] == [2, 2, 0, 2, 1, 1]

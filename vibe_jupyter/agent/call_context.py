@@ -11,6 +11,7 @@ A call is prepared once. What the policy decides on, what the card shows and wha
 import asyncio
 import hashlib
 import json
+import re
 import secrets
 import threading
 import time
@@ -44,6 +45,7 @@ from vibe_jupyter.protocol import (
     ToolFinished,
     ToolMessage,
     ToolProgress,
+    ToolResult,
     ToolStarted,
 )
 from vibe_jupyter.tools.arguments import find_meant
@@ -60,6 +62,8 @@ _PLACEHOLDER_SENT: Final = (
     "the code read the value from a variable or the environment."
 )
 
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
+"""What differs between two equal failures: addresses in memory, and times."""
 _Key = tuple[str, str]
 
 
@@ -90,6 +94,26 @@ class DuplicateCalls:
             self._said[_call_key(call)] = (digest, command)
 
 
+class FailedCalls:
+    """What the calls of a run failed with: the same failure of an equal call is not worth its text a second time."""
+
+    def __init__(self) -> None:
+        self._texts: dict[_Key, str] = {}
+
+    def shorten(self, tool: str, arguments: str, result: ToolResult) -> ToolResult:
+        """The result of a call, in one line where an equal call failed in the same way before."""
+        key, text = (tool, arguments), "\n".join(part.text for part in result.parts if isinstance(part, TextPart))
+        comparable = _VARYING.sub("", text)
+        if not result.is_error or self._texts.get(key) != comparable:
+            self._texts[key] = comparable if result.is_error else ""
+            return result
+        first, more, _ = text.partition("\n")
+        if not more:
+            return result
+        line = f"{first} (the same call failed in the same way before; change something before you send it again)"
+        return result.model_copy(update={"parts": (TextPart(text=line),)})
+
+
 @dataclass(frozen=True)
 class CallContext:
     """What answering a call needs of its run."""
@@ -111,6 +135,7 @@ class CallContext:
     cancelled: Callable[[], bool]
     redactor: Redactor = field(default_factory=Redactor)
     """For what is kept of a result before it is an event."""
+    failed: FailedCalls = field(default_factory=FailedCalls)
 
 
 def shown(event: Event, kept: Event) -> Event:

@@ -85,6 +85,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
         await call_context.emit(
             step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
         )
+    result = call_context.failed.shorten(tool.name, call.arguments, result)
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
     # What is spilled is kept too, and a cut must not part a secret.
     result = await asyncio.to_thread(
