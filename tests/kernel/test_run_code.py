@@ -16,6 +16,7 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, tool_spec
+from vibe_jupyter.variables.looks import VariableLooks
 
 
 class Terminal:
@@ -31,7 +32,9 @@ class Terminal:
         self.cancelled = False
 
     def run(self, code: str, *, sees_images: bool = False, **more: object) -> ToolResult:
-        tool = RunCodeTool(self.main_thread, CodeRunner(self.shell, None), sees_images=lambda: sees_images)
+        runner = CodeRunner(self.shell, None)
+        looks = VariableLooks(lambda: self.shell.user_ns).of_code
+        tool = RunCodeTool(self.main_thread, runner, sees_images=lambda: sees_images, looks=looks)
         context = ToolContext(call_id="1", progress=self.progress.append, cancelled=lambda: self.cancelled)
         arguments = RunCodeArgs.model_validate({"code": code, **more})
         future = asyncio.run_coroutine_threadsafe(tool.run(arguments, context), self.engine)
@@ -128,6 +131,43 @@ def test_html_is_read_as_its_text_and_markdown_as_its_source(terminal: Terminal)
         "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'));"
     )
     assert model_text(result).splitlines()[1:3] == ["x", "*y*"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_is_a_table_with_a_line_for_each_row_however_wide_it_is(terminal: Terminal, library: str) -> None:
+    made = "{f'a_long_column_name_{at}': [at + 0.25, at + 0.5] for at in range(12)}"
+    lines = model_text(terminal.run(f"import {library}; {library}.DataFrame({made})")).split("\n")
+    head = next(at for at, line in enumerate(lines) if "a_long_column_name_0 | " in line)
+    rows = [line for line in lines[head + 1 :] if " | 11.5" in line or " | 10.5" in line]
+    assert len(rows) == 1
+    assert not any("\\" in line for line in lines)
+
+
+def test_what_was_changed_in_place_is_named_and_what_was_only_read_is_not(terminal: Terminal) -> None:
+    terminal.run("import pandas\ndf = pandas.DataFrame({'a': [1, 2]})\nitems, other = [1], {'k': 1}", keep=True)
+    result = model_text(terminal.run("df['b'] = df.a * 2\nitems.append(2)\nprint(len(other))\nx = df"))
+    assert result.split("\n")[1:] == [
+        "1",
+        "names created: x (taken back; keep=true keeps them)",
+        "changed in place: df, items",
+    ]
+    again = model_text(terminal.run("df = df.copy()\ndf['c'] = 1", keep=True))
+    assert again.split("\n")[1:] == ["names changed: df"]
+
+
+def test_of_many_names_the_first_are_named(terminal: Terminal) -> None:
+    result = model_text(terminal.run("for at in range(20): globals()[f'n{at:02}'] = at"))
+    assert "names created: at, n00, n01, n02, n03, n04, n05, n06, n07, n08, n09, n10 and 9 more (taken back;" in result
+
+
+def test_the_time_in_which_code_waited_for_an_answer_is_told(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda _prompt="": "typed")
+    first = model_text(terminal.run("print(input('Name? '))")).split("\n")
+    assert first[0].startswith("ok in ")
+    assert first[0].endswith(" s of it waiting for input()")
+    assert first[1] == "typed"
 
 
 def test_code_of_a_cancelled_run_does_not_begin(terminal: Terminal) -> None:

@@ -26,6 +26,7 @@ from vibe_jupyter.tools.search_replace import SearchReplaceOptions, SearchReplac
 from vibe_jupyter.tools.shell_path import find_shell
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
+from vibe_jupyter.variables.looks import VariableLooks
 from vibe_jupyter.variables.tools import InspectTool
 
 
@@ -67,7 +68,12 @@ class BuiltInTools:
         runner = CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look)
         return [
             InspectTool(parts.host.namespace, parts.main_thread.call),
-            RunCodeTool(parts.main_thread, runner, sees_images=parts.sees_images),
+            RunCodeTool(
+                parts.main_thread,
+                runner,
+                sees_images=parts.sees_images,
+                looks=VariableLooks(parts.host.namespace).of_code,
+            ),
             self._todo,
             AskUserQuestionTool(),
             MemoryTool(MemoryFile(parts.home / "memory", parts.folder)),

@@ -42,6 +42,7 @@ from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
+from vibe_jupyter.variables.looks import VariableLooks
 from vibe_jupyter.variables.tools import InspectTool
 from vibe_jupyter.version import __version__
 
@@ -292,7 +293,12 @@ def exposed_tools(
         DeleteCellsTool(access),
         MoveCellsTool(access),
         RunCellsTool(access, sees_images=_always_sees_images),
-        RunCodeTool(main_thread, CodeRunner(shell, pump), sees_images=_always_sees_images),
+        RunCodeTool(
+            main_thread,
+            CodeRunner(shell, pump),
+            sees_images=_always_sees_images,
+            looks=VariableLooks(host.namespace).of_code,
+        ),
     ]
     return StaticToolset([run_in_turns(tool, turn) for tool in tools])
 

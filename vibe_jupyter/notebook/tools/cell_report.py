@@ -32,6 +32,13 @@ WHOLE_LINES = 200
 _VIBE: Final = re.compile(r"^(?:[^#'\"\n]*=)?[ \t]*%%?vibe\b", re.MULTILINE)
 """Code that gives a prompt or a command to the agent; IPython takes the magics at the start of a line only."""
 
+_FRAME: Final = re.compile(r"""<table\b[^>]*\bclass=["']?dataframe""")
+"""A table as pandas and polars write it: shorter line by line than their text, which wraps."""
+_FRAME_READ: Final = 200_000
+"""Characters of one that are read."""
+NAMES_SHOWN: Final = 12
+"""Names of one kind that are named after a run."""
+
 _REMOTE: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//[^\s\"'<>)]+", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[a-z]", re.IGNORECASE)
 RAW_HTML: Final = "raw HTML"
@@ -90,6 +97,8 @@ def _mime_text(data: dict[str, Any], label: "LabelImage | None") -> str:
         return "\n".join(filter(None, (chart, f"[{image} shown to the user{label(data) if label else ''}]")))
     if chart:
         return chart
+    if _FRAME.search(source := str(data.get("text/html", ""))[:_FRAME_READ]) and (table := html_text(source)):
+        return table
     plain = str(data.get("text/plain", ""))
     if not plain or _OBJECT_REPR.fullmatch(plain):
         plain = str(next((data[mime] for mime in ("text/markdown", "text/latex") if mime in data), "")) or _of_html(
@@ -184,11 +193,17 @@ def _first_line(text: str) -> str:
 def names_line(result: ExecutionResult, note: str = "") -> str:
     """Names the code bound."""
     lines = [
-        f"names {what}: {', '.join(names)}{note}"
+        f"names {what}: {shortened_names(names)}{note}"
         for what, names in (("created", result.names_created), ("changed", result.names_changed))
         if names
     ]
     return "\n".join(lines)
+
+
+def shortened_names(names: Sequence[str]) -> str:
+    """The first of them, and how many others there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def must_be_no_prompt(what: str, *sources: str) -> None:

@@ -1,7 +1,8 @@
 """The tools `run_code` and `run_cells`."""
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -25,6 +26,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     output_text,
     run_summary_text,
     sees_no_images,
+    shortened_names,
     status_line,
 )
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
@@ -47,6 +49,33 @@ class RunCodeArgs(BaseModel):
     reason: str = Field(default="", description="Why; the user reads it.")
 
 
+LookAtVariables = Callable[[str], Mapping[str, object]]
+"""Gives, for code, how the variables it may touch look now: equal as long as they look unchanged. Main thread."""
+
+
+def nothing_seen(_code: str) -> Mapping[str, object]:
+    """Where nobody looks."""
+    return {}
+
+
+class WaitingTime:
+    """Counts the time in which code waits for what the user types, and passes on that it does."""
+
+    def __init__(self, tell: Callable[[bool], None]) -> None:
+        self.seconds = 0.0
+        self._tell = tell
+        self._began = 0.0
+        """By `time.monotonic`."""
+
+    def __call__(self, waits: bool) -> None:
+        now = time.monotonic()
+        if waits:
+            self._began = now
+        else:
+            self.seconds += now - self._began
+        self._tell(waits)
+
+
 class RunCodeTool:
     """Runs code on the main thread, in the user's namespace."""
 
@@ -59,11 +88,17 @@ class RunCodeTool:
     arguments = RunCodeArgs
 
     def __init__(
-        self, main_thread: MainThread, runner: CodeRunner, *, sees_images: Callable[[], bool] = sees_no_images
+        self,
+        main_thread: MainThread,
+        runner: CodeRunner,
+        *,
+        sees_images: Callable[[], bool] = sees_no_images,
+        looks: LookAtVariables = nothing_seen,
     ) -> None:
         self._main_thread = main_thread
         self._runner = runner
         self._sees_images = sees_images
+        self._looks = looks
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -81,16 +116,25 @@ class RunCodeTool:
     async def run(self, args: RunCodeArgs, context: ToolContext) -> ToolResult:
         must_be_no_prompt("this code", args.code)
 
+        waiting = WaitingTime(context.waits)
+        changed: list[str] = []
+
         def execute() -> ExecutionResult:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return self._runner.run(
+            before = self._looks(args.code)
+            result = self._runner.run(
                 args.code,
                 keep=args.keep,
                 timeout=args.timeout,
                 on_output=context.progress,
-                on_asking=context.waits,
+                on_asking=waiting,
             )
+            after = self._looks(args.code)
+            rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
+            both = (name for name in before if name in after and name not in rebound)
+            changed.extend(name for name in both if before[name] != after[name])
+            return result
 
         try:
             result = await self._main_thread.call(execute)
@@ -98,12 +142,18 @@ class RunCodeTool:
             raise ToolError(f"Not run to its end: {error}") from error
         if self._sees_images():
             result = result.model_copy(update={"outputs": await with_drawn_pictures(result.outputs)})
-        return self._code_result(args, result)
+        return self._code_result(args, result, waiting.seconds, changed)
 
-    def _code_result(self, args: RunCodeArgs, result: ExecutionResult) -> ToolResult:
+    def _code_result(
+        self, args: RunCodeArgs, result: ExecutionResult, waited: float, changed: Sequence[str]
+    ) -> ToolResult:
         output = output_text(result.outputs)
+        status = status_line(result, args.timeout)
+        if waited:
+            status += f"; {waited:.1f} s of it waiting for input()"
         names = names_line(result, "" if args.keep else _TAKEN_BACK)
-        report = "\n".join(filter(None, (status_line(result, args.timeout), output, names)))
+        in_place = f"changed in place: {shortened_names(changed)}" if changed else ""
+        report = "\n".join(filter(None, (status, output, names, in_place)))
         seen = output_images(result.outputs) if self._sees_images() else ()
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
