@@ -46,6 +46,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "model",
         "permissions",
         "reset",
+        "sent",
         "setup",
         "status",
         "stop",

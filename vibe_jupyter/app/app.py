@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.agent import Agent, system_prompt
+from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
+from vibe_jupyter.app.instructions import AGENTS_FILE, InstructionSources, write_instructions
 from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import KernelSettings, TrustApproval
@@ -45,6 +46,7 @@ from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.llm.client import SentRequest
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -92,8 +94,8 @@ class App:
             ),
         )
         self._take_settings(config.Settings())
-        self._instructions = system_prompt()
-        self._session = ""
+        self._session = self._instructions = ""
+        """Its id and the system prompt of the conversation; empty before its first prompt."""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
         self._enders: list[str] = []
@@ -134,6 +136,10 @@ class App:
         around = self._report.look(text, options.allowed)
         with self._presses.raising():  # it looks at the user's objects
             told = self._report.sections(around, self._permissions.levels)
+        own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
+        sources = InstructionSources(around, reading.settings, self.models.sees_images(), home, own)
+        self._instructions = self._instructions or write_instructions(sources)
+        agent = replace(agent, instructions=self._instructions)
         along = self.mcp.run_hooks(text)
         run = start_run(
             agent,
@@ -145,7 +151,7 @@ class App:
         )
         for news in self.setup.news(current.look, [*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
-        self._enders, self._runs_again = self._queued_stops(), False
+        self._enders, self._runs_again = _queued_stops(self._pump), False
         self._cell_said_stop = bool(self._enders)
         if self._cell_said_stop:
             run.send(Interrupt())
@@ -168,6 +174,11 @@ class App:
         ``%vibe stop`` with no cell before it that relied on the run."""
         stopped_by_next = self._pump is not None and self._pump.behind_running()[:1] == self._enders[:1] != []
         return self._runs_again or stopped_by_next
+
+    @property
+    def sent(self) -> "SentRequest | None":
+        """The latest request to a model server in this conversation; None before there is one."""
+        return None if self._client is None else self._client.sent
 
     def status(self) -> str:
         """Model, server, agent, conversation and grants, for the user."""
@@ -199,6 +210,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
+        self._instructions = ""
         self._permissions.forget()
         self._built_in.forget()
         self._own_tools.forget()
@@ -273,7 +285,7 @@ class App:
             tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
             middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
-            instructions=self._instructions,
+            instructions="",
             redactor=self.setup.redactor(
                 settings,
                 {_MODEL_KEY: model.server.api_key or "", **self.mcp.secrets},
@@ -325,12 +337,6 @@ class App:
                 self._run_view.run.send(Interrupt())
         return False
 
-    def _queued_stops(self) -> list[str]:
-        """Each ``%vibe stop`` that came in the moment before this cell began: it is meant for the run that begins."""
-        if self._pump is None:
-            return []
-        return [code for code in self._pump.behind_running() if STOP_CELL.fullmatch(code)]
-
     def _page_answers(self) -> bool:
         """Whether a page with our extension shows this notebook."""
         if self._notebook is None:
@@ -361,6 +367,11 @@ def _open_notebook(
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
     return NotebookAccess(shell, pump, main_thread, log, on_page)
+
+
+def _queued_stops(pump: Pump | None) -> list[str]:
+    """Each ``%vibe stop`` that came in the moment before this cell began: it is meant for the run that begins."""
+    return [] if pump is None else [code for code in pump.behind_running() if STOP_CELL.fullmatch(code)]
 
 
 def _folder_of(conversation: Conversation | None) -> Path | None:

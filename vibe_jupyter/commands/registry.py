@@ -175,6 +175,15 @@ def _choose_model(call: TypedCommand) -> str | None:
             return None
 
 
+def _show_sent(call: TypedCommand) -> str | None:
+    if len(call.words) > 1:
+        return None
+    with without_working_folder():
+        from vibe_jupyter.commands.sent import sent_command
+    sent = call.present_app.sent if call.present_app is not None else None
+    return sent_command(sent, *call.words)
+
+
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
     with without_working_folder():
@@ -206,10 +215,7 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "model",
-        (
-            ("%vibe model [NAME]", "show the models, or choose one; `tour` needs no key"),
-            ("%vibe model check", "does it answer, stream, call a tool, see images?"),
-        ),
+        (("%vibe model [NAME]", "show or choose models; `tour` needs no key, `check` tests"),),
         _choose_model,
         following=("NAME", "check [NAME]"),
         complete=_model_words,
@@ -242,6 +248,12 @@ COMMANDS: Final = (
         "status",
         (("%vibe status", "model, server, agent, conversation, permissions"),),
         _alone(lambda call: call.build_app().status()),
+    ),
+    VibeCommand(
+        "sent",
+        (("%vibe sent [PART]", "the last request by part, with tokens; or a part as sent"),),
+        _show_sent,
+        following=("system", "tools", "report", "messages", "images", "settings", "all"),
     ),
     VibeCommand(
         "reset",

@@ -142,6 +142,15 @@ def _seconds_until(date: str) -> float | None:
     return seconds if seconds > 0 else None
 
 
+class SentRequest(NamedTuple):
+    """What went to a model server."""
+
+    model: str
+    """The name sent on the wire."""
+    host: str
+    body: bytes
+
+
 class LLMClient:
     """Asks model servers. Keeps its connections and the bytes of the conversation from one request to the next."""
 
@@ -165,6 +174,8 @@ class LLMClient:
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
         self._connections = HttpConnections()
+        self.sent: SentRequest | None = None
+        """The latest request of the conversation; None before there is one."""
 
     async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
         """Deltas as they arrive, and last exactly one complete message. Closing the iterator closes the connection.
@@ -272,6 +283,7 @@ class LLMClient:
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._connections.client(endpoint)
         body = self._bodies[request.model.server.dialect].encode(request, terms)
+        self.sent = SentRequest(request.model.name, request.model.server.host, body)
 
         async def note_sent(step: str, _info: object) -> None:
             if step.endswith(_BODY_SENT):

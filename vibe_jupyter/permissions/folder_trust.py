@@ -30,8 +30,8 @@ State = Literal["trusted", "untrusted", "changed", "unknown"]
 PROJECT_FOLDER: Final = ".vibe"
 LOADED: Final = ("config.toml", "tools")
 """Files and folders in `PROJECT_FOLDER` of which something is loaded or run."""
-BESIDE: Final = (".mcp.json",)
-"""Files beside that folder of which something is run."""
+BESIDE: Final = (".mcp.json", "AGENTS.md")
+"""Files beside that folder: what is run, and what the model reads."""
 LOADED_FILES: Final = (".py", ".md")
 """Ends of names in such folders: tools, and how they are described."""
 MOST_FILES: Final = 500

@@ -32,6 +32,9 @@ _SAYS_LITTLE: Final = frozenset(
     {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems"}
 )
 
+_OF_CLASSES: Final = frozenset({"description", "additionalProperties"})
+"""What nested definitions need not say: an unknown field is refused in words anyway."""
+
 UNLISTED: Final[dict[str, JsonValue]] = {"unlisted": True}
 """As `json_schema_extra` of a field: accepted, and not in the schema that is sent."""
 
@@ -256,7 +259,7 @@ def _drop_unused(schema: dict[str, JsonValue]) -> None:
         return
     text = json.dumps({**schema, "$defs": list(definitions.values())})
     used: dict[str, JsonValue] = {
-        name: {key: value for key, value in one.items() if key != "description"}
+        name: {key: value for key, value in one.items() if key not in _OF_CLASSES}
         for name, one in definitions.items()
         if isinstance(one, dict) and f'"#/$defs/{name}"' in text
     }

@@ -11,7 +11,7 @@ from vibe_jupyter.files.search_rules import SearchLimits, SearchQuery, SearchRes
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
 
 _SAID: Final = 1_000
 """Characters for the notes of a result."""
@@ -35,7 +35,7 @@ class GrepArgs(PathArguments):
 
     pattern: str = Field(min_length=1, max_length=10_000)
     path: str = Field(default=".", min_length=1)
-    max_matches: int | None = Field(default=None, ge=1)
+    max_matches: int | None = Field(default=None, ge=1, json_schema_extra=UNLISTED)
     use_default_ignore: bool = True
 
 
@@ -44,8 +44,8 @@ class GrepTool:
 
     name = "grep"
     description = (
-        "Search files for a regular expression, line by line; gives path:line:text. A lower-case pattern matches any "
-        "case. Ignored, hidden and binary files are skipped."
+        "Search files by a regular expression, line by line. A lower-case pattern matches any case. Ignored, hidden "
+        "and binary files are skipped."
     )
     level: Level = "always"
     arguments = GrepArgs

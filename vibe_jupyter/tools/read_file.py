@@ -52,7 +52,7 @@ class ReadFileArgs(PathArguments):
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str = Field(min_length=1, description="Relative to the project folder.")
+    path: str = Field(min_length=1)
     offset: int = Field(default=0, ge=0)
     limit: int | None = Field(default=None, ge=1)
 

@@ -38,7 +38,7 @@ class TodoArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    todos: list[TodoItem] | None = Field(default=None, description="The whole list; leave out to read it.")
+    todos: list[TodoItem] | None = Field(default=None, description="Leave out to read the list.")
     action: Literal["read", "write"] | None = Field(default=None, json_schema_extra=UNLISTED)
     """None for what `todos` says: given, they are written."""
 
