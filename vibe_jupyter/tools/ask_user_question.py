@@ -34,7 +34,7 @@ class QuestionArgs(BaseModel):
     """Label of at most `MAX_HEADER` characters."""
     options: list[OptionArgs] = Field(
         default=[],
-        description=f"{MIN_OPTIONS} to {MAX_OPTIONS}; free text is offered too.",
+        description=f"{MIN_OPTIONS} to {MAX_OPTIONS}; free text too.",
         json_schema_extra={"items": {"type": "string"}},
     )
     multi_select: bool = False

@@ -39,7 +39,7 @@ class BashArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     command: str = Field(min_length=1)
-    timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT, description="Seconds.")
+    timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT)
 
 
 @dataclass(frozen=True)

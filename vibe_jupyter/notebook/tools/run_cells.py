@@ -81,8 +81,8 @@ class RunCodeTool:
 
     name = "run_code"
     description = (
-        "Run Python in the user's kernel; gives output, last value, error. Adds no cell. Names it binds are taken back "
-        "unless keep is true; objects changed in place stay changed."
+        "Run Python in the user's kernel; adds no cell. Names it binds are taken back unless keep is true; objects "
+        "changed in place stay changed."
     )
     level: Level = "ask"
     arguments = RunCodeArgs
