@@ -116,7 +116,8 @@ def _facts(series: Series, level: int) -> str:
     facts: list[str] = []
     if column.kind != "text" and column.low is not None:
         facts.append(_extremes_text(column, other, level))
-    middle = median_of(column) if series.kind in _DISTRIBUTIONS else None
+    are_counts = series.kind == "histogram" and column is series.y
+    middle = median_of(column) if series.kind in _DISTRIBUTIONS and not are_counts else None
     if middle is not None and level < 2:
         facts.append(f"median {value_text(middle)}")
     if other.kind != "text" or series.kind == "line":

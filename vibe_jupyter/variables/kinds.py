@@ -88,7 +88,13 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "chart_objects.plotly_adapter": (("plotly.basedatatypes", "BaseFigure"),),
     "chart_objects.altair_adapter": (("altair.vegalite", "TopLevelMixin"), ("altair", "TopLevelMixin")),
     "chart_objects.bokeh_adapter": (("bokeh.models", "Plot"), ("bokeh.models", "LayoutDOM")),
-    "chart_objects.holoviews_adapter": (("holoviews.core.dimension", "ViewableElement"),),
+    "chart_objects.holoviews_adapter": (
+        ("holoviews.core.dimension", "ViewableElement"),
+        ("holoviews", "Layout"),
+        ("holoviews", "NdLayout"),
+        ("holoviews", "GridSpace"),
+        ("holoviews", "HoloMap"),
+    ),
 }
 """Adapter to the classes that it describes, each by the module it can be had from and its name."""
 

@@ -1,5 +1,6 @@
 """Charts of plotly, Altair, bokeh and holoviews as objects: what they would draw, without drawing it."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -264,7 +265,7 @@ def _dimensions(value: Any, name: str) -> list[tuple[str, str]]:
 
 
 def _column_of(data: Any, name: str) -> DataColumn:
-    if type(data) is dict:
+    if is_one_of(type_of(data), (dict, OrderedDict)):
         values = stored_values(cast("dict[Any, Any]", data).get(name))
         return column_of(plain_tree(_flat(values), 2)) if values is not None else NOTHING
     found = frame_rows(data, {name})
