@@ -215,7 +215,7 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "model",
-        (("%vibe model [NAME]", "show or choose models; `tour` needs no key, `check` tests"),),
+        (("%vibe model [NAME]", "choose a model; `tour` needs no key, `check` tests it"),),
         _choose_model,
         following=("NAME", "check [NAME]"),
         complete=_model_words,
