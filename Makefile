@@ -13,7 +13,7 @@ JOBS ?= 3
 # (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps mutations test-matrix check bench docs requirements screenshots wheel release clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -21,6 +21,7 @@ help:
 	@echo "make test          everything: checks, then all tests"
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
 	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
+	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
 	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, real MCP clients, MCP servers with a browser"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming, decoding, looking at variables, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, as tables"
@@ -75,6 +76,10 @@ sweeps: setup
 # Verdicts are kept in artifacts/ as long as code and tests stay. Some of them: `make mutations MUTATIONS="--only agent/run"`.
 mutations: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.mutations $(MUTATIONS)
+
+# With a real model: `make chair MODEL=name@http://127.0.0.1:8080/v1`. One job, with all that was sent: `make chair CHAIR="--job c --show"`.
+chair: setup
+	PYTHONPATH=. MODEL="$(MODEL)" $(PY) -m tests.chair $(CHAIR)
 
 test-matrix: setup shared-servers
 	$(PY) tests/kernel/matrix.py --all --pythons --lab

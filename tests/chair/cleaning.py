@@ -62,10 +62,12 @@ def messy_csv(names: Names) -> Case:
             " for v in list(globals().values())))"
         )
         assert found == "True\n", "no clean table"
-        assert any("image/png" in output.get("data", {}) for cell in desk.document.cells for output in cell.outputs)
+        assert any(
+            "image/png" in output.get("data", {}) for cell in desk.document.cells for output in desk.outputs(cell["id"])
+        )
 
     def median(seen: Seen) -> Script:
-        computed = cell_of(seen, "monthly = ")
+        computed = cell_of(seen, "names created: monthly")
         yield do(
             "The same with the median, and the plot again.",
             call("edit_cell", cell=computed, old_string=".mean()", new_string=".median()"),
@@ -129,7 +131,9 @@ def changed_table(names: Names) -> Case:
 
     def has_means(desk: Desk, _answer: str) -> None:
         assert any("groupby" in source and "%%vibe" not in source for source in desk.sources())
-        assert any("text/html" in output.get("data", {}) for cell in desk.document.cells for output in cell.outputs)
+        assert any(
+            "text/html" in output.get("data", {}) for cell in desk.document.cells for output in desk.outputs(cell["id"])
+        )
 
     def narrow(desk: Desk) -> None:
         (cell,) = (cell for cell in desk.document.cells if "groupby" in cell["source"])

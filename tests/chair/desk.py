@@ -1,12 +1,11 @@
 """A notebook with its kernel, as a user has it open: cells are written, run, edited and deleted, and prompts asked."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-import nbformat
 
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
@@ -17,6 +16,12 @@ ALLOWED = "run_code,edit_cell,insert_cell,delete_cells,move_cells,run_cells,bash
 CELL_TIMEOUT = 120.0
 """Seconds of one cell."""
 LOAD = "%load_ext vibe_jupyter"
+EMPTY: dict[str, Any] = {
+    "cells": [],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,7 @@ class Desk:
     def __init__(self, folder: Path, cells: Sequence[str | Source]) -> None:
         self.folder = folder
         path = folder / "work.ipynb"
-        notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
-        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        path.write_text(json.dumps(EMPTY), encoding="utf-8")
         self.document = HeadlessDocument(NotebookFile(path).notebook)
         self._kernel = KernelProcess("python3", path)
         self._run = NotebookRun(self.document, self._kernel, path=path.name, say=_say_nothing, allowed=ALLOWED)
@@ -93,7 +97,7 @@ class Desk:
 
     def outputs(self, cell: str) -> list[dict[str, Any]]:
         """What a cell shows."""
-        return self.document.cell(cell)["outputs"]
+        return self.document.cell(cell).get("outputs", [])
 
     def check(self, code: str) -> str:
         """Run code in the kernel that is in no cell, and give what it printed.

@@ -8,7 +8,7 @@ import re
 import tokenize
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from vibe_jupyter.testing import Call, ModelRequest, ScriptedAnswer, answer
 
@@ -28,7 +28,7 @@ class NotInRequests(AssertionError):
 class Seen:
     """All that was sent so far in one conversation."""
 
-    requests: list[ModelRequest] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
 
     @property
     def text(self) -> str:
@@ -67,6 +67,8 @@ def cell_of(seen: Seen, *parts: str) -> str:
     for line in seen.text.splitlines():
         if ids := re.findall(r"#\d+ ([0-9a-f]{4,8})\b", line):
             known = ids[-1]
+        elif line.startswith("<"):
+            known = ""
         if known and all(part in line for part in parts):
             found = known
     if not found:
@@ -130,8 +132,11 @@ class Expert:
         return given
 
     def _not_told(self, call: Call, told: str) -> Iterator[str]:
-        for name, value in call.arguments.items() if isinstance(call.arguments, Mapping) else ():
-            for one in value if isinstance(value, list) else [value]:
+        arguments = cast("dict[str, Any]", json.loads(call.arguments))
+        for name, value in arguments.items():
+            if isinstance(value, bool):
+                continue
+            for one in cast("list[object]", value if isinstance(value, list) else [value]):
                 words = self._words_of_code(str(one)) if name in CODE_ARGUMENTS else _WORD.findall(str(one))
                 yield from (
                     f"{word} ({call.name}.{name})"

@@ -1,7 +1,5 @@
 """Jobs b, c and d: a leak in a notebook of 33 cells, a merge that fails, a figure of four panels."""
 
-import re
-
 from tests.chair.cases import Case, Names, Prompt, Source
 from tests.chair.desk import Desk, markdown
 from tests.chair.expert import Script, Seen, cell_of, do
@@ -198,9 +196,7 @@ def copied_code(names: Names) -> Case:
     ]
 
     def refactor(seen: Seen) -> Script:
-        copies = re.findall(r"^#\d+ ([0-9a-f]{4,8})\b.* on the common scale", seen.text, re.MULTILINE)
-        if len(copies) < 4:
-            seen.find("four cells with a common scale")
+        copies = seen.find_all(r"^#\d+ ([0-9a-f]{4,8})\b.* low = ")
         yield do("I read the four.", call("read_notebook", cells=copies))
         data, factor = seen.find(r"low = (\w+)\["), seen.find(r"\* (\d+)$")
         of = seen.find_all(r"^.*?(\w+)_scaled = ")
@@ -228,7 +224,7 @@ def copied_code(names: Names) -> Case:
             Prompt(
                 *("e", "four copies of code become one function"),
                 "The four cells on the common scale repeat themselves. Make one function of them.",
-                *(refactor, is_one, 3, ("on the common scale",)),
+                *(refactor, is_one, 3, ("low = ",)),
             )
         ],
     )
@@ -256,7 +252,7 @@ def many_cells(names: Names) -> Case:
 
     def mend(seen: Seen) -> Script:
         wanted = seen.find(r"^(\w+) is too high")
-        yield do("Where is it computed?", call("read_notebook", query=rf"\b{wanted} ="))
+        yield do("Where is it computed?", call("read_notebook", query=f"{wanted} ="))
         cell = cell_of(seen, f"{wanted} = ")
         terms = seen.find(rf"{wanted} = (\w+ \+ \w+)")
         yield do(
@@ -276,7 +272,7 @@ def many_cells(names: Names) -> Case:
         wanted = seen.find(r"Which cells use (\w+)")
         yield do(
             "Three looks at once.",
-            call("read_notebook", query=rf"\b{wanted}\b"),
+            call("read_notebook", query=wanted),
             call("read_notebook", state="failed"),
             call("read_notebook", state="never"),
         )

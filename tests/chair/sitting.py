@@ -5,7 +5,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,10 +22,8 @@ from vibe_jupyter.testing.recording import RecordingModel
 CASES = (messy_csv, leaking_model, failing_merge, four_panels, copied_code, changed_table, many_cells)
 TOKEN = 4
 """Characters of a token, by which all of this counts."""
-REQUESTS = 26
-"""The least for all jobs."""
-BUDGETS = {"fixed": 3_000, "report": 1_500, "unchanged": 60, "result": 8_000}
-"""Tokens of system prompt and schemas, of a report, of one where nothing changed; characters of one result."""
+BUDGETS = {"fixed": 3_000, "report": 1_500, "result": 8_000}
+"""Tokens of system prompt and schemas, and of a report; characters of one result."""
 _LIBRARIES = ("pandas", "numpy", "matplotlib.pyplot", "sklearn.model_selection", "sklearn.ensemble")
 _REPORT = re.compile(r"<notebook>.*?</notebook>", re.DOTALL)
 
@@ -59,6 +57,8 @@ class Sitting:
     seed: int
     jobs: Sequence[str] | None = None
     model: str | None = None
+    show: bool = False
+    """Whether all that the model was sent and answered is printed."""
     rows: list[Row] = field(default_factory=list[Row])
 
     def do_all(self) -> None:
@@ -90,7 +90,7 @@ class Sitting:
                     yield self._do_prompt(desk, prompt, expert, model.requests)
 
     @contextmanager
-    def _listening(self, expert: Expert) -> Iterator[ScriptedModel | RecordingModel]:
+    def _listening(self, expert: Expert) -> Generator[ScriptedModel | RecordingModel]:
         if self.model is None:
             with ScriptedModel(expert.reply, name="expert") as scripted:
                 yield scripted
@@ -109,6 +109,8 @@ class Sitting:
         cell = desk.write(prompt.words if prompt.words.startswith("%vibe") else f"%%vibe\n{prompt.words}")
         desk.run(cell)
         row = _count_row(prompt, requests[first:])
+        if self.show:
+            print(*_conversation(prompt, requests[first:]), sep="\n", flush=True)
         row.problem = _problem(desk, prompt, cell, expert)
         return row
 
@@ -130,9 +132,18 @@ def _count_row(prompt: Prompt, requests: list[ModelRequest]) -> Row:
     return row
 
 
+def _conversation(prompt: Prompt, requests: Sequence[ModelRequest]) -> Iterator[str]:
+    """What each request added, as text."""
+    yield f"===== {prompt.job}: {prompt.about}"
+    for number, request in enumerate(requests, 1):
+        yield f"--- request {number} of {prompt.job}"
+        before = request.messages[: -len(new_messages(request.messages))]
+        if number > 1:
+            yield json.dumps(before[-1].get("tool_calls", before[-1].get("content")), ensure_ascii=False)
+        yield from (f"[{one['role']}] {message_text(one)}" for one in new_messages(request.messages))
+
+
 def _problem(desk: Desk, prompt: Prompt, cell: str, expert: Expert) -> str:
-    if os.environ.get("CHAIR_DEBUG"):
-        print(prompt.job, desk.outputs(cell) if cell in desk.document.order else "gone")
     problems = [expert.failed, *(f"not told before: {word}" for word in expert.invented[:3])]
     expert.failed, expert.invented = "", []
     outputs = desk.outputs(cell) if cell in desk.document.order else []
@@ -158,7 +169,7 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def worst_of(sittings: Sequence[Sitting], budgets: dict[str, int]) -> bool:
+def worst_of(sittings: Sequence[Sitting]) -> bool:
     """Print the worst round of each figure; whether one of them is over its budget, or a job is not done."""
     rows = [row for sitting in sittings for row in sitting.rows]
     requests = max(sum(row.requests for row in sitting.rows) for sitting in sittings)
@@ -169,10 +180,10 @@ def worst_of(sittings: Sequence[Sitting], budgets: dict[str, int]) -> bool:
         "result": max((row.largest for row in rows), default=0),
     }
     undone = sum(bool(row.problem) for row in rows)
-    over = [name for name, value in figures.items() if value > budgets[name]]
+    over = [name for name, value in figures.items() if value > BUDGETS[name]]
     print(
         f"worst of {len(sittings)}: {requests} requests (least {least}), {undone} not done, "
-        + ", ".join(f"{name} {value:,} of {budgets[name]:,}" for name, value in figures.items())
+        + ", ".join(f"{name} {value:,} of {BUDGETS[name]:,}" for name, value in figures.items())
     )
     return bool(over or undone or requests > least)
 

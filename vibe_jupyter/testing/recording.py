@@ -4,11 +4,12 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self, cast
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from vibe_jupyter.testing.requests import ModelRequest
+
+if TYPE_CHECKING:
+    import httpx
 
 ANSWER_WAIT = 600.0
 """Seconds between two pieces of an answer."""
@@ -43,6 +44,8 @@ class RecordingModel:
 
     def __enter__(self) -> Self:
         """Begin to listen, on a port that is free."""
+        import httpx
+
         client = httpx.Client(timeout=ANSWER_WAIT)
         owner = self
 
@@ -69,8 +72,10 @@ class RecordingModel:
             server.shutdown()
             server.server_close()
 
-    def pass_on(self, handler: BaseHTTPRequestHandler, client: httpx.Client, body: bytes) -> None:
+    def pass_on(self, handler: BaseHTTPRequestHandler, client: "httpx.Client", body: bytes) -> None:
         """Send one request to the real server, and each piece of its answer back as it comes."""
+        import httpx
+
         headers = {name: value for name, value in handler.headers.items() if name.lower() in _PASSED_ON}
         if body:
             given: Any = json.loads(body)
