@@ -526,7 +526,7 @@ def test_arguments_are_looked_at_first_then_there_is_progress_and_one_result(
     (folder_of_tools / "steps.py").write_text(STEPS, encoding="utf-8")
     wrong = use(kernel, "steps", number="many")
     assert wrong.startswith("Wrong arguments for steps: number:")
-    assert wrong.endswith("Nothing was run.")
+    assert wrong.endswith("Nothing was run. steps takes number: integer (required).")
     kernel.run("%vibe reset")
     kernel.model.requests.clear()
     kernel.model.will_reply(call("steps", number=3), say("Done."))

@@ -30,6 +30,7 @@ class RecordingModel:
         """Every request so far, as it came."""
         self._api_base = api_base.rstrip("/")
         self._server: ThreadingHTTPServer | None = None
+        self._client: httpx.Client | None = None
 
     @property
     def url(self) -> str:
@@ -46,7 +47,7 @@ class RecordingModel:
         """Begin to listen, on a port that is free."""
         import httpx
 
-        client = httpx.Client(timeout=ANSWER_WAIT)
+        self._client = client = httpx.Client(timeout=ANSWER_WAIT)
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,6 +72,8 @@ class RecordingModel:
         if server is not None:
             server.shutdown()
             server.server_close()
+        if self._client is not None:
+            self._client.close()
 
     def pass_on(self, handler: BaseHTTPRequestHandler, client: "httpx.Client", body: bytes) -> None:
         """Send one request to the real server, and each piece of its answer back as it comes."""
