@@ -6,11 +6,9 @@
         ...  # point a provider's api_base at model.url, run the agent
         assert model.requests[1].tool_results == ["2"]
 
-It is a real HTTP server that speaks Chat Completions, streamed and not. Start reading at `scripted`. `RecordingModel` stands
-before a real server instead, and keeps what it was sent.
+It is a real HTTP server that speaks Chat Completions, streamed and not. Start reading at `scripted`.
 """
 
-from vibe_jupyter.testing.recording import RecordingModel
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.scripted import ScriptedModel
 from vibe_jupyter.testing.wire import (
@@ -32,7 +30,6 @@ __all__ = [
     "Call",
     "ModelRequest",
     "Raw",
-    "RecordingModel",
     "Reply",
     "ScriptedAnswer",
     "ScriptedModel",

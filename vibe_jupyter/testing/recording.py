@@ -4,12 +4,11 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
+
+import httpx
 
 from vibe_jupyter.testing.requests import ModelRequest
-
-if TYPE_CHECKING:
-    import httpx
 
 ANSWER_WAIT = 600.0
 """Seconds between two pieces of an answer."""
@@ -45,8 +44,6 @@ class RecordingModel:
 
     def __enter__(self) -> Self:
         """Begin to listen, on a port that is free."""
-        import httpx
-
         self._client = client = httpx.Client(timeout=ANSWER_WAIT)
         owner = self
 
@@ -75,10 +72,8 @@ class RecordingModel:
         if self._client is not None:
             self._client.close()
 
-    def pass_on(self, handler: BaseHTTPRequestHandler, client: "httpx.Client", body: bytes) -> None:
+    def pass_on(self, handler: BaseHTTPRequestHandler, client: httpx.Client, body: bytes) -> None:
         """Send one request to the real server, and each piece of its answer back as it comes."""
-        import httpx
-
         headers = {name: value for name, value in handler.headers.items() if name.lower() in _PASSED_ON}
         if body:
             given: Any = json.loads(body)
