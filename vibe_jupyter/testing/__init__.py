@@ -7,8 +7,10 @@
         assert model.requests[1].tool_results == ["2"]
 
 It is a real HTTP server that speaks Chat Completions, streamed and not. Start reading at `scripted`.
+`RecordingModel` stands before a real server instead, and keeps what it was sent.
 """
 
+from vibe_jupyter.testing.recording import RecordingModel
 from vibe_jupyter.testing.requests import ModelRequest
 from vibe_jupyter.testing.scripted import ScriptedModel
 from vibe_jupyter.testing.wire import (
@@ -30,6 +32,7 @@ __all__ = [
     "Call",
     "ModelRequest",
     "Raw",
+    "RecordingModel",
     "Reply",
     "ScriptedAnswer",
     "ScriptedModel",

@@ -2,16 +2,19 @@
 
 import json
 import threading
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, cast
-
-import httpx
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from vibe_jupyter.testing.requests import ModelRequest
 
 ANSWER_WAIT = 600.0
 """Seconds between two pieces of an answer."""
+PIECE = 65_536
+"""Bytes that are read at once, at most."""
 _PASSED_ON = ("authorization", "content-type", "accept")
 
 
@@ -29,7 +32,6 @@ class RecordingModel:
         """Every request so far, as it came."""
         self._api_base = api_base.rstrip("/")
         self._server: ThreadingHTTPServer | None = None
-        self._client: httpx.Client | None = None
 
     @property
     def url(self) -> str:
@@ -44,17 +46,16 @@ class RecordingModel:
 
     def __enter__(self) -> Self:
         """Begin to listen, on a port that is free."""
-        self._client = client = httpx.Client(timeout=ANSWER_WAIT)
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, format: str, *args: object) -> None: ...
 
             def do_GET(self) -> None:
-                owner.pass_on(self, client, b"")
+                owner.pass_on(self, b"")
 
             def do_POST(self) -> None:
-                owner.pass_on(self, client, self.rfile.read(int(self.headers.get("content-length", 0))))
+                owner.pass_on(self, self.rfile.read(int(self.headers.get("content-length", 0))))
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -69,26 +70,32 @@ class RecordingModel:
         if server is not None:
             server.shutdown()
             server.server_close()
-        if self._client is not None:
-            self._client.close()
 
-    def pass_on(self, handler: BaseHTTPRequestHandler, client: httpx.Client, body: bytes) -> None:
+    def pass_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         """Send one request to the real server, and each piece of its answer back as it comes."""
         headers = {name: value for name, value in handler.headers.items() if name.lower() in _PASSED_ON}
         if body:
             given: Any = json.loads(body)
             self.requests.append(ModelRequest(cast("dict[str, Any]", given), headers, handler.path, body))
         url = self._api_base + handler.path.removeprefix("/v1")
+        asked = Request(url, data=body or None, headers=headers, method=handler.command)
         try:
-            with client.stream(handler.command, url, content=body or None, headers=headers) as answer:
-                handler.send_response(answer.status_code)
-                handler.send_header("content-type", answer.headers.get("content-type", "application/json"))
-                handler.send_header("connection", "close")
-                handler.end_headers()
-                for piece in answer.iter_bytes():
-                    handler.wfile.write(piece)
-                    handler.wfile.flush()
-        except httpx.HTTPError as error:
-            handler.send_error(502, f"{type(error).__name__} at {self._api_base}")
+            with urlopen(asked, timeout=ANSWER_WAIT) as answer:
+                _send_back(handler, answer)
+        except HTTPError as refusal:
+            with refusal:
+                _send_back(handler, refusal)
+        except URLError as error:
+            handler.send_error(502, f"{self._api_base}: {error.reason}")
         except OSError:
             handler.close_connection = True  # the agent has gone
+
+
+def _send_back(handler: BaseHTTPRequestHandler, answer: HTTPResponse | HTTPError) -> None:
+    handler.send_response(answer.status or 500)
+    handler.send_header("content-type", answer.headers.get("content-type", "application/json"))
+    handler.send_header("connection", "close")
+    handler.end_headers()
+    while piece := answer.read1(PIECE):
+        handler.wfile.write(piece)
+        handler.wfile.flush()
