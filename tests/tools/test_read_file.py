@@ -225,7 +225,10 @@ async def test_a_csv_file_begins_with_what_its_columns_hold(project: Path, read)
 
     first, second = await read(path="data.csv"), await read(path="data.csv", offset=100, limit=1)
 
-    assert text_of(first).partition("content:\n")[0].split("\n")[4:] == [
+    assert text_of(first).partition("content:\n")[0].split("\n")[1:] == [
+        "lines_read: 21",
+        "was_truncated: false",
+        "note: more lines follow; go on with offset=21",
         "table: 500 × 5",
         "column | type | missing | first values",
         "id | int | 0 | 0, 1, 2",
@@ -236,7 +239,7 @@ async def test_a_csv_file_begins_with_what_its_columns_hold(project: Path, read)
         "",
     ]
     assert text_of(first).partition("content:\n")[2].startswith("id;size;name;day;ok\n0;0.0;")
-    assert len(text_of(first)) <= 8_000
+    assert text_of(first).endswith('\n19;9.5;"Ham; 1";NA;true')
     assert text_of(second).endswith('content:\n99;49.5;"Ham; 0";NA;true')
 
 

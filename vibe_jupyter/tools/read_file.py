@@ -35,6 +35,8 @@ OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
 """Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
 _SAID: Final = 500
 """Characters for the notes of a result."""
+_TABLE_LINES: Final = 21
+"""Of a CSV file without a limit: its header and 20 rows; the types and counts before them are of all rows looked at."""
 _PARQUET_ROWS: Final = 5
 """First rows of a Parquet file that are shown."""
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
@@ -62,7 +64,7 @@ class ReadFileTool:
 
     name = "read_file"
     description = (
-        "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns and types too. Long files come in "
+        "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns, types and the first rows. Long files come in "
         "pages: go on with offset (lines, from 0)."
     )
     level: Level = "always"
@@ -146,8 +148,9 @@ class ReadFileTool:
         is_table = is_text_table(path) and not args.offset
         table = _lines_within(text_table_lines(file, path, context.cancelled), room // 2) if is_table else ()
         room -= sum(map(_size_of_line, table))
+        limit = args.limit or (_TABLE_LINES if table else None)
         with closing(TextLines(file, encoding, context.cancelled)) as lines:
-            found = read_page(iter(lines), args.offset, args.limit, room=room)
+            found = read_page(iter(lines), args.offset, limit, room=room)
         return replace(_with_notes(found, lines.notes, room), table=table)
 
 
