@@ -122,8 +122,28 @@ def test_an_image_is_named_to_a_model_without_eyes_and_given_to_one_with(termina
     blind, seeing = terminal.run(code), terminal.run(code, sees_images=True)
     assert model_text(blind).splitlines()[1] == "[image/png shown to the user]"
     assert blind.parts[1:] == ()
+    assert model_text(seeing).splitlines()[1] == "[image/png shown to the user; image 1]"
     assert seeing.parts[1:] == (ImagePart(media_type="image/png", data=PIXEL),)
     assert seeing.summary == "1 figure"
+
+
+def test_an_image_that_comes_again_is_not_sent_again_and_one_too_many_is_told_with_what_to_do(
+    terminal: Terminal,
+) -> None:
+    code = (
+        "from PIL import Image\nfrom IPython.display import display\n"
+        "for side in (1, 2, 1, 3, 4, 5):\n    display(Image.new('RGB', (side, 9)))"
+    )
+    result = terminal.run(code, sees_images=True)
+    assert model_text(result).splitlines()[1:7] == [
+        "[image/png shown to the user; image 1]",
+        "[image/png shown to the user; image 2]",
+        "[image/png shown to the user; same as image 1]",
+        "[image/png shown to the user; image 3]",
+        "[image/png shown to the user; image 4]",
+        "[image/png shown to the user; not sent, a result carries 4: draw it in a call of its own]",
+    ]
+    assert len(result.parts) == 5
 
 
 def test_html_is_read_as_its_text_and_markdown_as_its_source(terminal: Terminal) -> None:

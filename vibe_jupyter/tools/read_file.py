@@ -64,8 +64,8 @@ class ReadFileTool:
 
     name = "read_file"
     description = (
-        "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns, types and the first rows. Long files come in "
-        "pages: go on with offset (lines, from 0)."
+        "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns, types and first rows. Long files "
+        "come in pages: go on with offset (lines, from 0)."
     )
     level: Level = "always"
     arguments = ReadFileArgs

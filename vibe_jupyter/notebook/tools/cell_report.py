@@ -1,7 +1,6 @@
 """Cells and outputs in words: for the user by number, for the model by address."""
 
 import difflib
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -142,15 +141,17 @@ LabelImage = Callable[[dict[str, Any]], str]
 class ImageLabels:
     """The images of one result, for a model with eyes: each once, and named in the text where it belongs."""
 
-    def __init__(self, reads: CellReads) -> None:
+    def __init__(self, reads: CellReads | None = None) -> None:
         self._reads = reads
+        """None where the outputs are of no cell."""
         self.images: list[ImagePart] = []
 
     def of(self, cell: Cell) -> LabelImage:
         """For the outputs of a cell."""
-        return lambda data: self._label(data, cell)
+        return lambda data: self.label(data, cell)
 
-    def _label(self, data: dict[str, Any], cell: Cell) -> str:
+    def label(self, data: dict[str, Any], cell: Cell | None = None) -> str:
+        """Keep the image of one output for the model; what is said of it, empty where there is none."""
         image = _raster_image(data)
         small = fit_image(image) if image is not None else None
         if small is None:
@@ -158,17 +159,15 @@ class ImageLabels:
         if small in self.images:
             return f"; same as image {self.images.index(small) + 1}"
         if len(self.images) == MAX_IMAGES:
-            again = f'read_notebook(cells=["{self._reads.short_id(cell)}"], outputs="images")'
-            return f"; not sent, {again} sends it"
+            return f"; not sent, {self._how_to_get(cell)}"
         self.images.append(small)
-        return f"; image {len(self.images)}, of {self._reads.address(cell)}"
+        of_cell = f", of {self._reads.address(cell)}" if self._reads and cell else ""
+        return f"; image {len(self.images)}{of_cell}"
 
-
-def output_images(outputs: Iterable[Output]) -> tuple[ImagePart, ...]:
-    """Figures for a model with eyes; what cannot be made small enough is only named in the text."""
-    raster = (_raster_image(_output_data(output)) for output in outputs)
-    small = (fit_image(image) for image in raster if image is not None)
-    return tuple(itertools.islice((image for image in small if image is not None), MAX_IMAGES))
+    def _how_to_get(self, cell: Cell | None) -> str:
+        if self._reads is None or cell is None:
+            return f"a result carries {MAX_IMAGES}: draw it in a call of its own"
+        return f'read_notebook(cells=["{self._reads.short_id(cell)}"], outputs="images") sends it'
 
 
 def _raster_image(data: dict[str, Any]) -> ImagePart | None:

@@ -18,11 +18,11 @@ from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.notebook.tools.cell_report import (
+    ImageLabels,
     cell_number,
     headline_words,
     must_be_no_prompt,
     names_line,
-    output_images,
     output_text,
     run_summary_text,
     sees_no_images,
@@ -148,18 +148,19 @@ class RunCodeTool:
         self, args: RunCodeArgs, result: ExecutionResult, waited: float, changed: Sequence[str]
     ) -> ToolResult:
         output = output_text(result.outputs)
+        labels = ImageLabels()
+        told = output_text(result.outputs, labels.label) if self._sees_images() else output
         status = status_line(result, args.timeout)
         if waited:
             status += f"; {waited:.1f} s of it waiting for input()"
         names = names_line(result, "" if args.keep else _TAKEN_BACK)
         in_place = f"changed in place: {shortened_names(changed)}" if changed else ""
-        report = "\n".join(filter(None, (status, output, names, in_place)))
-        seen = output_images(result.outputs) if self._sees_images() else ()
+        report = "\n".join(filter(None, (status, told, names, in_place)))
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
             display["text/plain"] = head_and_tail(output, _SHOWN_TEXT)
         return ToolResult(
-            parts=(TextPart(text=report), *seen),
+            parts=(TextPart(text=report), *labels.images),
             summary=run_summary_text(result, output, args.timeout),
             display=display,
             details={
