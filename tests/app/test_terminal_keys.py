@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,7 +57,10 @@ class Terminal:
         self._child.send(key)
 
     def close(self) -> None:
-        self._child.close(force=True)
+        """End it at once; `close` alone allows a tenth of a second for that."""
+        self._child.kill(signal.SIGKILL)
+        self._child.wait()
+        self._child.close()
 
 
 Open = Callable[..., Terminal]

@@ -183,7 +183,7 @@ def test_of_many_names_the_first_are_named(terminal: Terminal) -> None:
 def test_the_time_in_which_code_waited_for_an_answer_is_told(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("builtins.input", lambda _prompt="": "typed")
+    monkeypatch.setattr("builtins.input", lambda _prompt="": threading.Event().wait(0.2) or "typed")  # who thinks first
     first = model_text(terminal.run("print(input('Name? '))")).split("\n")
     assert first[0].startswith("ok in ")
     assert first[0].endswith(" s of it waiting for input()")

@@ -35,6 +35,8 @@ from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
+_TOLD_WAIT: Final = 0.1
+"""Seconds of waiting for an answer that are worth a word."""
 _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
 
 
@@ -151,7 +153,7 @@ class RunCodeTool:
         labels = ImageLabels()
         told = output_text(result.outputs, labels.label) if self._sees_images() else output
         status = status_line(result, args.timeout)
-        if waited:
+        if waited >= _TOLD_WAIT:
             status += f"; {waited:.1f} s of it waiting for input()"
         names = names_line(result, "" if args.keep else _TAKEN_BACK)
         in_place = f"changed in place: {shortened_names(changed)}" if changed else ""
