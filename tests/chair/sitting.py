@@ -120,11 +120,10 @@ def _count_row(prompt: Prompt, requests: list[ModelRequest]) -> Row:
     if not requests:
         return row
     row.system = len(message_text(requests[0].messages[0])) // TOKEN
-    row.schemas = len(json.dumps(requests[0].body.get("tools", []), ensure_ascii=False)) // TOKEN
+    row.schemas = len(json.dumps(requests[0].body.get("tools", []), separators=(",", ":"))) // TOKEN
     told = "\n".join(message_text(one) for one in requests[0].messages)
-    row.report = (
-        len("".join(_REPORT.findall("\n".join(map(message_text, new_messages(requests[0].messages)))))) // TOKEN
-    )
+    asked = "\n".join(message_text(one) for one in new_messages(requests[0].messages) if one["role"] == "user")
+    row.report = len("".join(_REPORT.findall(asked))) // TOKEN
     results = [message_text(one) for r in requests for one in new_messages(r.messages) if one["role"] == "tool"]
     row.results, row.largest = sum(map(len, results)) // TOKEN, max(map(len, results), default=0)
     row.images = sum(str(one.get("content")).count("data:image/") for r in requests for one in new_messages(r.messages))
