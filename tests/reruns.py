@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/(browser|kernel|notebook|app|headless|mcp|mcp_server|llm)/.*": (
+    r"tests/(browser|kernel|notebook|app|chair|headless|mcp|mcp_server|llm|sweeps)/.*": (
         "pages, kernels and servers take part, and above a load of 10 some of their waits are too short; "
         "a quiet run of all has none, so this entry goes when a loaded run has none either"
     ),
