@@ -41,11 +41,14 @@ def test_it_names_what_runs_unasked(session: Session) -> None:
     assert "Run unasked: what only reads and grep, run_code." in instructions(session, "--yes=run_code,grep hello")
 
 
-def test_it_stays_as_it_is_until_a_new_conversation_begins(session: Session) -> None:
+def test_it_stays_as_it_is_while_what_it_says_is_true(session: Session) -> None:
     first = instructions(session)
-    assert instructions(session, "--yes=run_code hello") == first
+    (session.folder / "vibe" / "AGENTS.md").write_text("Be short.", encoding="utf-8")
+    assert instructions(session) == first
+    assert "Run unasked: what only reads and run_code." in instructions(session, "--yes=run_code hello")
     session.run("%vibe reset")
-    assert instructions(session, "--yes=run_code hello") != first
+    assert instructions(session).endswith("Be short.\n</agents>")
+    (session.folder / "vibe" / "AGENTS.md").unlink()
 
 
 @pytest.mark.usefixtures("own_file")

@@ -17,7 +17,7 @@ from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
-from vibe_jupyter.app.instructions import AGENTS_FILE, InstructionSources, write_instructions
+from vibe_jupyter.app.instructions import AGENTS_FILE, Instructions, InstructionSources
 from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import KernelSettings, TrustApproval
@@ -94,8 +94,8 @@ class App:
             ),
         )
         self._take_settings(config.Settings())
-        self._session = self._instructions = ""
-        """Its id and the system prompt of the conversation; empty before its first prompt."""
+        self._session, self._instructions = "", Instructions()
+        """Of the conversation; the id is empty before its first prompt."""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
         self._enders: list[str] = []
@@ -138,8 +138,7 @@ class App:
             told = self._report.sections(around, self._permissions.levels)
         own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
         sources = InstructionSources(around, reading.settings, self.models.sees_images(), home, own)
-        self._instructions = self._instructions or write_instructions(sources)
-        agent = replace(agent, instructions=self._instructions)
+        agent = replace(agent, instructions=self._instructions.text(sources))
         along = self.mcp.run_hooks(text)
         run = start_run(
             agent,
@@ -210,7 +209,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self._forget_conversation()
-        self._instructions = ""
+        self._instructions.forget()
         self._permissions.forget()
         self._built_in.forget()
         self._own_tools.forget()

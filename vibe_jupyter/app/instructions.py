@@ -1,6 +1,7 @@
 """The system prompt of a conversation: how to work, where, and what the user's and the folder's AGENTS.md say.
 
-It is put together at the first prompt and stays as it is: every request begins with it.
+It is put together at the first prompt, and stays as it is while who may allow what and what is seen does: every request
+begins with it.
 """
 
 import platform
@@ -46,9 +47,31 @@ class InstructionSources(NamedTuple):
             {name for name, level in self.settings.levels().items() if level == "always"} | self.around.allowed
         )
 
+    @property
+    def terms(self) -> tuple[object, ...]:
+        """What would be untrue of a later prompt, if it changed."""
+        return self.around.attended, self.sees_images, *self.unasked
 
-def write_instructions(sources: InstructionSources) -> str:
-    """The whole text."""
+
+class Instructions:
+    """The text of one conversation."""
+
+    def __init__(self) -> None:
+        self._terms: tuple[object, ...] | None = None
+        self._text = ""
+
+    def text(self, sources: InstructionSources) -> str:
+        """As it was written first, or again where it would be untrue."""
+        if sources.terms != self._terms:
+            self._terms, self._text = sources.terms, _write_instructions(sources)
+        return self._text
+
+    def forget(self) -> None:
+        """Begin a new conversation."""
+        self._terms = None
+
+
+def _write_instructions(sources: InstructionSources) -> str:
     try:
         own = (sources.home / AGENTS_FILE).read_bytes()
     except OSError:
