@@ -89,7 +89,7 @@ def _path_steps(path: str) -> list[Any]:
     """The name, and after it each key or attribute."""
     try:
         node: ast.expr = ast.parse(path.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
         raise _no_path(path) from None
     steps: list[object] = []
     while not isinstance(node, ast.Name):
