@@ -77,8 +77,8 @@ def next_reply(request: ModelRequest) -> Reply:
             "These columns hold no groups to compare by numbers, so the tour ends here. A real model would go on: "
             "`%vibe model` lists them."
         )
-    if "edit_cell" not in results and (mend := _fix_cell(results.get("read_notebook", ""), data)) is not None:
-        return mend
+    if "edit_cell" not in results and (fix := _fix_cell(results.get("read_notebook", ""), data)) is not None:
+        return fix
     if "run_code" not in results:
         return _compute_step(data)
     shares = [(match["name"], float(match["share"])) for match in _SHARE.finditer(results["run_code"])]

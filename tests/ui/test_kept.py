@@ -159,9 +159,9 @@ def test_the_kept_form_stays_small_whatever_was_printed(steps: int) -> None:
     assert f"{steps:,} step" in root.text or steps == 1
 
 
-def test_a_run_that_was_left_behind_does_not_say_that_it_works() -> None:
+def test_a_run_without_an_end_does_not_say_that_it_works() -> None:
     bundle = transcript([STARTED, code_started()]).bundle()
-    assert str(bundle["text/plain"]).startswith("Left behind")
+    assert str(bundle["text/plain"]).startswith("Stopped")
     assert "Working" in str(transcript([STARTED, code_started()]).so_far()["text/html"])
 
 

@@ -114,12 +114,12 @@ class ToolSanitizer:
     def _kept_tools(self, tools: list[Any], version: str) -> Iterator[dict[str, Any]]:
         for tool in tools:
             problem = _definition_problem(tool, version)
-            mended = (
-                (one for one in _mended_tools(tool) if not _definition_problem(one, version))
+            usable = (
+                (one for one in _reduced_tools(tool) if not _definition_problem(one, version))
                 if problem
                 else iter((tool,))
             )
-            if (kept := next(mended, None)) is not None:
+            if (kept := next(usable, None)) is not None:
                 yield kept
             else:
                 name = cast("Mapping[str, Any]", tool).get("name") if isinstance(tool, dict) else None
@@ -201,7 +201,7 @@ class _Writing:
         await self.aclose()
 
 
-def _mended_tools(tool: Any) -> Iterator[dict[str, Any]]:
+def _reduced_tools(tool: Any) -> Iterator[dict[str, Any]]:
     """The tool with less and less of what it can do without."""
     if not isinstance(tool, dict):
         return

@@ -269,7 +269,7 @@ class Transcript:
 
     def bundle(self) -> MimeBundle:
         """The form that stays in the notebook: ``text/html`` that needs nothing, and short ``text/plain``."""
-        over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Left behind")
+        over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Stopped")
         return static_bundle(self._entries, over, self.answer_text, keep=self._keep)
 
     def so_far(self) -> MimeBundle:
