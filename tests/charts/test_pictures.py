@@ -1,13 +1,16 @@
 """What is taken for the picture of a chart, and what is not."""
 
 import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vibe_jupyter.files.images import MAX_BYTES
 from vibe_jupyter.notebook import chart_pictures
-from vibe_jupyter.notebook.chart_pictures import MAX_PICTURES, with_drawn_pictures, with_page_pictures
+from vibe_jupyter.notebook.chart_pictures import MAX_PICTURES, ChartDrawing, with_page_pictures
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -19,6 +22,7 @@ def shown(**data: Any) -> dict[str, Any]:
 
 
 CHART = shown(plotly={"data": [{"y": [1]}], "layout": {}})
+VEGA = shown(**{"vnd.vegalite.v5+json": {"mark": "bar"}})
 TEXT = {"output_type": "stream", "name": "stdout", "text": "Plotly.newPlot"}
 
 
@@ -35,8 +39,7 @@ async def pictured(outputs: list[Any], answer: object = DOT) -> tuple[list[bool]
 
 
 async def test_the_page_is_asked_for_charts_without_a_picture_alone() -> None:
-    vega = {"vnd.vegalite.v5+json": {"mark": "bar"}}
-    outputs = [TEXT, CHART, shown(plotly={}, png=DOT), shown(html="<table></table>"), shown(**vega)]
+    outputs = [TEXT, CHART, shown(plotly={}, png=DOT), shown(html="<table></table>"), VEGA]
 
     assert await pictured(outputs) == ([False, True, True, False, True], [1, 4])
 
@@ -75,4 +78,37 @@ async def test_a_page_that_does_not_answer_costs_the_picture_and_no_more(monkeyp
 async def test_a_chart_that_nothing_here_draws_stays_what_it_is() -> None:
     outputs = (shown(html="<script>const docs_json = {}</script>"), TEXT, shown(html="Plotly."))
 
-    assert await with_drawn_pictures(outputs) == outputs
+    assert await ChartDrawing().with_pictures(outputs) == outputs
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts what draws charts, or stands in its place, where Python finds it: a function and its body."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))))
+
+    def install(package: str, function: str, body: str) -> None:
+        source = f"import base64, time\n\ndef {function}(*given, **more):\n    {body}\n"
+        (tmp_path / f"{package}.py").write_text(source, encoding="utf-8")
+
+    return install
+
+
+async def test_a_kind_of_chart_that_is_drawn_too_slowly_here_is_not_waited_for_again(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = f"return base64.b64decode({DOT!r})"
+    install("kaleido", "calc_fig_sync", "time.sleep(600)")
+    install("vl_convert", "vegalite_to_png", at_once)
+    drawing = ChartDrawing()
+    monkeypatch.setattr(chart_pictures, "DRAWING_WAIT", 0.5)
+    assert await drawing.with_pictures([CHART]) == (CHART,)
+
+    install("kaleido", "calc_fig_sync", at_once)
+    monkeypatch.setattr(chart_pictures, "DRAWING_WAIT", 60.0)
+
+    plotly, vega = await drawing.with_pictures([CHART, VEGA])
+    assert plotly == CHART
+    assert "image/png" in vega["data"]  # type: ignore[operator]
+    (later,) = await ChartDrawing().with_pictures([CHART])
+    assert "image/png" in later["data"]  # type: ignore[operator]

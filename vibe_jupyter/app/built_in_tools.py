@@ -73,6 +73,7 @@ class BuiltInTools:
                 runner,
                 sees_images=parts.sees_images,
                 looks=VariableLooks(parts.host.namespace).of_code,
+                drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
             ),
             self._todo,
             AskUserQuestionTool(),

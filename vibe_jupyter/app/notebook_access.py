@@ -13,6 +13,7 @@ from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.chart_pictures import ChartDrawing
 from vibe_jupyter.notebook.open_notebook import FinishedRuns, OpenNotebook
 from vibe_jupyter.version import __version__
 
@@ -40,6 +41,7 @@ class NotebookAccess:
         self._log = log
         self._in_place = NestedCells(shell, pump)
         pump.on_execute_at_rest = self._in_place.take_called_off
+        self._drawing = ChartDrawing()
         self.cells = self.access()
 
     def access(self) -> CellAccess:
@@ -53,6 +55,7 @@ class NotebookAccess:
                 version=__version__,
             ),
             self._log.standings,
+            self._drawing,
         )
 
     @property

@@ -298,6 +298,7 @@ def exposed_tools(
             CodeRunner(shell, pump),
             sees_images=_always_sees_images,
             looks=VariableLooks(host.namespace).of_code,
+            drawing=access.drawing,
         ),
     ]
     return StaticToolset([run_in_turns(tool, turn) for tool in tools])

@@ -23,7 +23,7 @@ from vibe_jupyter.notebook.addresses import (
     short_ids,
 )
 from vibe_jupyter.notebook.cell_magics import is_prompt
-from vibe_jupyter.notebook.chart_pictures import with_page_pictures
+from vibe_jupyter.notebook.chart_pictures import ChartDrawing, with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.read_versions import ReadVersions
@@ -48,9 +48,12 @@ def no_standings(_cells: Sequence[Cell]) -> Mapping[str, CellStatus]:
 class CellAccess:
     """One for all tools of a kernel. On the engine's loop, but for `begin` and `end`."""
 
-    def __init__(self, notebook: OpenNotebook, standings: Standings = no_standings) -> None:
+    def __init__(
+        self, notebook: OpenNotebook, standings: Standings = no_standings, drawing: ChartDrawing | None = None
+    ) -> None:
         self._notebook = notebook
         self.reads = CellReads(notebook, standings)
+        self.drawing = drawing or ChartDrawing()
         self._put_below: str | None = None
         """The last cell this run put below its prompt; None before the first."""
         self.changed: list[str] = []

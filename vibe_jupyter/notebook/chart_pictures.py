@@ -23,7 +23,7 @@ MAX_PICTURES: Final = 4
 PAGE_WAIT: Final = 3.0
 """Seconds in which the page gives the pictures of one result."""
 DRAWING_WAIT: Final = 8.0
-"""Seconds in which a process of ours draws one chart."""
+"""Seconds in which our processes draw the charts of one result."""
 PNG_LIMIT: Final = MAX_BYTES * 4 // 3
 """Characters of a picture."""
 _PNG: Final = "iVBORw0KGgo"
@@ -52,15 +52,44 @@ async def with_page_pictures(outputs: Sequence[Output], page_gives: PageGives) -
     return _put_in(outputs, found)
 
 
-async def with_drawn_pictures(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """The same outputs, charts without a picture with one that vl-convert or kaleido draws, where it is installed."""
-    found: dict[int, str] = {}
-    with contextlib.suppress(TimeoutError, OSError, ToolError):
-        async with asyncio.timeout(DRAWING_WAIT):
-            for at, data in _charts(outputs):
-                if picture := await _drawn_picture(data):
-                    found[at] = picture
-    return _put_in(outputs, found)
+class ChartDrawing:
+    """Draws charts with vl-convert or kaleido, where they are installed, in processes of ours.
+
+    A kind that is too slow here once is not tried again: each of its charts would cost the whole wait for nothing.
+    """
+
+    def __init__(self) -> None:
+        self._too_slow: set[str] = set()
+        """Kinds of charts, as `chart_spec` calls them."""
+
+    async def with_pictures(self, outputs: Sequence[Output]) -> tuple[Output, ...]:
+        """The same outputs, charts without a picture with the one drawn of them."""
+        found: dict[int, str] = {}
+        kind = ""
+        try:
+            async with asyncio.timeout(DRAWING_WAIT):
+                for at, data in _charts(outputs):
+                    if (drawable := self._drawable(data)) is None:
+                        continue
+                    kind, spec = drawable
+                    if picture := await _drawn_picture(kind, spec):
+                        found[at] = picture
+        except TimeoutError:
+            if not found:  # else those before it had most of the time
+                self._too_slow.add(kind)
+        except (OSError, ToolError):
+            pass
+        return _put_in(outputs, found)
+
+    def _drawable(self, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """Kind and specification of a chart; None where nothing is installed that draws it, or it was too slow."""
+        from vibe_jupyter.charts.outputs import chart_spec  # noqa: PLC0415 - most outputs are text
+        from vibe_jupyter.charts.renderer import LIBRARIES  # noqa: PLC0415 - as above
+
+        found = chart_spec(data)
+        if found is None or found[0] in self._too_slow or not _is_installed(LIBRARIES[found[0]]):
+            return None
+        return found
 
 
 def _charts(outputs: Iterable[Output]) -> list[tuple[int, Mapping[str, Any]]]:
@@ -87,22 +116,16 @@ def _is_fit(picture: str) -> bool:
     return len(picture) <= PNG_LIMIT and picture.startswith(_PNG)
 
 
-async def _drawn_picture(data: Mapping[str, Any]) -> str | None:
-    """What our process makes of it; None where it is of another kind, or nothing that draws it is installed."""
-    from vibe_jupyter.charts.outputs import chart_spec  # noqa: PLC0415 - most outputs are text
-    from vibe_jupyter.charts.renderer import LIBRARIES  # noqa: PLC0415 - as above
-
-    found = chart_spec(data)
-    if found is None or not _is_installed(LIBRARIES[found[0]]):
-        return None
+async def _drawn_picture(kind: str, spec: Mapping[str, Any]) -> str | None:
+    """What our process makes of it; None where it could not."""
     with tempfile.TemporaryDirectory(prefix="vibe-chart-") as folder:
         asked, drawn = Path(folder, "spec.json"), Path(folder, "picture.png")
-        await asyncio.to_thread(asked.write_text, json.dumps({"kind": found[0], "spec": found[1]}), "utf-8")
+        await asyncio.to_thread(asked.write_text, json.dumps({"kind": kind, "spec": spec}), "utf-8")
         command = ShellCommand(
             argv=(sys.executable, "-P", "-m", "vibe_jupyter.charts.renderer", str(asked), str(drawn)),
             folder=Path(folder),
             environment=child_environment(os.environ),
-            timeout=DRAWING_WAIT,
+            timeout=2 * DRAWING_WAIT,  # the caller's wait ends it before
             output_limit=10_000,
         )
         await run_command(command, lambda text: None)

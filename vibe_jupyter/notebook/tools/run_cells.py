@@ -14,7 +14,7 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
 from vibe_jupyter.notebook.cell_names import cell_names
-from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
+from vibe_jupyter.notebook.chart_pictures import ChartDrawing
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.notebook.tools.cell_report import (
@@ -96,11 +96,13 @@ class RunCodeTool:
         *,
         sees_images: Callable[[], bool] = sees_no_images,
         looks: LookAtVariables = nothing_seen,
+        drawing: ChartDrawing | None = None,
     ) -> None:
         self._main_thread = main_thread
         self._runner = runner
         self._sees_images = sees_images
         self._looks = looks
+        self._drawing = drawing or ChartDrawing()
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -143,7 +145,7 @@ class RunCodeTool:
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
         if self._sees_images():
-            result = result.model_copy(update={"outputs": await with_drawn_pictures(result.outputs)})
+            result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
         return self._code_result(args, result, waiting.seconds, changed)
 
     def _code_result(

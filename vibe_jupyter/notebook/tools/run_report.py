@@ -10,7 +10,6 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.access import CellAccess
-from vibe_jupyter.notebook.chart_pictures import with_drawn_pictures
 from vibe_jupyter.notebook.document import CellRun
 from vibe_jupyter.notebook.tools.cell_report import (
     ImageLabels,
@@ -111,7 +110,7 @@ async def _with_pictures(access: CellAccess, ran: CellRunResult) -> CellRun:
     outputs: Sequence[Output] = ran.run.result.outputs
     if ran.run.in_place:
         outputs = await access.reads.with_pictures(ran.cell, outputs)
-    drawn = await with_drawn_pictures(outputs)
+    drawn = await access.drawing.with_pictures(outputs)
     return replace(ran.run, result=ran.run.result.model_copy(update={"outputs": drawn}))
 
 
