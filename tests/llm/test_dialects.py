@@ -26,6 +26,7 @@ from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, status
 
 URL = "http://127.0.0.1:1/v1"
 IMAGE = ImagePart(media_type="image/png", data="QUJD")
+OTHER_IMAGE, THIRD_IMAGE = (ImagePart(media_type="image/png", data=data) for data in ("REVG", "R0hJ"))
 ALL = ("openai", "mistral", "ollama", "mistralrs")
 
 
@@ -107,7 +108,7 @@ def test_images_of_results_follow_the_last_result_for_models_that_see(dialect):
         user("x"),
         two_calls(),
         result("call00001", TextPart(text="a"), IMAGE),
-        result("call00002", IMAGE, IMAGE),
+        result("call00002", OTHER_IMAGE, THIRD_IMAGE),
     )
     sent = encoded(dialect, *history, sees_images=True)["messages"]
     roles = [message["role"] for message in sent if message != sent[-2] or message["role"] != "assistant"]
@@ -116,8 +117,38 @@ def test_images_of_results_follow_the_last_result_for_models_that_see(dialect):
         "a\n\n(its image follows below)",
         "(its images follow below)",
     ]
-    assert json.dumps(sent[-1]).count("QUJD") == 3
-    assert "From the result of run_code" in json.dumps(sent[-1])
+    follows = json.dumps(sent[-1])
+    assert [follows.count(image.data) for image in (IMAGE, OTHER_IMAGE, THIRD_IMAGE)] == [1, 1, 1]
+    assert "From the result of run_code: picture 1." in follows
+    assert "From the result of run_code: pictures 2, 3." in follows
+
+
+@pytest.mark.parametrize("dialect", ALL)
+def test_an_image_that_an_earlier_result_has_is_named_and_not_sent_again(dialect):
+    history: list[Message] = [
+        user("x"),
+        two_calls(),
+        result("call00001", IMAGE),
+        result("call00002", OTHER_IMAGE, IMAGE),
+        said(TextPart(text="seen")),
+        user("again"),
+        said(ToolCall(id="call00003", name="run_code", arguments="{}")),
+        result("call00003", IMAGE),
+    ]
+    encoder = BodyEncoder(DIALECTS[dialect])
+
+    def sent(*messages: Message) -> list[dict[str, Any]]:
+        return json.loads(encoder.encode(request(URL, *messages, server={"dialect": dialect}, sees_images=True)))[
+            "messages"
+        ]
+
+    whole = sent(*history)
+    assert [json.dumps(whole).count(image.data) for image in (IMAGE, OTHER_IMAGE)] == [1, 1]
+    assert "From the result of run_code: picture 2; its image 2 is picture 1 above, not sent again." in str(whole)
+    assert "From the result of run_code: its image is picture 1 above, not sent again." in str(whole[-1])
+
+    without_the_first = sent(history[0], *history[5:])
+    assert IMAGE.data in str(without_the_first[-1])
 
 
 @pytest.mark.parametrize("dialect", ALL)

@@ -365,9 +365,9 @@ class BodyEncoder:
         self._model: Model | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._tool_bytes = b""
-        self._messages: dict[tuple[int, bool], tuple[Message, bytes]] = {}
-        """By identity, and whether the message itself is meant or what follows it. The message is held beside its
-        bytes, so that its identity cannot become another's."""
+        self._messages: dict[tuple[int, bool], tuple[Message, Message, bytes]] = {}
+        """By identity, and whether the message itself is meant or what follows it. The message is held beside what was
+        sent for it and its bytes, so that its identity cannot become another's."""
 
     def encode(self, request: ModelRequestTerms, terms: HeadTerms | None = None) -> bytes:
         """The body of a request."""
@@ -385,9 +385,11 @@ class BodyEncoder:
         fragments: list[bytes] = []
         for anchor, message in order:
             key = (id(anchor), anchor is message)
-            kept = before.get(key) or (anchor, self._dialect.encode_message(message, model))
+            kept = before.get(key)
+            if kept is None or kept[1] != message:
+                kept = (anchor, message, self._dialect.encode_message(message, model))
             self._messages[key] = kept
-            fragments.append(kept[1])
+            fragments.append(kept[2])
         return fragments
 
 
@@ -412,19 +414,38 @@ def arrange_messages(
 
 
 def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[tuple[Message, Message]]:
-    """Results stand together, so their images come after the last of them."""
+    """Results stand together, so their images come after the last of them. An image that an earlier result of these
+    messages has is not sent again but named by its number."""
+    numbers: dict[ImagePart, int] = {}
     waiting: list[TextPart | ImagePart] = []
     for number, message in enumerate(messages):
         yield message, message
         if not sees_images or not isinstance(message, ToolMessage):
             continue
-        images = [part for part in message.parts if isinstance(part, ImagePart)]
-        if images:
-            waiting += [TextPart(text=f"From the result of {message.name}:"), *images]
+        waiting += _numbered_images(message, numbers)
         following = messages[number + 1] if number + 1 < len(messages) else None
         if waiting and not isinstance(following, ToolMessage):
             yield message, UserMessage(parts=tuple(waiting))
             waiting = []
+
+
+def _numbered_images(message: ToolMessage, numbers: dict[ImagePart, int]) -> list[TextPart | ImagePart]:
+    """The images of one result, those that are new with a number for later; nothing where it has none."""
+    images = [part for part in message.parts if isinstance(part, ImagePart)]
+    if not images:
+        return []
+    new: list[ImagePart] = []
+    notes: list[str] = []
+    for place, image in enumerate(images, 1):
+        if image in numbers:
+            its = f"its image {place}" if len(images) > 1 else "its image"
+            notes.append(f"{its} is picture {numbers[image]} above, not sent again")
+        else:
+            numbers[image] = len(numbers) + 1
+            new.append(image)
+    if new:
+        notes.insert(0, f"picture{'s' * (len(new) > 1)} {', '.join(str(numbers[image]) for image in new)}")
+    return [TextPart(text=f"From the result of {message.name}: {'; '.join(notes)}."), *new]
 
 
 def _message_between(previous: Message | None, message: Message) -> Message | None:
