@@ -1,6 +1,7 @@
 """grep: the same matches from ripgrep and from Python, bounded, and nothing secret unasked."""
 
 import asyncio
+import contextlib
 import random
 import shutil
 import sys
@@ -428,11 +429,14 @@ async def children_running() -> list[int]:
         pytest.skip("looks into /proc")
     found: list[int] = []
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
-                command = Path(f"/proc/{child}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"vibe_jupyter.files.search_worker" in command:
-                found.append(int(child))
+        with contextlib.suppress(OSError):  # a thread ends meanwhile, or a child does
+            children = (task / "children").read_text().split()
+            found += [int(child) for child in children if is_search_worker(child)]
     return found
+
+
+def is_search_worker(process: str) -> bool:
+    try:
+        return b"vibe_jupyter.files.search_worker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
