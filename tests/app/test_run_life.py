@@ -219,6 +219,19 @@ def test_the_time_of_code_does_not_run_while_it_asks_the_user(session: Session, 
     assert "Hello, Ada" in session.model.requests[1].tool_results[0]
 
 
+@pytest.mark.parametrize(
+    ("called", "ask"), [("input", "input('Who? ')"), ("getpass", "__import__('getpass').getpass()")]
+)
+def test_code_that_asks_where_nobody_can_type_is_told_what_to_do_instead(
+    session: Session, called: str, ask: str
+) -> None:
+    session.model.will_reply(call("run_code", code=ask), say("Seen."))
+    session.run("%%vibe --yes=run_code\ngo")
+    told = session.model.requests[1].tool_results[0]
+    assert f"{called}() was called, but nobody can type here. Set the value in the code" in told.split("\n")[0]
+    assert "vibe_jupyter" not in told
+
+
 def test_code_that_runs_on_after_a_late_answer_has_all_of_its_time(session: Session) -> None:
     timeout = 4.0
     code = "name = input('Who? ')\nimport time; time.sleep(1.5)\nprint('Hello,', name)"

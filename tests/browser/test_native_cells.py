@@ -210,6 +210,21 @@ def test_input_opens_in_the_cell_the_agent_runs_and_looks_as_by_hand(lab: Lab, m
     book.over(3)
 
 
+def test_after_a_stop_no_box_is_left_in_which_nobody_reads_what_is_typed(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "input('Who? ')", "6 * 7", options="--yes=run_code,run_cells")
+    for place, asking in ((PROMPT, call("run_code", code="input('Who? ')")), (2, call("run_cells", cells=["#3"]))):
+        model.will_reply(asking)
+        book.run(*((0, PROMPT) if place == PROMPT else (PROMPT,)))
+        expect(book.output(place).locator("input.jp-Stdin-input")).to_be_visible()
+        lab.interrupt()
+        book.over()
+        expect(book.page.locator(".jp-Stdin")).to_have_count(0)
+    assert "KeyboardInterrupt" in str(book.outputs(2))
+    book.run(3)
+    book.over(3)
+    assert book.outputs(3)[0]["data"]["text/plain"] == "42"
+
+
 ORDER = "order = globals().get('order', [])\n"
 
 

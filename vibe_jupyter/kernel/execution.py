@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NoReturn, cast
 
 import psutil
+from IPython.core.error import StdinNotImplementedError
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
 from vibe_jupyter.kernel.capture import OnOutput, exception_message, kernel_capture, plain_text, terminal_capture
@@ -26,6 +27,11 @@ from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
+NOBODY_TYPES: Final = (
+    "{called}() was called, but nobody can type here. Set the value in the code; take a secret from an environment "
+    "variable."
+)
+"""The error in code that wants a typed answer where the front end has no text prompt."""
 Status = Literal["ok", "error", "interrupted", "timeout"]
 OnAsking = Callable[[bool], None]
 """Told that code begins to wait for what the user types, and that it waits no longer; must not raise."""
@@ -109,14 +115,18 @@ class ExecutionAttempt:
         owners += [(kernel, "raw_input"), (kernel, "getpass")] if kernel is not None else []
         with ExitStack() as stack:
             for owner, name in owners:
-                stack.enter_context(patched_attribute(owner, name, self._asking(getattr(owner, name))))
+                asking = self._asking(getattr(owner, name), "getpass" if name == "getpass" else "input")
+                stack.enter_context(patched_attribute(owner, name, asking))
             yield
 
-    def _asking(self, function: Callable[..., object]) -> Callable[..., object]:
+    def _asking(self, function: Callable[..., object], called: str) -> Callable[..., object]:
         @functools.wraps(function)
         def asking(*args: object, **more: object) -> object:
             with self._deadline.asking(), self._told():
-                return function(*args, **more)
+                try:
+                    return function(*args, **more)
+                except StdinNotImplementedError:
+                    raise StdinNotImplementedError(NOBODY_TYPES.format(called=called)) from None
 
         return asking
 
@@ -134,11 +144,11 @@ class ExecutionAttempt:
                 self._on_asking(False)
 
     def shown(self, show: Callable[..., object]) -> Callable[..., object]:
-        """IPython's `showtraceback`, without the frames of ours in which the interrupt was raised."""
+        """IPython's `showtraceback`, without the frames of ours in which what ended the code was raised."""
 
         def shown(*args: object, **more: object) -> object:
             _, error, trace = sys.exc_info()
-            if isinstance(error, KeyboardInterrupt):
+            if isinstance(error, KeyboardInterrupt | StdinNotImplementedError):
                 _cut_own_end(trace)
             return show(*args, **more)
 

@@ -1,7 +1,11 @@
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
-import { INotebookCellExecutor, INotebookTracker } from "@jupyterlab/notebook";
+import { CodeCell } from "@jupyterlab/cells";
+import { INotebookCellExecutor, INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 
+import { dropDeadBoxes } from "../bridge/boxes";
 import { Connection } from "../bridge/connection";
+
+const PROMPT = /^[^\n#'"]*%vibe\b/m; // as in a cell that runs the agent
 
 /** Lets the agent in the kernel see and change the notebook that is open here. */
 export const bridge: JupyterFrontEndPlugin<void> = {
@@ -12,6 +16,11 @@ export const bridge: JupyterFrontEndPlugin<void> = {
   activate: (app, tracker: INotebookTracker, executor: INotebookCellExecutor) => {
     tracker.widgetAdded.connect((_, panel) => {
       new Connection(app, panel, executor);
+    });
+    NotebookActions.executed.connect((_, { cell }) => {
+      if (cell instanceof CodeCell && !cell.isDisposed && PROMPT.test(cell.model.sharedModel.getSource())) {
+        dropDeadBoxes(cell);
+      }
     });
   },
 };

@@ -1,6 +1,7 @@
 import { CodeCell } from "@jupyterlab/cells";
 import type { Kernel } from "@jupyterlab/services";
 
+import { dropDeadBoxes } from "../boxes";
 import { Failure } from "../failure";
 import type { Handler, Place } from "../handler";
 import { cellWidget, isRunning } from "../notebook";
@@ -21,6 +22,7 @@ export const run: Handler<"run"> = async (place, { cell, code_hash: expected }, 
   const widget = runnable(place, cell, expected);
   const sent = whenSent(place.kernel, cell);
   const done = execute(place, widget).then(() => {
+    dropDeadBoxes(widget);
     place.tell("run_done", { id, cell });
     return null;
   });
