@@ -13,6 +13,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from vibe_jupyter.commands.completion import Completion, unregister_completion
 from vibe_jupyter.commands.registry import help_page, run_command
+from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.options import Options, parse_line
@@ -38,6 +39,7 @@ class VibeMagics(Magics):
         self._ipython = shell
         self.pump = pump
         self._presses = Presses()
+        self._read_ahead = None if pump is None else ReadAhead(shell)
         self._app: App | None = None
 
     @property
@@ -49,6 +51,7 @@ class VibeMagics(Magics):
                 from vibe_jupyter.app import App
 
                 self._app = App(self._ipython, self.pump, self._presses)
+            self._end_read_ahead()
         return self._app
 
     @property
@@ -132,8 +135,14 @@ class VibeMagics(Magics):
         if self._app is not None:
             self._app.close()
             self._app = None
+        self._end_read_ahead()
         if self.pump is not None:
             self.pump.uninstall()
+
+    def _end_read_ahead(self) -> None:
+        if self._read_ahead is not None:
+            self._read_ahead.close()
+            self._read_ahead = None
 
     def _is_command(self, line: str) -> bool:
         """Do a sub-command; False when the words are a prompt."""

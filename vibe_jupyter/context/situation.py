@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
 from vibe_jupyter.files.truncation import head_and_tail, section
 from vibe_jupyter.notebook.addresses import short_ids
-from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.outline import (
     WHOLE_OUTLINE,
@@ -240,7 +240,7 @@ def _cell_changes(before: Sequence[Cell], now: Sequence[Cell], around: Surroundi
     short = short_ids(now)
     old = {cell.id: cell for cell in before}
     for cell in now:
-        if cell.id == around.prompt_cell or (cell.kind == "code" and cell_names(cell.source).is_prompt):
+        if cell.id == around.prompt_cell or (cell.kind == "code" and gives_prompt(cell.source)):
             continue
         known = old.get(cell.id)
         if known is None:
@@ -327,7 +327,7 @@ def _rising(numbers: Sequence[int]) -> set[int]:
 def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
     """Runs of the user's, where the cells themselves are not known."""
     for one in runs:
-        if one.number is not None and one.source and not cell_names(one.source).is_prompt:
+        if one.number is not None and one.source and not gives_prompt(one.source):
             failed = "" if one.ok else " failed"
             yield f"ran [{one.number}]{failed}: {cut(one.source.strip().split(chr(10))[0], _LINE)}"
 

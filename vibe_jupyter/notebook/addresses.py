@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import NothingDone
-from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
 
 MIN_PREFIX: Final = 4
@@ -126,7 +126,7 @@ def select_cells(
     """
 
     def is_in_range(cell: Cell) -> bool:
-        return not runnable or (cell.kind == "code" and cell.id != prompt and not cell_names(cell.source).is_prompt)
+        return not runnable or (cell.kind == "code" and cell.id != prompt and not gives_prompt(cell.source))
 
     found: list[Selected] = []
     for reference in references:

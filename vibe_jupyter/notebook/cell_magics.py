@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 from typing import Final
 
 from vibe_jupyter.notebook.name_steps import Act, CellNames, NameStep
@@ -38,6 +39,19 @@ def is_prompt(source: str) -> bool:
     return _PROMPT.match(source) is not None
 
 
+def parse_quietly(code: str) -> ast.Module:
+    """Parse it without a second warning of what Python warned of when the code ran.
+
+    Raises:
+        SyntaxError: or another of `NOT_PARSED`.
+    """
+    if "\\" not in code:  # which is what the parser warns of
+        return ast.parse(code)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
+
+
 def python_of(source: str) -> tuple[str, CellNames]:
     """The Python of a cell, and what its magics do besides."""
     head = source.lstrip()
@@ -46,7 +60,7 @@ def python_of(source: str) -> tuple[str, CellNames]:
     if "%" not in source and "!" not in source and "?" not in source:
         return source, CellNames()
     try:
-        ast.parse(source)
+        parse_quietly(source)
     except NOT_PARSED:
         return _without_line_magics(source)
     return source, CellNames()

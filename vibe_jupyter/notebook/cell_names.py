@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from vibe_jupyter.notebook.cell_magics import NOT_PARSED, python_of
+from vibe_jupyter.notebook.cell_magics import NOT_PARSED, parse_quietly, python_of
 from vibe_jupyter.notebook.name_steps import CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
@@ -23,7 +23,7 @@ def cell_names(source: str) -> CellNames:
     if found.is_prompt or (found.unknown and not code):
         return found
     try:
-        tree = ast.parse(code)
+        tree = parse_quietly(code)
     except NOT_PARSED:
         return CellNames(unknown=found.unknown or "it is no Python that can be parsed")
     walk = StatementWalk(lines=code.split("\n"))
@@ -39,12 +39,17 @@ def cell_names(source: str) -> CellNames:
     )
 
 
+def gives_prompt(source: str) -> bool:
+    """Whether a cell gives a prompt to the agent. Most cells are not parsed for it."""
+    return "vibe" in source and cell_names(source).is_prompt
+
+
 @lru_cache(maxsize=CACHED)
 def code_shape(source: str) -> str:
     """Equal for sources that differ in comments and blank space alone."""
     code, _ = python_of(source)
     try:
-        return ast.dump(ast.parse(code))
+        return ast.dump(parse_quietly(code))
     except NOT_PARSED:
         return source
 

@@ -1,8 +1,8 @@
 """Walks the syntax tree of a cell for the names it reads, binds and changes."""
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, cast
 
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, FunctionNames, NameStep
 
@@ -30,6 +30,10 @@ _CHANGES_FIRST: Final = frozenset(
 )
 """Functions that change what they are given first."""
 _MAKING: Final = ("__new__", "__init__", "__post_init__", "__call__", "__init_subclass__")
+_READS: Final = (Act.READ, Act.CHANGE, Act.CALL)
+_BINDS: Final = (Act.BIND, Act.ALIAS, Act.DELETE)
+_MAKES_SURE: Final = (Act.BIND, Act.ALIAS, Act.SURE)
+_MAKES_UNSURE: Final = (Act.DELETE, Act.FORGET)
 _RUNS_CODE: Final = frozenset({"exec", "run_cell", "run_line_magic", "run_cell_magic", "safe_execfile", "ex"})
 
 
@@ -39,18 +43,24 @@ class _Scope:
     def __init__(self, own: frozenset[str] = frozenset(), lines: Sequence[str] = ()) -> None:
         self.steps: list[NameStep] = []
         self.unknown = ""
+        self.declared: set[str] = set()
+        """Names it binds that are those of an outer scope."""
         self._own = own
         self._lines = lines
         self._sure: set[str] = set()
         """Names bound by now, whatever branch was taken."""
 
+    def _read(self, name: str) -> None:
+        if name not in self._own:
+            self.steps.append(NameStep(Act.READ, name))
+
     def _add(self, step: NameStep) -> None:
         if step.name in self._own:
             return
         self.steps.append(step)
-        if step.act in (Act.BIND, Act.ALIAS, Act.SURE):
+        if step.act in _MAKES_SURE:
             self._sure.add(step.name)
-        elif step.act in (Act.DELETE, Act.FORGET):
+        elif step.act in _MAKES_UNSURE:
             self._sure.discard(step.name)
 
     def _maybe(self, visit: Callable[[], None]) -> set[str]:
@@ -73,7 +83,11 @@ class _Expressions(_Scope):
         """What evaluating does; `dropped` when nobody takes the value."""
         match node:
             case ast.Name(id=name):
-                self._add(NameStep(Act.READ, name))
+                self._read(name)
+            case ast.Constant():
+                pass
+            case ast.Attribute(value=value):
+                self.expr(value)
             case ast.Call():
                 self._call(node, dropped=dropped)
             case ast.Await(value=value):
@@ -89,23 +103,27 @@ class _Expressions(_Scope):
                 self.expr(value)
                 self._bind(target.id, value)
             case _:
-                self._parts(node)
+                self.parts(node)
 
-    def _parts(self, node: ast.expr) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.expr(child)
+    def parts(self, node: ast.AST) -> None:
+        """The expressions that it has as its parts, in their order."""
+        for field in node._fields:
+            part = getattr(node, field)
+            if isinstance(part, ast.expr):
+                self.expr(part)
+            elif isinstance(part, list):
+                for one in cast("list[object]", part):
+                    if isinstance(one, ast.expr):
+                        self.expr(one)
 
     def _used_later(self, later: FunctionNames) -> None:
         for name in later.reads:
-            self._add(NameStep(Act.READ, name))
+            self._read(name)
         for name in later.binds:
             self._add(NameStep(Act.CHANGE, name))
 
     def _comprehension(self, generators: Sequence[ast.comprehension], *values: ast.expr) -> None:
-        own = frozenset(
-            part.id for generator in generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)
-        )
+        own = frozenset(name for generator in generators for name in _target_names(generator.target))
         self.expr(generators[0].iter)
         inner = _Expressions(self._own | own)
         for place, generator in enumerate(generators):
@@ -125,7 +143,7 @@ class _Expressions(_Scope):
         given = tuple(one.id if isinstance(one, ast.Name) and one.id not in self._own else "" for one in node.args)
         named = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if isinstance(function, ast.Name):
-            self._add(NameStep(Act.READ, function.id))
+            self._read(function.id)
             if function.id not in self._own:
                 self.steps.append(NameStep(Act.CALL, function.id, others=given))
         elif isinstance(function, ast.Attribute):
@@ -213,6 +231,7 @@ class _Expressions(_Scope):
     def _bind_global(self, key: ast.expr) -> None:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             self._add(NameStep(Act.BIND, key.value))
+            self.declared.add(key.value)
         else:
             self._anything("it binds names by globals()")
 
@@ -263,7 +282,7 @@ class StatementWalk(_Expressions):
     def augmented(self, node: ast.AugAssign) -> None:
         self.expr(node.value)
         if isinstance(node.target, ast.Name):
-            self._add(NameStep(Act.READ, node.target.id))
+            self._read(node.target.id)
             self._add(NameStep(Act.BIND, node.target.id))
         else:
             self.target(node.target, None)
@@ -271,7 +290,7 @@ class StatementWalk(_Expressions):
     def delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
-                self._add(NameStep(Act.READ, target.id))
+                self._read(target.id)
                 self._add(NameStep(Act.DELETE, target.id))
             else:
                 self._change_root(target)
@@ -376,10 +395,8 @@ class StatementWalk(_Expressions):
     def _text(self, node: ast.stmt) -> str:
         return "\n".join(self._lines[node.lineno - 1 : node.end_lineno])
 
-    def return_value(self, node: "ast.Return | ast.Assert | ast.Raise") -> None:
-        for value in ast.iter_child_nodes(node):
-            if isinstance(value, ast.expr):
-                self.expr(value)
+    def outer_names(self, node: ast.Global | ast.Nonlocal) -> None:
+        self.declared.update(node.names)
 
 
 def _calls(node: ast.Call, name: str) -> bool:
@@ -396,6 +413,19 @@ def _is_harmless_exec(node: ast.Call, named: str) -> bool:
     return not (isinstance(root, ast.Call) and _calls(root, "get_ipython")) and not (
         isinstance(root, ast.Name) and root.id in ("ip", "ipython", "shell")
     )
+
+
+def _target_names(target: ast.expr) -> Iterator[str]:
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _target_names(part)
+        case ast.Starred(value=inner):
+            yield from _target_names(inner)
+        case _:
+            pass
 
 
 def _part_of(value: ast.expr) -> str | None:
@@ -427,16 +457,16 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Func
     places = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
     rest = [one.arg for one in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs) if one is not None]
     statements = [ast.Expr(node.body)] if isinstance(node.body, ast.expr) else node.body
-    bound, declared = _bound_names(statements)
-    own = frozenset({*places, *rest, *bound} - declared)
     walk = StatementWalk()
     walk.body(statements)
+    bound = {step.name for step in walk.steps if step.act in _BINDS}
+    own = frozenset({*places, *rest, *bound} - walk.declared)
     reads: list[str] = []
     binds: list[str] = []
     for step in walk.steps:
-        if step.act is Act.CHANGE or step.act in (Act.READ, Act.CALL):
+        if step.act in _READS:
             reads.append(step.name)
-        if step.act is Act.CHANGE or (step.act in (Act.BIND, Act.ALIAS, Act.DELETE) and step.name in declared):
+        if step.act is Act.CHANGE or (step.act in _BINDS and step.name in walk.declared):
             binds.append(step.name)
         if step.later is not None:  # a function inside it
             reads += step.later.reads
@@ -463,34 +493,6 @@ def _changed_places(parameters: Sequence[str], steps: Iterable[NameStep]) -> fro
     return frozenset(changed)
 
 
-def _bound_names(statements: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """Names that a function binds, and those it says are not its own."""
-    bound: set[str] = set()
-    declared: set[str] = set()
-    waiting = list(statements)
-    while waiting:
-        node = waiting.pop()
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                bound.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                bound.add(name)
-                waiting += node.decorator_list
-                continue
-            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                continue
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                bound.update(alias.asname or alias.name.partition(".")[0] for alias in names)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                bound.add(name)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                declared.update(names)
-            case _:
-                pass
-        waiting += ast.iter_child_nodes(node)
-    return bound, declared
-
-
 _STATEMENTS: Final[dict[type[ast.stmt], Callable[..., None]]] = {
     ast.Expr: StatementWalk.expression_statement,
     ast.Assign: StatementWalk.assign,
@@ -511,7 +513,9 @@ _STATEMENTS: Final[dict[type[ast.stmt], Callable[..., None]]] = {
     ast.FunctionDef: StatementWalk.function,
     ast.AsyncFunctionDef: StatementWalk.function,
     ast.ClassDef: StatementWalk.class_definition,
-    ast.Return: StatementWalk.return_value,
-    ast.Assert: StatementWalk.return_value,
-    ast.Raise: StatementWalk.return_value,
+    ast.Global: StatementWalk.outer_names,
+    ast.Nonlocal: StatementWalk.outer_names,
+    ast.Return: StatementWalk.parts,
+    ast.Assert: StatementWalk.parts,
+    ast.Raise: StatementWalk.parts,
 }

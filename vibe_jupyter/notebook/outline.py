@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from vibe_jupyter.notebook.addresses import address
-from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
 
 WHOLE_OUTLINE: Final = 60
@@ -25,7 +25,7 @@ def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
         short: from `short_ids`.
         width: characters of its source that are shown, and at most 60 of its result.
     """
-    if cell.kind == "code" and cell_names(cell.source).is_prompt:
+    if cell.kind == "code" and gives_prompt(cell.source):
         return f"{place_and_id(cell, short)} (a prompt)"
     facts = [address(cell, short)]
     if cell.kind == "code" and cell.state != "fresh":

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from vibe_jupyter.notebook.cell_names import cell_names, code_shape
-from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, FunctionNames, NameStep
+from vibe_jupyter.notebook.cell_names import cell_names, code_shape, gives_prompt
+from vibe_jupyter.notebook.name_steps import BUILTINS, Act, FunctionNames, NameStep
 from vibe_jupyter.protocol import Cell, CellState
 
 _REASONS: Final = 3
@@ -446,8 +446,7 @@ class _Judgement:
             return CellStatus("running")
         if cell.execution_count is None and place is None:
             return CellStatus("never")
-        names = cell_names(cell.source)
-        if names.is_prompt:
+        if gives_prompt(cell.source):
             return CellStatus("fresh")
         if place is None:
             if cell.state in ("edited", "failed"):
@@ -458,9 +457,9 @@ class _Judgement:
             return CellStatus("edited")
         if not ran.ok or cell.state == "failed":
             return CellStatus("failed")
-        return self._compare(cell, place, names)
+        return self._compare(cell, place, cell_names(ran.source).unknown)
 
-    def _compare(self, cell: Cell, place: int, names: CellNames) -> CellStatus:
+    def _compare(self, cell: Cell, place: int, unknown: str) -> CellStatus:
         reasons: list[str] = []
         guesses: list[str] = []
         waits: dict[str, str | None] = {}
@@ -483,8 +482,8 @@ class _Judgement:
         if reasons:
             more = f", and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
             return CellStatus("stale", "; ".join(reasons[:_REASONS]) + more, tuple(waits.items()))
-        if names.unknown or guesses:
-            return CellStatus("unknown", names.unknown or "; ".join(guesses[:_REASONS]))
+        if unknown or guesses:
+            return CellStatus("unknown", unknown or "; ".join(guesses[:_REASONS]))
         return CellStatus("fresh")
 
     def _difference(

@@ -13,7 +13,7 @@ from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
-from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
 from vibe_jupyter.notebook.document import Listing
 from vibe_jupyter.notebook.staleness import dependents
@@ -287,4 +287,4 @@ def with_dependents(cells: Sequence[Cell], all_cells: Sequence[Cell]) -> list[Ce
     """The cells, and behind them those that use what they bind or change, in the notebook's order."""
     wanted = [cell.id for cell in cells]
     later = set(dependents(all_cells, wanted)).difference(wanted)
-    return [*cells, *(cell for cell in all_cells if cell.id in later and not cell_names(cell.source).is_prompt)]
+    return [*cells, *(cell for cell in all_cells if cell.id in later and not gives_prompt(cell.source))]
