@@ -44,7 +44,7 @@ def stored_values(value: Any) -> Any:
     if cls is loaded_attribute("numpy", "ndarray"):
         return value
     if is_one_of(cls, (list, tuple)):
-        return value
+        return _as_array(value) if len(value) > MOST_POINTS else value
     if cls is range:
         return value if len(value) <= MOST_POINTS * 10 else None
     if any(cls is loaded_attribute("pandas", name) for name in ("Series", "Index", "DatetimeIndex", "RangeIndex")):
@@ -53,6 +53,16 @@ def stored_values(value: Any) -> Any:
     if cls is loaded_attribute("polars", "Series"):
         return loaded_attribute("polars", "Series")._from_pyseries(instance_dict(value)["_s"]).to_numpy()
     return None
+
+
+def _as_array(column: Sequence[Any]) -> Any:
+    """A long list of numbers as numpy has it, which finds extremes in a tenth of the time; any other as it is."""
+    kinds = set(map(type, column))
+    asarray = loaded_attribute("numpy", "asarray")
+    if asarray is None or not all(is_one_of(cls, (int, float)) for cls in kinds):
+        return column
+    array = asarray(column, float if len(kinds) == 1 and float in kinds else None)
+    return array if array.dtype.kind in _NUMBERS else column  # integers of more than 64 bits have no type there
 
 
 def _of_pandas(values: Any) -> Any:
