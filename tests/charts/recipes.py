@@ -1,11 +1,11 @@
-"""Charts as their authors would write them down, drawn by four libraries; half are after the libraries' galleries.
+"""Charts of lines, points and bars as their authors would write them down, drawn by four libraries.
 
 A recipe is the data and the words of a chart. What is asked of its text later is worked out from the recipe alone.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Point = tuple[Any, float]
@@ -20,6 +20,8 @@ class Recipe:
     x: str
     y: str
     series: Mapping[str, Sequence[Point]]
+    after: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Library to the example of its gallery that the chart is after."""
 
 
 def _wave(count: int, phase: float, scale: float = 1.0, base: float = 0.0) -> list[Point]:
@@ -31,17 +33,31 @@ def _cloud(count: int, seed: int, center: float) -> list[Point]:
     return [(round(center + values[at], 3), round(10 * values[count + at] + center, 3)) for at in range(count)]
 
 
+def _after(*examples: str) -> dict[str, str]:
+    """Examples of the galleries of matplotlib, plotly, Altair and bokeh."""
+    return dict(zip(("matplotlib", "plotly", "altair", "bokeh"), examples, strict=True))
+
+
 FRUITS = ("Apples", "Pears", "Nectarines", "Plums", "Grapes", "Strawberries")
 YEARS = range(1952, 2008, 5)
 MONTHS = [f"2024-{month:02}-01" for month in range(1, 13)]
 
 RECIPES: Mapping[str, Recipe] = {
-    # after the galleries
     "two sines": Recipe(
-        "line", "Simple plot", "time (s)", "voltage (mV)", {"sin": _wave(60, 0), "cos": _wave(60, 1.57)}
+        "line",
+        "Simple plot",
+        "time (s)",
+        "voltage (mV)",
+        {"sin": _wave(60, 0), "cos": _wave(60, 1.57)},
+        _after("lines_bars_and_markers/simple_plot", "line-charts", "simple_line_chart", "basic/annotations/legend"),
     ),
     "fruit counts": Recipe(
-        "bar", "Fruit Counts", "fruit", "count", {"": list(zip(FRUITS, (5, 3, 4, 2, 7, 6), strict=True))}
+        "bar",
+        "Fruit Counts",
+        "fruit",
+        "count",
+        {"": list(zip(FRUITS, (5, 3, 4, 2, 7, 6), strict=True))},
+        _after("lines_bars_and_markers/bar_colors", "bar-charts", "simple_bar_chart", "basic/bars/basic"),
     ),
     "life expectancy": Recipe(
         "line",
@@ -52,6 +68,7 @@ RECIPES: Mapping[str, Recipe] = {
             "Australia": [(year, 69.1 + 0.22 * (year - 1952)) for year in YEARS],
             "New Zealand": [(year, 69.4 + 0.19 * (year - 1952)) for year in YEARS],
         },
+        {"plotly": "line-charts"},
     ),
     "irises": Recipe(
         "scatter",
@@ -59,11 +76,21 @@ RECIPES: Mapping[str, Recipe] = {
         "sepal length (cm)",
         "sepal width (cm)",
         {"setosa": _cloud(50, 3, 4.3), "versicolor": _cloud(50, 5, 4.9), "virginica": _cloud(50, 11, 5.8)},
+        _after(
+            "lines_bars_and_markers/scatter_with_legend",
+            "line-and-scatter",
+            "scatter_tooltips",
+            "basic/data/transform_markers",
+        ),
     ),
     "stock price": Recipe(
-        "line", "Google stock", "date", "price (USD)", {"": [(day, 95.0 + 7 * at) for at, day in enumerate(MONTHS)]}
+        "line",
+        "Google stock",
+        "date",
+        "price (USD)",
+        {"": [(day, 95.0 + 7 * at) for at, day in enumerate(MONTHS)]},
+        _after("text_labels_and_annotations/date", "time-series", "multi_series_line", "topics/timeseries/range_tool"),
     ),
-    # their own
     "one reading": Recipe("scatter", "A sensor", "height (m)", "pressure (hPa)", {"": _cloud(200, 13, 2.0)}),
     "losses": Recipe(
         "line",

@@ -11,6 +11,8 @@ from vibe_jupyter.charts.outputs import output_chart
 from vibe_jupyter.notebook.tools.cell_report import output_text
 from vibe_jupyter.variables.describe import describe_value
 
+pytestmark = pytest.mark.xdist_group("libraries")
+
 
 def outputs_of(library: str, chart: Any) -> list[dict[str, Any]]:
     """The forms in which a notebook gets the chart."""

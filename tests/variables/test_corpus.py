@@ -9,6 +9,7 @@ from tests.variables.corpus import FAMILIES
 from tests.variables.hostile import ran
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_kind, value_line
 
+pytestmark = pytest.mark.xdist_group("libraries")
 SECONDS = 60.0
 """Bound on looking at all of them; a hostile one hangs for good."""
 OBJECTS, KINDS = 300, 60

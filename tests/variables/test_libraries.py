@@ -13,6 +13,7 @@ import pytest
 
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_line
 
+pytestmark = pytest.mark.xdist_group("libraries")
 CPU = 0.5
 """Seconds of CPU that one look may take on a busy machine; benchmarks tell what it takes on a quiet one."""
 FRAME = pd.DataFrame({"year": range(12), "a": np.arange(12) * 1.5, "g": list("uvw") * 4})

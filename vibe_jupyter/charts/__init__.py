@@ -38,7 +38,7 @@ class Series:
     y: DataColumn = NOTHING
     note: str = ""
     size: int | None = None
-    """Data points, where they are not what is drawn, as in a histogram."""
+    """Data points, where they are not what is drawn, as in a histogram; 0 where their number is not known."""
 
     @property
     def count(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of, taken
 
 ReadModel = Callable[[object], "tuple[str, Mapping[str, Any]] | None"]
 """Gives a model's class and attributes; None for what is no model."""
@@ -29,6 +29,8 @@ _SPATIAL: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "Patches": (("xs",), ("ys",)),
 }
 """Attributes of a glyph with places along x and y; the others have ``x`` and ``y``."""
+_FROM_A_LEVEL: Final = ("VBar", "HBar", "VArea", "HArea")
+"""Glyphs that go up to data, and begin at a level or at the end of another."""
 _MOST_MODELS: Final = 20_000
 _MOST_RENDERERS: Final = 100
 _MOST_DEPTH: Final = 8
@@ -136,11 +138,15 @@ def _series_of(renderer: Mapping[str, Any], read: ReadModel, name: str) -> list[
     if shown == "pie" and name == "":
         return [Series(shown, "", _first_texts(data), NOTHING)]
     x, y = (joined_column(_column(attributes.get(key), data) for key in keys) for keys in (along, up))
-    if kind in ("VBar", "HBar"):
+    if kind in _FROM_A_LEVEL:
         # The other end of a bar is mostly zero, and says something only where it is not.
-        ends = _column(attributes.get(up[0]), data)
-        y = ends if ends.values else y
+        ends = [_column(attributes.get(key), data) for key in up]
+        y = max(ends, key=lambda one: len(one.distinct)) if ends[0].values else y
         x = _column(attributes.get(along[0]), data)
+    if kind == "Quad" and y.kind == "number":
+        counts = [one for one in y.known if type(one) is float]
+        total = sum(counts) if all(one >= 0 and one == int(one) for one in counts) else 0
+        return [Series(shown, name.removeprefix("\0"), x, y, f"in {len(counts)} bins", int(total))]
     if name.startswith("\0") and name[1:] in data:
         return _by_group(shown, column_of(data[name[1:]]), x, y)
     return [Series(shown, name.removeprefix("\0"), x, y)]
@@ -151,11 +157,7 @@ def _by_group(kind: str, names: DataColumn, x: DataColumn, y: DataColumn) -> lis
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(names.values):
         groups.setdefault(str(one), []).append(place)
-    return [Series(kind, name, _taken(x, places), _taken(y, places)) for name, places in groups.items()]
-
-
-def _taken(column: DataColumn, places: Sequence[int]) -> DataColumn:
-    return DataColumn(tuple(column.values[place] for place in places if place < len(column.values)), column.kind)
+    return [Series(kind, name, taken(x, places), taken(y, places)) for name, places in groups.items()]
 
 
 def _first_texts(data: Mapping[str, Any]) -> DataColumn:

@@ -109,6 +109,11 @@ def joined_column(columns: Iterable[DataColumn]) -> DataColumn:
     return DataColumn(tuple(None if value is None else value_text(value) for value in values), "text", total)
 
 
+def taken(column: DataColumn, places: Iterable[int]) -> DataColumn:
+    """The values at some places."""
+    return DataColumn(tuple(column.values[place] for place in places if place < len(column.values)), column.kind)
+
+
 def one_value(value: object) -> Value | None:
     """A value of a specification; None for what is missing."""
     kind = type(value)

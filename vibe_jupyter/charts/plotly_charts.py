@@ -13,12 +13,17 @@ from vibe_jupyter.charts.columns import (
     list_of,
     mapping_of,
     number_column,
+    taken,
+    value_text,
 )
 
 _KINDS: Final[Mapping[str, str]] = {"scattergl": "scatter", "scatterpolar": "polar", "histogram2d": "2D histogram"}
 _TAG: Final = re.compile(r"<[^<>]{0,80}>")
 _GRIDS: Final = ("heatmap", "contour", "surface", "heatmapgl", "image")
 _ERRORS: Final = ("error_x", "error_y")
+_SPANS: Final = tuple([one, other] for one in (int, float) for other in (int, float))
+_NEAR: Final = 1e-3
+"""How far a title may be from the middle of its panel, as a share of the page."""
 _MOST_TRACES: Final = 200
 _ARRAYS: Final = ("x", "y", "z", "values", "labels", "locations", "lat", "lon", "r", "theta", "a", "b", "open", "close")
 
@@ -43,13 +48,32 @@ def _place_of(trace: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _panel(place: tuple[str, str], traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> Panel:
-    series = [_series_of(trace) for trace in traces]
+    series = [one for trace in traces for one in _series_of(trace)]
+    title = _title_above(place, layout)
     if traces[0].get("type") in ("pie", "funnelarea", "sunburst", "treemap", "icicle"):
         columns = joined_column(one.x for one in series), joined_column(one.y for one in series)
-        return Panel([Axis("labels", "", columns[0]), Axis("values", "", columns[1])], series)
+        return Panel([Axis("labels", "", columns[0]), Axis("values", "", columns[1])], series, title)
     names = _axis_names(traces[0])
     axes = [_axis_of(name, place, layout, [_channel(trace, key) for trace in traces]) for name, key in names]
-    return Panel([*axes, *_color_axes(traces, layout)], series)
+    return Panel([*axes, *_color_axes(traces, layout)], series, title)
+
+
+def _title_above(place: tuple[str, str], layout: Mapping[str, Any]) -> str:
+    """What stands over the middle of one panel of several, where plotly puts their titles."""
+    spans = [
+        list_of(mapping_of(layout.get(f"{name}axis{which.removeprefix(name)}")).get("domain"))
+        for name, which in zip("xy", place, strict=True)
+    ]
+    if any(list(map(type, span)) not in _SPANS for span in spans):
+        return ""
+    (left, right), (_, top) = spans
+    for note in map(mapping_of, list_of(layout.get("annotations"))[:_MOST_TRACES]):
+        x, y = note.get("x"), note.get("y")
+        if note.get("xref") != "paper" or type(x) not in (int, float) or type(y) not in (int, float):
+            continue
+        if abs(x - (left + right) / 2) < _NEAR and abs(y - top) < _NEAR and note.get("showarrow") is False:
+            return _text_of(note)
+    return ""
 
 
 def _axis_names(trace: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -107,17 +131,37 @@ def _grid_column(rows: object) -> DataColumn:
     return column_of(found)
 
 
-def _series_of(trace: Mapping[str, Any]) -> Series:
+def _series_of(trace: Mapping[str, Any]) -> list[Series]:
     kind = str(trace.get("type") or "scatter")
     name = _text_of(trace.get("name"))
     if "labels" in trace or "values" in trace:
-        return Series(kind, name, _column(trace, "labels"), _column(trace, "values"))
+        return [Series(kind, name, _column(trace, "labels"), _column(trace, "values"))]
     if kind in _GRIDS:
         grid = _grid_column(trace.get("z"))
-        return Series(kind, name, NOTHING, grid, _grid_note(trace))
+        return [Series(kind, name, NOTHING, grid, _grid_note(trace))]
     x, y = _series_columns(trace, kind)
+    shown = _kind_text(kind, trace)
+    if kind in ("box", "violin") and x.kind == "text" and len(x.values) == len(y.values):
+        return _by_category(shown, name, x, y)
     has_errors = any(mapping_of(trace.get(key)).get("visible", True) and trace.get(key) for key in _ERRORS)
-    return Series(_kind_text(kind, trace), name, x, y, "error bars" if has_errors else "")
+    notes = ["error bars" if has_errors else "", _bins_note(trace) if kind == "histogram" else ""]
+    return [Series(shown, name, x, y, ", ".join(filter(None, notes)))]
+
+
+def _by_category(kind: str, name: str, x: DataColumn, y: DataColumn) -> list[Series]:
+    """One trace may draw a box for each category along its axis."""
+    found: dict[str, list[int]] = {}
+    for place, one in enumerate(x.values):
+        found.setdefault(value_text(one), []).append(place)
+    return [
+        Series(kind, " ".join(filter(None, (name, category))), column_of([category]), taken(y, places))
+        for category, places in found.items()
+    ]
+
+
+def _bins_note(trace: Mapping[str, Any]) -> str:
+    size: Any = mapping_of(trace.get("xbins")).get("size")
+    return f"bins of {value_text(float(size))}" if type(size) in (int, float) else ""
 
 
 def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[DataColumn, DataColumn]:
@@ -130,7 +174,8 @@ def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[DataColumn, Da
     if kind == "candlestick" or kind == "ohlc":
         return _column(trace, "x"), _column(trace, "close")
     if kind in ("box", "violin", "histogram"):
-        return _column(trace, "x"), _column(trace, "y")
+        x, y = _column(trace, "x"), _column(trace, "y")
+        return (y, x) if trace.get("orientation") == "h" and kind != "histogram" else (x, y)
     x, y = _channel(trace, "x"), _channel(trace, "y")
     return (y, x) if trace.get("orientation") == "h" else (x, y)
 
@@ -145,7 +190,7 @@ def _grid_note(trace: Mapping[str, Any]) -> str:
 
 def _kind_text(kind: str, trace: Mapping[str, Any]) -> str:
     if kind in ("scatter", "scattergl", "scatter3d", "scatterpolar"):
-        mode, filled = str(trace.get("mode") or ""), trace.get("fill") not in (None, "none")
+        mode, filled = str(trace.get("mode") or ""), trace.get("fill", trace.get("stackgroup")) not in (None, "none")
         shape = "area" if filled else "line" if "lines" in mode and "markers" not in mode else "line with markers"
         known = "scatter" if mode == "markers" or (not mode and not filled) else shape
         return {"scatter3d": f"3D {known}", "scatterpolar": f"polar {known}"}.get(kind, known)

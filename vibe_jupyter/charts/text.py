@@ -21,7 +21,7 @@ _LEAST_PANEL: Final = 40
 _TITLE: Final = 60
 _LABEL: Final = 40
 _NAME: Final = 24
-_DISTRIBUTIONS: Final = ("histogram", "box", "violin", "strip", "boxplot", "density", "kde")
+_DISTRIBUTIONS: Final = ("histogram", "box", "horizontal box", "violin", "strip", "density", "kde")
 _MOST_SERIES: Final = 40
 
 
@@ -80,10 +80,11 @@ def _series_text(series: Sequence[Series], level: int, *, one_kind: bool) -> str
     total = sum(one.count for one in series)
     if len(series) == 1:
         name = f"{_cut_text(series[0].name, _NAME)}: " if series[0].name else ""
-        return f"{name}n={total}{_after(_facts(series[0], min(level, 2)))}"
+        facts = _facts(series[0], min(level, 2))
+        return f"{name}n={total}{_after(facts)}" if total else f"{name}{facts}"
     if not series:
         return ""
-    head = f"{len(series)} series, n={total}"
+    head = f"{len(series)} series, n={total}" if total else f"{len(series)} series"
     if level == _LEVELS - 1:
         return f"{head}: {_names_of(series, 3)}{_after(_overall_extremes(series))}"
     if level == _LEVELS - 2:
@@ -104,7 +105,7 @@ def _names_of(series: Sequence[Series], most: int) -> str:
 def _one_of_many(series: Series, level: int, *, one_kind: bool) -> str:
     name = _cut_text(series.name, _NAME)
     kind = "" if one_kind and name else series.kind
-    count = f"n={series.count}" if level == 0 else ""
+    count = f"n={series.count}" if level == 0 and series.count else ""
     facts = _facts(series, level)
     return " ".join(filter(None, (name, f"({kind})" if name and kind else kind, count, facts)))
 
@@ -115,7 +116,8 @@ def _facts(series: Series, level: int) -> str:
         column, other = other, column
     facts: list[str] = []
     if column.kind != "text" and column.low is not None:
-        facts.append(_extremes_text(column, other, level))
+        places = DataColumn() if series.kind in _DISTRIBUTIONS else other
+        facts.append(_extremes_text(column, places, level))
     are_counts = series.kind == "histogram" and column is series.y
     middle = median_of(column) if series.kind in _DISTRIBUTIONS and not are_counts else None
     if middle is not None and level < 2:

@@ -40,7 +40,14 @@ _GROUPS: Final = ("color", "shape", "detail", "strokeDash", "xOffset", "yOffset"
 _SHORTHAND: Final = re.compile(
     r"(?:(?P<aggregate>\w+)\((?P<inner>[^()]*)\)|(?P<field>[^()]*?))(?::(?P<type>[A-Za-z]+))?"
 )
-_MARKS: Final[Mapping[str, str]] = {"point": "scatter", "circle": "scatter", "square": "scatter", "arc": "pie"}
+_MARKS: Final[Mapping[str, str]] = {
+    "point": "scatter",
+    "circle": "scatter",
+    "square": "scatter",
+    "arc": "pie",
+    "boxplot": "box",
+}
+_FACETS: Final = ("row", "column", "facet")
 _MOST_PANELS: Final = 20
 _MOST_ROWS: Final = 200_000
 _MOST_SERIES: Final = 60
@@ -93,9 +100,36 @@ def _panels(
         else:
             yield from _panels(inner, {**encoding, **channels}, data, named)
         return
+    if facets := _facets(encoding, data):
+        name, rows_by_value = facets
+        inner = {key: part for key, part in spec.items() if key not in ("data", "transform", "title")}
+        below = {key: part for key, part in encoding.items() if key != name}
+        for value, rows in rows_by_value.items():
+            shown = _Data(rows, known=data.known, note=data.note)
+            for panel in _panels({**inner, "encoding": {}}, below, shown, named):
+                yield Panel(panel.axes, panel.series, " ".join(filter(None, (panel.title, value))), panel.note)
+        return
     layers = [mapping_of(layer) for layer in list_of(spec.get("layer"))] or [spec]
     drawn = [_drawn(layer, encoding if layer is not spec else above, data, named) for layer in layers]
     yield _merged(drawn, _title_text(spec.get("title")))
+
+
+def _facets(encoding: Mapping[str, Any], data: _Data) -> tuple[str, dict[str, Rows]] | None:
+    """The channel that gives each value a panel of its own, with the rows of each; the first, where there are two."""
+    name = next((one for one in _FACETS if type(encoding.get(one)) is dict), None)
+    field = _Field(mapping_of(encoding[name])) if name is not None else None
+    if name is None or field is None or not field.field or field.bins or field.unit:
+        return None
+    found: dict[str, Rows] = {}
+    for row in data.rows:
+        found.setdefault(_group_text(field, row), []).append(row)
+    return (name, found) if 1 < len(found) <= _MOST_PANELS else None
+
+
+def _group_text(field: "_Field", row: Mapping[str, Any]) -> str:
+    """The value of a row that tells the group it belongs to."""
+    known = column_of([row.get(field.field)]).values
+    return value_text(known[0] if known else None)
 
 
 def _repeated(
@@ -269,13 +303,15 @@ def _series_of(kind: str, fields: Mapping[str, _Field], rows: Rows) -> list[Seri
     if kind == "horizontal bar" and across is not None:
         across, up = up, across
     groups: dict[str, Rows] = {}
-    field = next((fields[name] for name in _GROUPS if _is_group(fields.get(name), rows)), None)
+    channels = ("x", "y") if kind == "box" else _GROUPS  # a box each
+    field = next((fields[name] for name in channels if _is_group(fields.get(name), rows)), None)
+    if kind == "box" and field is not None and field is fields.get("y"):
+        kind, across, up = "horizontal box", up, across
     if field is None or kind == "pie":
         groups[""] = rows
     else:
         for row in rows:
-            name = column_of([row.get(field.field)])
-            groups.setdefault(value_text(name.values[0] if name.values else None), []).append(row)
+            groups.setdefault(_group_text(field, row), []).append(row)
     return [
         Series(kind, name, _column(across, own) if across else NOTHING, _column(up, own) if up else NOTHING)
         for name, own in list(groups.items())[:_MOST_SERIES]

@@ -1,11 +1,14 @@
 """Figures and axes of matplotlib, also as pandas and seaborn draw them: what they were given to draw."""
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import FunctionType
 from typing import Any, Final
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, value_text
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, taken, value_text
 from vibe_jupyter.charts.text import chart_text
 from vibe_jupyter.variables.adapters import (
     VariableAdapter,
@@ -25,11 +28,16 @@ from vibe_jupyter.variables.plain_values import pairs_of
 
 _PACKAGES: Final = ("matplotlib", "mpl_toolkits", "seaborn", "cartopy", "wcsaxes")
 """Whose axes are read; of others only the name is shown."""
+_BOX_POINTS: Final = (5, 11)
+"""Points of the outline of a box, without and with a notch."""
+_MOST_PIECES: Final = 20
+"""Pieces of one area."""
 _AXES_READ: Final = 10
 """Of more axes a text has no room."""
 _MOST_AXES: Final = 20
 _MOST_ARTISTS: Final = 100
-_LEAST_BARS: Final = 1
+_GRIDS: Final = ("image", "heatmap")
+"""Kinds whose values are colors."""
 
 
 def matplotlib_adapter() -> VariableAdapter:
@@ -99,15 +107,51 @@ def _with_twins(drawn: Sequence[Any], panels: list[Panel]) -> list[Panel]:
 def _panel_of(axes: Any) -> Panel:
     ticks = _Ticks(axes)
     series = list(_series_of(axes, ticks))
-    flipped = bool(series) and all(one.kind.startswith("horizontal") for one in series)
-    columns = [joined_column(one.x for one in series), joined_column(one.y for one in series)]
-    x, y = reversed(columns) if flipped else columns
-    known = [
-        Axis("x", axes.get_xlabel(), x, _limits(axes, "x", x)),
-        Axis("y", axes.get_ylabel(), y, _limits(axes, "y", y)),
-    ]
     title = axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")
+    if series and all(one.kind == "pie" for one in series):
+        shares = Axis("values", "", joined_column(one.y for one in series), "in %")
+        return Panel([Axis("labels", "", joined_column(one.x for one in series)), shares], series, title)
+    flipped = bool(series) and all(one.kind.startswith("horizontal") for one in series)
+    drawn = [one for one in series if one.kind not in _GRIDS]
+    columns = [joined_column(one.x for one in drawn), joined_column(one.y for one in drawn)]
+    x, y = reversed(columns) if flipped else columns
+    if not drawn and series:
+        x, y = _sides(axes, ticks)
+    known = [
+        Axis("x", axes.get_xlabel(), x, _limits(axes, "x", x) if drawn else ""),
+        Axis("y", axes.get_ylabel(), y, _limits(axes, "y", y) if drawn else ""),
+        Axis("color", _color_label(axes), joined_column(one.y for one in series if one.kind in _GRIDS)),
+    ]
     return Panel([axis for axis in known if axis.label or axis.column.values], series, title)
+
+
+def _sides(axes: Any, ticks: "_Ticks") -> tuple[DataColumn, DataColumn]:
+    """Along the sides of a grid of cells: the names of columns and rows, or the places of the outer ones."""
+    width, height = next(
+        (_cells(one.get_array()) for one in (*axes.images, *axes.collections) if one.get_array() is not None), (1, 1)
+    )
+    found: list[DataColumn] = []
+    for name, cells, ends in (("x", width, axes.get_xlim()), ("y", height, axes.get_ylim())):
+        low, high = sorted(map(float, ends))
+        half = (high - low) / cells / 2
+        names = ticks.names(name)
+        found.append(column_of([low + half, high - half] if not names else list(names)))
+    return found[0], found[1]
+
+
+def _cells(array: Any) -> tuple[int, int]:
+    """Columns and rows; a mesh may keep its cells in one line."""
+    rows, columns = array.shape[:2] if array.ndim > 1 else (1, array.size)
+    return max(1, columns), max(1, rows)
+
+
+def _color_label(axes: Any) -> str:
+    """What is written beside the colors."""
+    drawn = [one for one in (*axes.images, *axes.collections) if is_of_package(type_of(one), "matplotlib")]
+    bars = [getattr(one, "colorbar", None) for one in drawn]
+    known = [bar for bar in bars if is_of_package(type_of(bar), "matplotlib")]
+    beside: Any = instance_dict(known[0]).get("ax") if known else None
+    return beside.get_ylabel() or beside.get_xlabel() if _is_axes(beside) and _is_known(beside) else ""
 
 
 def _limits(axes: Any, name: str, column: DataColumn) -> str:
@@ -115,7 +159,7 @@ def _limits(axes: Any, name: str, column: DataColumn) -> str:
     scale = axes.get_xscale() if name == "x" else axes.get_yscale()
     notes = [scale] if scale not in ("linear", "category") else []
     is_set = not (axes.get_autoscalex_on() if name == "x" else axes.get_autoscaley_on())
-    if is_set and column.kind == "number" and not axes.images and axes.axison:
+    if is_set and column.kind == "number" and axes.axison:
         low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
         notes.append(f"shown {value_text(float(low))} … {value_text(float(high))}")
     return ", ".join(notes)
@@ -127,6 +171,10 @@ class _Ticks:
     def __init__(self, axes: Any) -> None:
         self._names = {"x": _tick_names(axes.xaxis), "y": _tick_names(axes.yaxis)}
         self._dates = {"x": _is_of_dates(axes.xaxis), "y": _is_of_dates(axes.yaxis)}
+
+    def names(self, name: str) -> Sequence[str]:
+        """Categories along one axis, in order; none where there are only numbers."""
+        return [text for _, text in sorted(self._names[name].items())]
 
     def column(self, name: str, values: Any) -> DataColumn:
         """A column of what was drawn at these places of one axis."""
@@ -152,13 +200,33 @@ def _tick_names(axis: Any) -> dict[float, str]:
     if dict in class_mro(type_of(mapping)):
         pairs = [(name, place) for name, place in pairs_of(mapping) if type(name) is str]
         return {float(place): name for name, place in pairs if type(place) is int}
-    labels: Any = instance_dict(axis.get_major_formatter()).get("seq")
-    places: Any = instance_dict(axis.get_major_locator()).get("locs")
-    if is_one_of(type_of(labels), (list, tuple)) and places is not None and len(labels) == len(places):
-        texts = [one.get_text() if hasattr(one, "get_text") else one for one in labels]
-        named = {round(float(place), 3): text for place, text in zip(places, texts, strict=True) if type(text) is str}
-        return named if any(text and not _is_figure(text) for text in named.values()) else {}
-    return {}
+    formatter = instance_dict(axis.get_major_formatter())
+    named = _fixed_names(formatter.get("func")) or _listed_names(formatter.get("seq"), axis.get_major_locator())
+    return named if any(text and not _is_figure(text) for text in named.values()) else {}
+
+
+def _fixed_names(function: Any) -> dict[float, str]:
+    """Labels that were set for fixed ticks: matplotlib looks them up in the first argument of a partial function."""
+    reader: Any = function.func if type_of(function) is functools.partial else None
+    if type_of(reader) is not FunctionType or reader.__name__ != "_format_with_dict" or not function.args:
+        return {}
+    pairs: list[tuple[Any, object]] = [*pairs_of(function.args[0])]
+    return {round(float(place), 3): text for place, text in pairs if type(text) is str and _is_number(place)}
+
+
+def _listed_names(labels: Any, locator: Any) -> dict[float, str]:
+    """Labels in a list, for ticks in another."""
+    places: Any = instance_dict(locator).get("locs")
+    if not is_one_of(type_of(labels), (list, tuple)) or places is None or len(labels) != len(places):
+        return {}
+    texts = [one.get_text() if is_of_package(type_of(one), "matplotlib") else one for one in labels]
+    return {round(float(place), 3): text for place, text in zip(places, texts, strict=True) if type(text) is str}
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number of Python or of numpy."""
+    kinds = (int, float, *(loaded_attribute("numpy", name) for name in ("float64", "int64")))
+    return is_one_of(type_of(value), kinds)
 
 
 def _is_figure(text: str) -> bool:
@@ -179,15 +247,17 @@ def _series_of(axes: Any, ticks: _Ticks) -> Iterator[Series]:
     names = _legend_names(axes)
     bars = [one for one in axes.containers if type_of(one).__name__ == "BarContainer"]
     drawn = {id(patch) for container in bars for patch in container.patches}
+    errors = _errors_of_bars(axes, bars) if bars else []
     for container in bars[:_MOST_ARTISTS]:
-        yield from _bars(container, ticks, names)
+        for one in _bars(container, ticks, names):
+            yield replace(one, note="error bars") if any(map(_is_finite, errors)) else one
     if boxes := _boxes(axes, ticks):
-        yield boxes
+        yield from boxes
     else:
-        yield from _lines(axes, ticks, names)
+        yield from _lines([line for line in axes.lines if not is_one_of(line, errors)], axes, ticks, names)
     for collection in axes.collections[:_MOST_ARTISTS]:
         yield from _collection(collection, ticks, names)
-    loose = [patch for patch in axes.patches if id(patch) not in drawn]
+    loose = [patch for patch in axes.patches if id(patch) not in drawn and not boxes]
     yield from _loose_patches(loose[: _MOST_ARTISTS * 10], ticks, axes)
     for image in axes.images[:_MOST_ARTISTS]:
         array: Any = image.get_array()
@@ -259,35 +329,78 @@ def _touches(patches: Sequence[Any]) -> bool:
     return len(ends) > 2 and all(abs(one[1] - other[0]) < 1e-6 * width for one, other in itertools.pairwise(ends))
 
 
-def _boxes(axes: Any, ticks: _Ticks) -> Series | None:
-    """The boxes of a box plot, by the lines they are made of; None where there are none."""
+def _boxes(axes: Any, ticks: _Ticks) -> list[Series]:
+    """The boxes of a box plot, by the lines they are made of."""
     containers = [one for one in axes.containers if type_of(one).__name__ == "BoxPlotContainer"]
-    medians = [line for container in containers for line in container.medians]
-    if not medians:
-        medians = [line for line in axes.lines if _is_median(line, axes)]
-    if not medians:
-        return None
-    values = [float(line.get_ydata(orig=True)[0]) for line in medians]
-    places = [float(sum(line.get_xdata(orig=True)) / len(line.get_xdata(orig=True))) for line in medians]
-    whole = joined_column(column_of(plain_column(stored_values(line.get_ydata(orig=True)))) for line in axes.lines)
-    note = f"whole {value_text(whole.low)} … {value_text(whole.high)}" if whole.kind == "number" else ""
-    return Series("box", "", ticks.column("x", places), column_of(values), f"medians; {note}")
+    found = [box for one in containers for box in _parts_of_boxes(one)]
+    if not found:
+        found = _boxes_of_lines(axes)
+    return [one for lines in found[:_MOST_ARTISTS] if (one := _box(lines, ticks)).y.values]
 
 
-def _is_median(line: Any, axes: Any) -> bool:
-    """matplotlib before 3.11 draws boxes of plain lines: box, two whiskers, two caps, median, outliers."""
-    lines = axes.lines
-    if len(lines) < 5 or len(axes.patches) + len(axes.collections):
-        return False
-    shapes = [len(one.get_xdata(orig=True)) for one in lines[:7]]
-    if shapes[:6] != [5, 2, 2, 2, 2, 2]:
-        return False
-    return list(lines).index(line) % (7 if len(lines) % 7 == 0 else 6) == 5
+def _boxes_of_lines(axes: Any) -> list[list[Any]]:
+    """matplotlib keeps a box as lines: box (or a patch), two whiskers, two caps, median, what lies beyond."""
+    lines = [line for line in axes.lines if is_of_package(type_of(line), "matplotlib")]
+    filled = sum(type_of(patch).__name__ == "PathPatch" for patch in axes.patches)
+    points = [len(line.get_xdata(orig=True)) for line in lines]
+    boxes = filled or sum(map(points.count, _BOX_POINTS))
+    size, left = divmod(len(lines), boxes) if boxes else (0, 1)
+    start = 0 if filled else 1
+    if left or size < start + 5 or axes.collections:
+        return []
+    groups = [lines[at : at + size] for at in range(0, len(lines), size)]
+    shapes = [points[at : at + start + 5] for at in range(0, len(lines), size)]
+    if any(one[start:] != [2] * 5 or (start and one[0] not in _BOX_POINTS) for one in shapes):
+        return []
+    # Behind the median may come the mean, then what lies beyond the whiskers.
+    return [[group[start + 4], *group[start : start + 4], *group[start + 5 :][-1:]] for group in groups]
 
 
-def _lines(axes: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+def _parts_of_boxes(container: Any) -> Iterator[list[Any]]:
+    """Of each box its median, then its whiskers and caps, then what lies beyond them."""
+    for at, median in enumerate(container.medians):
+        pairs = [line for lines in (container.whiskers, container.caps) for line in lines[2 * at : 2 * at + 2]]
+        yield [median, *pairs, *container.fliers[at : at + 1]]
+
+
+def _box(lines: Sequence[Any], ticks: _Ticks) -> Series:
+    """A box as its five figures: least, quarter, median, three quarters, greatest."""
+    median = lines[0]
+    ends = [float(value) for value in median.get_xdata(orig=True)]
+    is_upright = ends[0] != ends[-1]
+    along, up = ("x", "y") if is_upright else ("y", "x")
+
+    def data(line: Any, name: str) -> list[Any]:
+        return plain_column(stored_values(line.get_xdata(orig=True) if name == "x" else line.get_ydata(orig=True)))
+
+    place = data(median, along)
+    quarters = [data(line, up)[0] for line in lines[1:3]]
+    whole = [value for line in lines for value in data(line, up) if value == value]
+    figures = sorted([min(whole), *quarters, data(median, up)[0], max(whole)]) if whole else []
+    named = ticks.column(along, [sum(place) / len(place)])
+    name = str(named.values[0]) if named.kind == "text" and named.values else ""
+    return Series("box" if is_upright else "horizontal box", name, named, column_of(figures), size=0)
+
+
+def _errors_of_bars(axes: Any, bars: Sequence[Any]) -> list[Any]:
+    """Lines without a name along bars, as seaborn draws what is not certain of them."""
+    across = 1 if bars[0].orientation == "horizontal" else 0
+    known = [line for line in axes.lines if is_of_package(type_of(line), "matplotlib") and not _own_name(line)]
+    sides = [(line, _sides_of(line)[across]) for line in known if not _is_reference(line, axes)]
+    return [line for line, side in sides if len(side) == 2 and side[0] == side[1]]
+
+
+def _sides_of(line: Any) -> list[list[Any]]:
+    return [plain_column(stored_values(data)) for data in (line.get_xdata(orig=True), line.get_ydata(orig=True))]
+
+
+def _is_finite(line: Any) -> bool:
+    return all(value == value for side in _sides_of(line) for value in side)
+
+
+def _lines(lines: Sequence[Any], axes: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
     errors = {id(one.lines[0]): one for one in axes.containers if type_of(one).__name__ == "ErrorbarContainer"}
-    for line in axes.lines[:_MOST_ARTISTS]:
+    for line in lines[:_MOST_ARTISTS]:
         if not is_of_package(type_of(line), "matplotlib"):
             continue
         x, y = ticks.column("x", line.get_xdata(orig=True)), ticks.column("y", line.get_ydata(orig=True))
@@ -322,14 +435,31 @@ def _collection(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Ite
         shape = " × ".join(map(str, array.shape))
         yield Series("heatmap", "", NOTHING, column_of(values, flat.size), f"{shape} cells")
     elif "FillBetween" in kind or kind == "PolyCollection":
-        points = [path.vertices for path in collection.get_paths()[:4]]
-        columns = [(ticks.column("x", one[:, 0]), ticks.column("y", one[:, 1])) for one in points]
-        yield Series(
-            "area",
-            _name_of(collection, names),
-            joined_column(one for one, _ in columns),
-            joined_column(one for _, one in columns),
-        )
+        yield from _filled(collection, ticks, names)
+
+
+def _filled(collection: Any, ticks: _Ticks, names: dict[object, str]) -> Iterator[Series]:
+    """An area between two curves, or between one and a straight edge, in one piece or in several."""
+    name = _name_of(collection, names)
+    pieces = [_curves(path.vertices) for path in collection.get_paths()[:_MOST_PIECES]]
+    if not pieces:
+        return
+    x, one, other = (
+        joined_column(ticks.column(axis, piece[at]) for piece in pieces) for at, axis in enumerate(("x", "y", "y"))
+    )
+    for straight, curve in ((other, one), (one, other)):
+        if len(straight.distinct) <= 1:
+            yield Series("area", name, x, curve)
+            return
+    yield Series("area", name, x, joined_column((one, other)), "between two curves", size=x.count)
+
+
+def _curves(outline: Any) -> tuple[Any, Any, Any]:
+    """The places along x and both curves: an outline goes along one, and back along the other."""
+    count = (len(outline) - 3) // 2
+    if count < 1 or len(outline) != 2 * count + 3:
+        return outline[:, 0], outline[:, 1], outline[:0, 1]
+    return outline[1 : count + 1, 0], outline[1 : count + 1, 1], outline[count + 2 : 2 * count + 2, 1][::-1]
 
 
 def _by_color(collection: Any, x: DataColumn, y: DataColumn, names: dict[object, str]) -> Iterator[Series]:
@@ -346,11 +476,7 @@ def _by_color(collection: Any, x: DataColumn, y: DataColumn, names: dict[object,
     for place, color in enumerate(colors):
         groups.setdefault(names.get(to_hex(color), ""), []).append(place)
     for name, places in groups.items():
-        yield Series("scatter", name, _taken(x, places), _taken(y, places))
-
-
-def _taken(column: DataColumn, places: Sequence[int]) -> DataColumn:
-    return DataColumn(tuple(column.values[place] for place in places), column.kind)
+        yield Series("scatter", name, taken(x, places), taken(y, places))
 
 
 def _loose_patches(patches: Sequence[Any], ticks: _Ticks, axes: Any) -> Iterator[Series]:
@@ -360,7 +486,7 @@ def _loose_patches(patches: Sequence[Any], ticks: _Ticks, axes: Any) -> Iterator
         texts = [text.get_text() for text in axes.texts if text.get_text() and not text.get_text().endswith("%")]
         labels = [_own_name(one) for one in wedges]
         named = labels if all(labels) else texts[: len(wedges)]
-        yield Series("pie", "", column_of(named), column_of([round(one, 4) for one in shares]), "values in %")
+        yield Series("pie", "", column_of(named), column_of([round(one, 4) for one in shares]))
     steps = [one for one in patches if type_of(one).__name__ == "Polygon"]
     for step in steps[:_MOST_ARTISTS]:
         points: Any = step.get_xy()
