@@ -17,6 +17,7 @@ from vibe_jupyter.mcp_server.server import as_tool
 from vibe_jupyter.mcp_server.stdio_proxy import TOOLS
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
+from vibe_jupyter.notebook.tools.exit_plan_mode import ExitPlanModeTool
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
@@ -32,7 +33,7 @@ from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
     *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellsTool),
-    *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool),
+    *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, ExitPlanModeTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )
 

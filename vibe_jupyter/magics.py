@@ -178,6 +178,7 @@ def load_magics(shell: InteractiveShell) -> None:
         folder=lambda: magics.folder,
         tools=lambda: magics.app.tool_names(),
         servers=lambda: magics.app.mcp.names(),
+        agents=lambda: magics.app.setup.agent_names(),
         offers=lambda: magics._app and magics._app.mcp.offers,  # pyright: ignore[reportPrivateUsage]
     ).register()
     shell.input_transformers_cleanup.append(question_marks)
@@ -200,7 +201,7 @@ def ask(
     prompt: str,
     *,
     model: str | None = None,
-    agent: str = "default",
+    agent: str | None = None,
     max_turns: int | None = None,
     yes: str | tuple[str, ...] = (),
 ) -> "Reply":
@@ -209,7 +210,7 @@ def ask(
     Args:
         prompt: the task.
         model: alias, name, or NAME@URL; None for the chosen model.
-        agent: name of the profile.
+        agent: its name; None for the session's.
         max_turns: requests to the model, 1-200; None for the configured limit.
         yes: tools that run without asking, in this run only; one name, or some.
 

@@ -13,8 +13,6 @@ _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(
 """An option and its value, which may stand in quotes."""
 _KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
 """The one option without a value."""
-AGENTS = ("default",)
-"""Profiles that exist."""
 TOUR = "tour"
 """Name of the scripted demonstration among the models."""
 
@@ -25,12 +23,11 @@ PROMPT_HELP = """\
 %%vibe                  the cell below is the prompt; the agent works on it
 %vibe PROMPT            the same in one line
   --model NAME          this cell only: an alias, or NAME@URL for another server
-  --agent NAME          the agent's profile (default)
+  --agent NAME          this cell only: another agent, such as plan
   --max-turns N         stop before request N+1 (1-200, default 50)
   --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
   --keep-going          run the cells queued after this one even if it fails
-@name, @path            mention a variable, file or folder; Tab completes
-@server:address         mention what an MCP server offers to read
+@name, @path, @server:  mention a variable, file, or what an MCP server offers
 %vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow"""
 """How a prompt is written: the beginning of the page of `%vibe help`."""
 SETTINGS_HELP = 'Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("prompt").'
@@ -43,7 +40,8 @@ class Options:
 
     model: str | None = None
     """None for the chosen one."""
-    agent: str = "default"
+    agent: str | None = None
+    """None for the session's."""
     max_turns: int | None = None
     """None for the configured limit."""
     allowed: frozenset[str] = frozenset()
@@ -77,7 +75,7 @@ def parse_line(line: str) -> tuple[Options, str]:
         raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
     return Options(
         model=values.get("--model"),
-        agent=values.get("--agent", "default"),
+        agent=values.get("--agent"),
         max_turns=None if turns is None else int(turns),
         allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
         keep_going=keep_going,

@@ -29,6 +29,7 @@ provider = "scripted"
 alias = "scripted"
 """
 APPROVAL = re.compile(r'data-vibe-approval="([0-9a-f]+)"')
+QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
 STATE = re.compile(r'class="vibe-state"><i class="vibe-dot"></i>([^<]*)</span>')
 
 
@@ -94,6 +95,17 @@ class View:
         """Wait for an approval card; its id."""
         found = self._first(lambda message: bool(APPROVAL.search(self._shown(message))))
         match = APPROVAL.search(self._shown(found))
+        assert match is not None
+        return match[1]
+
+    def question(self, after: str = "") -> str:
+        """Wait for a card of questions, other than the one with this id; its id."""
+
+        def fits(message: dict[str, Any]) -> bool:
+            match = QUESTION.search(self._shown(message))
+            return match is not None and match[1] != after
+
+        match = QUESTION.search(self._shown(self._first(fits)))
         assert match is not None
         return match[1]
 

@@ -39,6 +39,7 @@ class Tab:
 
 def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
     assert tab("%vibe ") == [
+        "agent",
         "config",
         "fix",
         "help",
@@ -70,7 +71,7 @@ def test_tab_offers_the_configured_models_and_the_tour(tab: Tab) -> None:
 
 
 def test_tab_offers_agents_and_tools_one_after_the_other(tab: Tab) -> None:
-    assert tab("%%vibe --agent ", "\nhello") == ["default"]
+    assert tab("%%vibe --agent ", "\nhello") == ["accept-edits", "auto-approve", "default", "plan"]
     assert tab("%%vibe --yes=run_co", "\nhello") == ["--yes=run_code"]
     assert tab("%%vibe --yes=run_code,read_f", "\nhello") == ["--yes=run_code,read_file"]
 

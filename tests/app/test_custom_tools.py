@@ -11,7 +11,6 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
-from vibe_jupyter.options import AGENTS
 from vibe_jupyter.testing import call, say
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -445,7 +444,7 @@ def test_tools_can_be_chosen_by_pattern(kernel: Session, folder_of_tools: Path) 
 
 
 @pytest.mark.requirement("tools.base.custom.auto", "wire.tools.only-active")
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", ["default", "accept-edits", "auto-approve"])
 def test_each_request_of_an_agent_offers_what_the_settings_of_that_moment_leave_own_tools_too(
     kernel: Session, folder_of_tools: Path, agent: str
 ) -> None:

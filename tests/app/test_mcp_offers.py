@@ -1,7 +1,6 @@
 """What MCP servers offer and ask, in a kernel: resources and prompts with Tab, and their questions as cards."""
 
 import json
-import re
 import sys
 import threading
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Session, View, running_session
+from tests.app.conftest import Session, running_session
 from tests.app.test_completion import Tab
 from tests.kernel.matrix import INSTALLED
 from tests.mcp.conftest import served
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.xdist_group("app")
 
 ASKING = Path(__file__).parents[1] / "mcp" / "asking_server.py"
 GUARDED = ASKING.with_name("guarded_server.py")
-QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
 TAB_GRACE = LIST_TIMEOUT - 2
 """Seconds that a busy machine may take for the rest; who waits for the server takes longer."""
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -48,14 +46,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def session(shared: Session) -> Session:
     shared.model.requests.clear()
     return shared
-
-
-def question_in(view: View) -> str:
-    """Wait for a card of questions; its id."""
-    found = view._first(lambda message: QUESTION.search(view._shown(message)) is not None)
-    match = QUESTION.search(view._shown(found))
-    assert match is not None
-    return match[1]
 
 
 def test_tab_offers_resources_after_the_servers_name(session: Session) -> None:
@@ -119,7 +109,7 @@ def test_a_question_of_a_server_waits_on_a_card_in_the_cell(session: Session) ->
     view = session.view(request)
     view.wait_for("Question from the server asking")
     view.wait_for("Who are you?")
-    question = question_in(view)
+    question = view.question()
     view.command(type="answer", question_id=question, answers=[{"question": "", "selected": [], "other": "Ada"}])
     assert not session.wire.cell(request).error
     assert '{"action":"accept","content":{"name":"Ada"}}' in session.model.requests[1].tool_results[0]
@@ -131,7 +121,7 @@ def test_a_sign_in_that_was_skipped_is_asked_for_again_after_a_restart(shared: S
         shared.model.will_reply(hold(asked, "Hello."))
         request = shared.wire.send(line)
         view = shared.view(request)
-        view.command(type="answer", question_id=question_in(view), answers=None)
+        view.command(type="answer", question_id=view.question(), answers=None)
         asked.set()
         assert not shared.wire.cell(request).error
 

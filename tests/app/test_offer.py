@@ -62,7 +62,8 @@ print(json.dumps([tool_spec(tool).model_dump() for tool in tools._tools.by_name.
 def test_what_is_offered_before_the_tools_are_imported_is_what_they_take(session: Session) -> None:
     told = {one["name"]: one for one in offered(session)}
     made = {one["name"]: one for one in json.loads(session.run(MADE).text)}
-    assert {"memory": made["memory"], **told} == made, "run: python scripts/offered_tools.py"
+    on_demand = {name: made[name] for name in ("memory", "exit_plan_mode")}
+    assert {**on_demand, **told} == made, "run: python scripts/offered_tools.py"
 
 
 @pytest.mark.requirement("wire.tools.never-prompted")
@@ -86,7 +87,7 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
     code = (
         "from vibe_jupyter import magics\n"
         "app = magics._magics_registry(get_ipython())['VibeMagics'].app\n"
-        "tools = app._tools\n"
+        "tools = app._offered_tools\n"
         "print({spec.name: tools.find(spec.name).level for spec in tools.specs()})"
     )
     levels: dict[str, str] = json.loads(session.run(code).text.replace("'", '"'))

@@ -1,7 +1,7 @@
 """Limits of a run: turns, price, denials, and what it has used so far."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import FinishReason, ToolCall, Usage
@@ -36,6 +36,7 @@ class StopRun(NamedTuple):
     reason: FinishReason
     notice: str
     """One sentence for the user, with the next step."""
+    level: Literal["info", "warning"] = "warning"
 
 
 class RunLimit(Protocol):

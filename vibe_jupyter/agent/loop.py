@@ -142,7 +142,7 @@ class AgentLoop:
     async def _run_turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
         if (stop := self._budget.stop()) is not None:
-            await self._emit_event(Notice(level="warning", text=stop.notice))
+            await self._emit_event(Notice(level=stop.level, text=stop.notice))
             return stop.reason
         self._budget.turns += 1
         await self._emit_event(TurnStarted(turn=self._budget.turns))
@@ -150,7 +150,7 @@ class AgentLoop:
             if not await self._run.guard(self._model_call.ask()):
                 return "interrupted"
         except LimitExceeded as enough:
-            await self._emit_event(Notice(level="warning", text=enough.stop.notice))
+            await self._emit_event(Notice(level=enough.stop.level, text=enough.stop.notice))
             return enough.stop.reason
         message = self._model_call.latest
         if not message.calls:

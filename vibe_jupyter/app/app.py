@@ -20,7 +20,7 @@ from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, 
 from vibe_jupyter.app.instructions import AGENTS_FILE, Instructions, InstructionSources
 from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
-from vibe_jupyter.app.project import KernelSettings, TrustApproval
+from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
 from vibe_jupyter.app.serving import NotebookServing
@@ -33,7 +33,7 @@ from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.llm.client import LLMClient
-from vibe_jupyter.options import AGENTS, STOP_CELL, Options
+from vibe_jupyter.options import STOP_CELL, Options
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
@@ -76,7 +76,9 @@ class App:
         self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
-        parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation))
+        parts = ToolParts(
+            *around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation), self.setup.plan
+        )
         self._built_in = DeferredTools(parts)
         self._own_tools = DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
@@ -93,7 +95,7 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self._take_settings(config.Settings())
+        self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
         self._session, self._instructions = "", Instructions()
         """Of the conversation; the id is empty before its first prompt."""
         self._conversation: Conversation | None = None
@@ -102,7 +104,7 @@ class App:
         """Code of the queued cells that stopped the current run."""
         self._cell_said_stop = self._runs_again = False
         """Whether the user has run the cell of the open run again."""
-        self.outside = NotebookServing(self._serving_parts())
+        self.outside = NotebookServing(_serving_parts(parts, self._engine, self._permissions, self.setup))
         """External clients that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -119,23 +121,34 @@ class App:
         self._run_view.check_free()
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
-        current = self.setup.current()
+        reply = self._run_prompt(text, options)
+        while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
+            if options.agent is None:
+                self.setup.choose_agent(accepted.agent)
+            reply = self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent))
+        return reply
+
+    def _run_prompt(self, text: str, options: Options) -> Reply:
+        """One run; raises as `prompt`."""
+        current = self.setup.current(options.agent)
         reading = current.reading
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
-        problems = [*problems, *self.mcp.before_prompt(reading)]
+        problems = [*current.profiles.problems, *problems, *self.mcp.before_prompt(reading)]
         self._built_in.before_prompt(text)
         self._presses.check()
-        agent = self._build_agent(options, reading)
+        self.setup.plan.begin(current.profiles)
+        agent = self._build_agent(options, current)
         terms = RunTerms(
             presence=self._run_view.attended,
             allowed=options.allowed,
+            levels=reading.rules.levels,
             approve_all=reading.settings.bypass_tool_permissions,
         )
         conversation = self._open_conversation()
         around = self._report.look(text, options.allowed)
         with self._presses.raising():  # it looks at the user's objects
-            told = self._report.sections(around, self._permissions.levels)
+            told = self._report.sections(around, self._permissions.levels, current)
         own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
         sources = InstructionSources(around, reading.settings, self.models.sees_images(), home, own)
         agent = replace(agent, instructions=self._instructions.text(sources))
@@ -186,7 +199,7 @@ class App:
             where = f"{model.alias} at {model.server.host}"
         except ConfigError as error:
             where = f"none. {error}"
-        lines = [f"Model: {where}", f"Agent: {AGENTS[0]}", f"Folder: {self._workspace.root}"]
+        lines = [f"Model: {where}", self.setup.agent_line(), f"Folder: {self._workspace.root}"]
         if self._conversation is None:
             lines.append("Conversation: none yet")
         else:
@@ -257,19 +270,10 @@ class App:
         own = (spec.name for spec in self._own_tools.specs())
         return list(dict.fromkeys((*self._built_in.names(), *own, *self.mcp.tool_names(reading))))
 
-    def _serving_parts(self) -> ServingParts | None:
-        """What serving external clients needs; None in a terminal."""
-        if self._pump is None or self._notebook is None:
-            return None
-        parts = (self._shell, self._pump, self._engine, self._main_thread, self._host, self._notebook)
-        return ServingParts(*parts, self._permissions, self.setup)
-
-    def _build_agent(self, options: Options, reading: config.SettingsReading) -> Agent:
-        settings = reading.settings
-        if options.agent not in AGENTS:
-            raise ConfigError(f"There is no agent {options.agent!r}. The agents are: {', '.join(AGENTS)}.")
-        if settings != self._settings:
-            self._take_settings(settings)
+    def _build_agent(self, options: Options, current: CurrentSettings) -> Agent:
+        reading, settings = current.reading, current.reading.settings
+        if (settings, reading.rules) != self._taken:
+            self._take_settings(reading)
         if options.allowed:
             names = self.tool_names(reading)
             unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
@@ -278,12 +282,12 @@ class App:
         model = self.models.for_run(options.model, settings)
         turns = settings.max_turns if options.max_turns is None else options.max_turns
         return Agent(
-            name=options.agent,
+            name=current.profile.name,
             model=model,
             client=self._open_client(),
             tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
-            middleware=[TurnLimit(turns), PriceLimit(settings.max_price)],
+            middleware=[self.setup.plan, TurnLimit(turns), PriceLimit(settings.max_price)],
             instructions="",
             redactor=self.setup.redactor(
                 settings,
@@ -292,15 +296,16 @@ class App:
             ),
         )
 
-    def _take_settings(self, settings: config.Settings) -> None:
+    def _take_settings(self, reading: config.SettingsReading) -> None:
         """Build the tools and rules that are made of settings; they count from now on."""
+        settings = reading.settings
         self._built_in.take(settings)
         allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
-        self._offered_tools = FilteredToolset(self._tools, settings.offers_tool)
+        self._offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
-        self._settings = settings
+        self._taken = (settings, reading.rules)
 
     def _open_client(self) -> LLMClient:
         if self._client is None:
@@ -366,6 +371,16 @@ def _open_notebook(
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
     return NotebookAccess(shell, pump, main_thread, log, on_page)
+
+
+def _serving_parts(
+    parts: ToolParts, engine: Engine, permissions: Permissions, setup: KernelSettings
+) -> ServingParts | None:
+    """What serving external clients needs; None in a terminal."""
+    if parts.pump is None or parts.notebook is None:
+        return None
+    around = (parts.shell, parts.pump, engine, parts.main_thread, parts.host, parts.notebook)
+    return ServingParts(*around, permissions, setup)
 
 
 def _queued_stops(pump: Pump | None) -> list[str]:

@@ -12,6 +12,7 @@ from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
+from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.protocol import ToolResult
@@ -37,7 +38,8 @@ class BuiltInTools:
         self._parts = parts
         self._todo = TodoTool()
         self._memory = ReadMemory()
-        self._fixed = [*self._cell_tools(), *self._kernel_tools()]
+        self._plan = ExitPlanModeTool(_plan_document(parts), parts.plan)
+        self._fixed = [*self._cell_tools(), *self._kernel_tools(), self._plan]
         self.take(settings)
 
     def take(self, settings: Settings) -> None:
@@ -49,6 +51,7 @@ class BuiltInTools:
     def forget(self) -> None:
         """Begin a new conversation."""
         self._todo.forget()
+        self._plan.forget()
 
     def _cell_tools(self) -> list[Tool[Any]]:
         if self._parts.notebook is None:
@@ -112,6 +115,14 @@ class BuiltInTools:
 
         around = ShellEnvironment(self._parts.workspace, os.environ, {}, guard)
         return [BashTool(around, options)] if find_shell() is not None else []
+
+
+def _plan_document(parts: ToolParts) -> PlanDocument:
+    """Keeps the plan in the notebook, where a page shows it."""
+    notebook, folder = parts.notebook, parts.home / PLANS_FOLDER
+    if notebook is None:
+        return PlanDocument(None, folder, has_page=lambda: False)
+    return PlanDocument(notebook.cells, folder, has_page=lambda: notebook.heard_page)
 
 
 def _reader_of(cells: CellAccess) -> OwnNotebook:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.agents import PlanAcceptance
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.shell_host import ShellHost
@@ -37,6 +38,7 @@ class ToolParts(NamedTuple):
     """Whether images go to the model that answers now."""
     session_folder: Callable[[], Path | None]
     """Where the session that is open keeps its files."""
+    plan: PlanAcceptance
 
 
 class ServingParts(NamedTuple):

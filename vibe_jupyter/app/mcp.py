@@ -68,7 +68,7 @@ class McpServers:
             ConfigError: a setting is wrong, or a decision cannot be read.
         """
         reading = reading or self._setup.read()
-        self.toolset.wanted = _offered_filter(reading.settings)
+        self.toolset.wanted = _offered_filter(reading)
         folder = self._setup.project.folder
         self.plan = plan_servers(reading, self._setup.environ, folder=folder, accepted=self.accepted)
         self.pins.bind(self.plan.identities)
@@ -156,12 +156,12 @@ class McpServers:
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
 
 
-def _offered_filter(settings: config.Settings) -> WantTool:
+def _offered_filter(reading: config.SettingsReading) -> WantTool:
     """Which tools the settings leave, by any of their names."""
 
     def wanted(server: ToolServer, tool: RemoteTool, names: Sequence[str]) -> bool:
         left = is_chosen((tool.name, *names), enabled=(), disabled=server.disabled_tools)
-        return left and settings.offers_tool(*names)
+        return left and reading.offers_tool(*names)
 
     return wanted
 

@@ -7,10 +7,12 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
+from vibe_jupyter.app.agents import AgentChoice, PlanAcceptance, describe_agent, list_agents, profile_files
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.shell_host import ShellHost
-from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.config.agents import AGENT_FILES
+from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_file
 from vibe_jupyter.permissions.folder_trust import (
     PROJECT_FOLDER,
     FolderContents,
@@ -48,27 +50,41 @@ class KernelSettings:
         self.found: Found = dict
         """Looks for secrets in the user's variables."""
         self._told: set[str] = set()
+        self._agents = AgentChoice(environ)
+        self.plan = PlanAcceptance()
+        """What the user says to the plan of the current run."""
         self._readings = ReadCache[config.SettingsReading]()
+        """Without an agent's profile."""
+        self._with_profile = ReadCache[config.SettingsReading]()
         self._redactor: tuple[object, Redactor] | None = None
         """The latest, and what it was made of."""
 
-    def current(self) -> "CurrentSettings":
-        """All settings, and the folder that they were read with.
+    def current(self, agent: str | None = None) -> "CurrentSettings":
+        """All settings with an agent's profile, and the folder that they were read with.
+
+        Args:
+            agent: its name; None for the session's.
+
+        Raises:
+            ConfigError: one is wrong, or there is no such agent; says where, or which there are.
+        """
+        look, files = self.project.look(), self._stamps()
+        below = self._read_below(look, files)
+        profiles = self._agents.find(look, below)
+        profile = profiles.main_agent(agent or self._agents.name(below.settings))
+        return CurrentSettings(look, self._read_above(look, files, below, profile), profile, profiles)
+
+    def under(self, current: "CurrentSettings", profile: config.AgentProfile) -> config.SettingsReading:
+        """The settings of one prompt under another profile, such as a sub-agent's.
 
         Raises:
             ConfigError: one is wrong; says where.
         """
-        look = self.project.look()
-        files = [stamp_file(path) for path in (config.config_path(self.environ), config.env_path(self.environ))]
-        reading = self._readings.get(
-            files,
-            (look, config.settings_variables(self.environ)),
-            lambda: config.read_settings(self.environ, project=look.settings, servers=look.servers),
-        )
-        return CurrentSettings(look, reading)
+        files = self._stamps()
+        return self._read_above(current.look, files, self._read_below(current.look, files), profile)
 
     def read(self) -> config.SettingsReading:
-        """All settings.
+        """All settings, with the profile of the session's agent.
 
         Raises:
             ConfigError: one is wrong; says where.
@@ -78,6 +94,78 @@ class KernelSettings:
     def settings(self) -> config.Settings:
         """The values alone."""
         return self.read().settings
+
+    def without_profile(self) -> config.Settings:
+        """The values for those who are no agent of ours, such as external clients.
+
+        Raises:
+            ConfigError: one is wrong; says where.
+        """
+        return self._read_below(self.project.look(), self._stamps()).settings
+
+    def choose_agent(self, name: str) -> str:
+        """Use an agent from the next prompt on; what to print.
+
+        Raises:
+            ConfigError: there is no such agent, or its settings are wrong; the choice stays as it was.
+        """
+        profile = self.current(name).profile
+        self._agents.choose(profile)
+        return f"{describe_agent(profile)}."
+
+    def list_agents(self) -> str:
+        """All agents, the session's marked.
+
+        Raises:
+            ConfigError: a setting is wrong; says where.
+        """
+        below = self._read_below(look := self.project.look(), self._stamps())
+        return list_agents(self._agents.find(look, below), self._agents.name(below.settings))
+
+    def agent_line(self) -> str:
+        """The session's agent in a line, or what is wrong."""
+        try:
+            return describe_agent(self.current().profile)
+        except ConfigError as error:
+            return f"Agent: none. {error}"
+
+    def agent_names(self) -> list[str]:
+        """What may be chosen.
+
+        Raises:
+            ConfigError: a setting is wrong; says where.
+        """
+        below = self._read_below(look := self.project.look(), self._stamps())
+        return [one.name for one in self._agents.find(look, below).main_agents()]
+
+    def _stamps(self) -> list[FileStamp]:
+        return [stamp_file(path) for path in (config.config_path(self.environ), config.env_path(self.environ))]
+
+    def _read_below(self, look: "FolderLook", files: Sequence[FileStamp]) -> config.SettingsReading:
+        """The settings without any agent's."""
+        return self._readings.get(
+            files,
+            (look, config.settings_variables(self.environ)),
+            lambda: config.read_settings(self.environ, project=look.settings, servers=look.servers),
+        )
+
+    def _read_above(
+        self,
+        look: "FolderLook",
+        files: Sequence[FileStamp],
+        below: config.SettingsReading,
+        profile: config.AgentProfile,
+    ) -> config.SettingsReading:
+        """The settings with a profile between their layers."""
+        if not profile.overrides.table:
+            return below
+        return self._with_profile.get(
+            files,
+            (look, config.settings_variables(self.environ), profile),
+            lambda: config.read_settings(
+                self.environ, project=look.settings, servers=look.servers, profile=profile.overrides
+            ),
+        )
 
     def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:
         """What to tell the user of the settings, the tools and the folder, each thing once."""
@@ -174,6 +262,11 @@ class CurrentSettings(NamedTuple):
 
     look: FolderLook
     reading: config.SettingsReading
+    """With the agent's profile."""
+    profile: config.AgentProfile
+    """The agent that takes the prompt."""
+    profiles: config.Profiles
+    """All that could, and all sub-agents."""
 
 
 class ProjectFolder:
@@ -183,8 +276,8 @@ class ProjectFolder:
         self.folder = folder.resolve()
         self._environ = environ
         self._looks = ReadCache[FolderLook]()
-        self._tool_paths: list[str] = []
-        """Where else its tools are, as its settings said when they were read last."""
+        self._named_paths: list[str] = []
+        """Where else its tools and agents are, as its settings said when they were read last."""
 
     def look(self) -> FolderLook:
         """Read everything that would be loaded; load nothing.
@@ -194,21 +287,29 @@ class ProjectFolder:
         """
         if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
             return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
-        stamps, problems = stamp_folder(self.folder, self._tool_paths)
+        stamps, problems = stamp_folder(self.folder, self._named_paths)
         return self._looks.get([*stamps, self._trusted_folders().stamp()], problems, self._look_again)
 
     def _look_again(self) -> FolderLook:
         brought = scan_folder(self.folder)
         first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
-        self._tool_paths = config.tool_paths(first.settings) if first.settings is not None else []
+        self._named_paths = []
         if first.settings is not None:
-            brought = scan_folder(self.folder, self._tool_paths)
+            self._named_paths = [
+                *config.named_paths(first.settings, "tool_paths"),
+                *config.named_paths(first.settings, "agent_paths"),
+            ]
+            brought = scan_folder(self.folder, self._named_paths)
             demanded = config.list_demands(first.settings)
         if first.servers is not None:
             demanded += config.list_demanded_servers(first.servers)
+        for agent in profile_files(first, brought.files):
+            demanded += config.list_profile_demands(agent)
         files = [
-            _file_line(path, content) for path, content in brought.files.items() if path not in (_CONFIG, _SERVERS)
+            _file_line(path, content)
+            for path, content in brought.files.items()
+            if path not in (_CONFIG, _SERVERS) and not path.endswith(AGENT_FILES)
         ]
         state = self._trusted_folders().state(self.folder, brought.digest) if brought.files else "unknown"
         return FolderLook(self.folder, brought, (*demanded, *files), state)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.agents import PlanReminder
+from vibe_jupyter.app.project import CurrentSettings
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
@@ -38,6 +40,7 @@ class PromptReport:
         self._host = host
         self._notebook = notebook
         self._report = SituationReport(log)
+        self._plan_reminder = PlanReminder()
         self._after: concurrent.futures.Future[Listing] | None = None
         """The cells when the last run was over; None where no page shows them."""
 
@@ -63,7 +66,7 @@ class PromptReport:
             written=frozenset(notebook.cells.reads.written),
         )
 
-    def sections(self, around: Surroundings, levels: Mapping[str, Level]) -> str:
+    def sections(self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings) -> str:
         """What the model is reported of it, and of what the prompt mentions; empty when there is nothing to tell.
 
         Looks at the user's objects.
@@ -71,9 +74,10 @@ class PromptReport:
         Args:
             around: of the prompt.
             levels: tool name to level, where the settings name one.
+            current: the agent that takes the prompt.
         """
         mentioned = self._mentions.section(around.prompt, levels) if "@" in around.prompt else ""
-        told = (self._report.section(around), mentioned)
+        told = (self._report.section(around), mentioned, self._plan_reminder.text(current))
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.show(self._report.shown)
         return "\n".join(filter(None, told))
@@ -91,4 +95,5 @@ class PromptReport:
     def forget(self) -> None:
         """A new conversation begins: its first report tells all."""
         self._after = None
+        self._plan_reminder.forget()
         self._report = SituationReport(self._log)

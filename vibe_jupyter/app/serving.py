@@ -95,7 +95,7 @@ class NotebookServing:
             raise NotebookError(_NO_KERNEL)
         if not kernel.host.attended:
             raise NotebookError(_NOBODY)
-        settings = kernel.setup.settings()
+        settings = kernel.setup.without_profile()
         with without_working_folder():
             from vibe_jupyter.app.serving_session import ServingSession
 

@@ -16,7 +16,7 @@ from vibe_jupyter.commands.registry import COMMANDS
 from vibe_jupyter.context.mention_syntax import Mention, ResourceMention, unfinished_mention, unfinished_resource
 from vibe_jupyter.errors import VibeError
 from vibe_jupyter.kernel.ipython_types import user_names
-from vibe_jupyter.options import AGENTS, OPTION_NAMES, TOUR
+from vibe_jupyter.options import OPTION_NAMES, TOUR
 from vibe_jupyter.safe_imports import without_working_folder
 
 Matcher = Callable[[CompletionContext], SimpleMatcherResult]
@@ -72,6 +72,7 @@ class Completion:
         folder: Callable[[], Path],
         tools: Callable[[], Iterable[str]],
         servers: Callable[[], Iterable[str]],
+        agents: Callable[[], Iterable[str]],
         offers: Callable[[], ServerOffers | None] = lambda: None,
     ) -> None:
         self._shell = cast(Any, shell)
@@ -81,6 +82,8 @@ class Completion:
         """Names of the tools; building them is left until they are asked for."""
         self._servers = servers
         """Names of the MCP servers that are declared."""
+        self._agents = agents
+        """Names of the agents that can take a prompt."""
         self._offers = offers
         """None before the first prompt, when no server runs."""
 
@@ -99,6 +102,10 @@ class Completion:
     def servers(self) -> list[str]:
         """See `KnownNames`."""
         return _known_names(self._servers)
+
+    def agents(self) -> list[str]:
+        """See `KnownNames`."""
+        return _known_names(self._agents)
 
     def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
@@ -165,7 +172,7 @@ class Completion:
             case "--model":
                 return CompletionMatch(value, _model_names(), "magic")
             case "--agent":
-                return CompletionMatch(value, AGENTS, "magic")
+                return CompletionMatch(value, self.agents(), "magic")
             case "--max-turns":
                 return CompletionMatch(value, _TURNS, "magic")
             case "--yes":

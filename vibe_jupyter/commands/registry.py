@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.options import PROMPT_HELP, SERVER_ACTIONS, SETTINGS_HELP
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -48,6 +48,10 @@ class KnownNames(Protocol):
 
     def servers(self) -> Iterable[str]:
         """The MCP servers that are declared."""
+        ...
+
+    def agents(self) -> Iterable[str]:
+        """The agents that can take a prompt."""
         ...
 
 
@@ -175,6 +179,17 @@ def _choose_model(call: TypedCommand) -> str | None:
             return None
 
 
+def _choose_agent(call: TypedCommand) -> str | None:
+    if len(call.words) > 1:
+        return None
+    app = call.build_app()
+    if not call.words:
+        return app.setup.list_agents()
+    if app.is_serving:  # code of a run must not choose who may do more
+        raise NotebookError("A run is active in this kernel. Choose the agent when it is over.")
+    return app.setup.choose_agent(call.words[0])
+
+
 def _show_sent(call: TypedCommand) -> str | None:
     if len(call.words) > 1:
         return None
@@ -219,6 +234,13 @@ COMMANDS: Final = (
         _choose_model,
         following=("NAME", "check [NAME]"),
         complete=_model_words,
+    ),
+    VibeCommand(
+        "agent",
+        (("%vibe agent [NAME]", "choose an agent: what it may do, and how it works"),),
+        _choose_agent,
+        following=("NAME",),
+        complete=lambda words, names: () if words else names.agents(),
     ),
     VibeCommand("setup", (("%vibe setup", "choose a server, store its key, and try it"),), _alone(_set_up)),
     VibeCommand("config", (("%vibe config [path]", "every setting, and where it was set"),), _show_config, ("path",)),

@@ -5,7 +5,17 @@ move in as they are. Nothing below the roof sees a `Settings`; `vibe_jupyter.app
 limits.
 """
 
+from vibe_jupyter.config.agents import (
+    BUILT_IN_AGENTS,
+    AgentProfile,
+    ProfileFile,
+    Profiles,
+    list_profile_demands,
+    own_profile_paths,
+    read_profile,
+)
 from vibe_jupyter.config.loading import (
+    NO_SETTINGS,
     SettingsReading,
     effective_environment,
     load_settings,
@@ -13,13 +23,18 @@ from vibe_jupyter.config.loading import (
     settings_variables,
 )
 from vibe_jupyter.config.model_choice import choose_model, key_variables
-from vibe_jupyter.config.project import ProjectFile, list_demanded_servers, list_demands, tool_paths
+from vibe_jupyter.config.project import ProjectFile, list_demanded_servers, list_demands, named_paths
 from vibe_jupyter.config.providers import DEFAULT_ACTIVE_MODEL
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import config_path, env_path, vibe_home
 
 __all__ = [
+    "BUILT_IN_AGENTS",
     "DEFAULT_ACTIVE_MODEL",
+    "NO_SETTINGS",
+    "AgentProfile",
+    "ProfileFile",
+    "Profiles",
     "ProjectFile",
     "Settings",
     "SettingsReading",
@@ -30,9 +45,12 @@ __all__ = [
     "key_variables",
     "list_demanded_servers",
     "list_demands",
+    "list_profile_demands",
     "load_settings",
+    "named_paths",
+    "own_profile_paths",
+    "read_profile",
     "read_settings",
     "settings_variables",
-    "tool_paths",
     "vibe_home",
 ]

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
+from vibe_jupyter.config.agents import PLAN_TOOL, ProfileRules, profile_rules
 from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS
 from vibe_jupyter.config.settings import OTHER_NAMES, RENAMED, TOOL_OPTIONS, Settings
@@ -172,6 +173,19 @@ class SettingsReading(NamedTuple):
     """What was written, with the origin of each value; keys that nobody set are not in it."""
     warnings: tuple[str, ...]
     """Sentences for the user."""
+    rules: ProfileRules = ProfileRules()
+    """Of the active agent's profile."""
+
+    def offers_tool(self, name: str, *others: str) -> bool:
+        """Whether the settings and the profile both leave a tool, under any of the names it goes by."""
+        if name == PLAN_TOOL and not self.rules.plans:
+            return False
+        names = (name, *others, *OTHER_NAMES.get(name, ()))
+        return self.settings.offers_tool(name, *others) and self.rules.offers_tool(names)
+
+
+NO_SETTINGS: Final = SettingNode({}, SettingOrigin("default"))
+"""What nobody wrote."""
 
 
 def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -220,8 +234,11 @@ def read_settings(
         warnings += told
         if project.trusted:
             warnings += unknown_keys(layer)
+    rules = ProfileRules()
     if profile is not None:
-        layers.append(_accept_layer(profile, warnings))
+        layer = _accept_layer(profile, warnings)
+        rules = profile_rules(layer)
+        layers.append(_without_widening(layer, merge_layers(layers)))
     variables, told = environment_layer(effective_environment(environ))
     warnings += [*told, *open_keys(environ)]
     layers += [
@@ -229,7 +246,25 @@ def read_settings(
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
     ]
     tree = merge_layers(layers)
-    return SettingsReading(validate_settings(tree), tree, tuple(warnings))
+    return SettingsReading(validate_settings(tree), tree, tuple(warnings), rules)
+
+
+def _without_widening(layer: SettingNode, below: SettingNode) -> SettingNode:
+    """A profile's layer without the tools it enables, which narrow as `ProfileRules`, and with what the settings below
+    forbid still forbidden."""
+    table = {key: node for key, node in layer.table.items() if key != "enabled_tools"}
+    tools, set_below = table.get("tools"), below.table.get("tools")
+    if tools is not None and set_below is not None and tools.is_table:
+        kept = {name: _still_forbidden(tool, set_below.table.get(name)) for name, tool in tools.table.items()}
+        table["tools"] = SettingNode(kept, tools.origin)
+    return SettingNode(table, layer.origin)
+
+
+def _still_forbidden(tool: SettingNode, below: SettingNode | None) -> SettingNode:
+    level = below.table.get("permission") if below is not None else None
+    if level is None or level.value != "never" or not tool.is_table:
+        return tool
+    return SettingNode({key: node for key, node in tool.table.items() if key != "permission"}, tool.origin)
 
 
 def _accept_layer(layer: SettingNode, warnings: list[str]) -> SettingNode:

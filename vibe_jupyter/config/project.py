@@ -7,7 +7,7 @@ Only this file of a project is read. Each program keeps a user's own servers in 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
@@ -19,7 +19,7 @@ from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "never": 2}
-_OF_THE_USER: Final = ("privacy", "variables")
+USERS_TABLES: Final = ("privacy", "variables")
 """Tables that no project sets: they say what may leave this machine, and which code runs to describe a variable."""
 _SHOWN: Final = 200
 """Characters shown of one value."""
@@ -52,7 +52,7 @@ def project_layer(file: ProjectFile, below: SettingNode) -> tuple[SettingNode, l
     """
     if file.trusted:
         layer, told = move_renamed_keys(parse_toml(file.text, file.path, "project"))
-        found = [name for name in _OF_THE_USER if name in layer.table]
+        found = [name for name in USERS_TABLES if name in layer.table]
         told = [*told, *(f"{file.path}: [{name}] is not used; only your file sets it." for name in found)]
         return _without(layer, *found), told
     try:
@@ -74,10 +74,10 @@ def list_demands(file: ProjectFile) -> list[str]:
         layer, _ = move_renamed_keys(parse_toml(file.text, file.path, "project"))
     except ConfigError as error:
         return [f"settings that cannot be read: {error}"]
-    layer = _without(layer, *_OF_THE_USER)
+    layer = _without(layer, *USERS_TABLES)
     kept = SettingNode(dict(_tightening_settings(layer, SettingNode({}, layer.origin))), layer.origin)
     return [
-        f"{file.path.name}: {_demand_line(key_text(path, layer), node)}"
+        f"{file.path.name}: {setting_line(key_text(path, layer), node)}"
         for path, node in _widening_settings(layer, kept)
     ]
 
@@ -85,17 +85,17 @@ def list_demands(file: ProjectFile) -> list[str]:
 def list_demanded_servers(file: ProjectFile) -> list[str]:
     """What its ``.mcp.json`` would have us start or speak to, a line each."""
     layer, problems = json_layer(file.text, file.path)
-    lines = [f"{file.path.name}: {_demand_line(key_text(path, layer), node)}" for path, node in layer.leaves() if path]
+    lines = [f"{file.path.name}: {setting_line(key_text(path, layer), node)}" for path, node in layer.leaves() if path]
     return [*lines, *problems]
 
 
-def tool_paths(file: ProjectFile) -> list[str]:
-    """Where else its tools would be; nothing in a file that cannot be read."""
+def named_paths(file: ProjectFile, key: Literal["agent_paths", "tool_paths"]) -> list[str]:
+    """Where else its agents or tools would be; nothing in a file that cannot be read."""
     try:
         layer = parse_toml(file.text, file.path, "project")
     except ConfigError:
         return []
-    named = layer.table.get("tool_paths")
+    named = layer.table.get(key)
     return [] if named is None else [item.value for item in named.items if isinstance(item.value, str)]
 
 
@@ -148,7 +148,8 @@ def _is_empty(node: SettingNode) -> bool:
     return (node.is_table or node.is_list) and not node.plain()
 
 
-def _demand_line(key: str, node: SettingNode) -> str:
+def setting_line(key: str, node: SettingNode) -> str:
+    """One setting as a user would write it."""
     value = repr(node.plain())
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}… ({len(value):,} characters)"
     return f"{key if key.isprintable() else repr(key)} = {shown}"

@@ -64,7 +64,7 @@ UNUSED_OPTIONS: Final = frozenset(
     | {"fuzzy_threshold", "max_content_size", "max_write_bytes"}
 )
 """Options of Mistral Vibe's tools. Where ours have no such option, it means nothing and is no reason for a word."""
-OTHER_TOOLS: Final = frozenset({"exit_plan_mode", "skill", "task", "web_fetch", "web_search"})
+OTHER_TOOLS: Final = frozenset({"skill", "task", "web_fetch", "web_search"})
 """Tools of Mistral Vibe's that files may speak of, whether there is one here or not."""
 
 

@@ -28,12 +28,14 @@ State = Literal["trusted", "untrusted", "changed", "unknown"]
 """``changed``: it was decided for another content."""
 
 PROJECT_FOLDER: Final = ".vibe"
-LOADED: Final = ("config.toml", "tools")
-"""Files and folders in `PROJECT_FOLDER` of which something is loaded or run."""
+LOADED_FILES: Final = (".py", ".md")
+"""Ends of names in folders of tools: tools, and how they are described."""
+AGENT_FILES: Final = (".toml",)
+"""Ends of names in folders of agents."""
+LOADED: Final[Mapping[str, tuple[str, ...]]] = {"config.toml": (), "tools": LOADED_FILES, "agents": AGENT_FILES}
+"""Files and folders in `PROJECT_FOLDER` of which something is loaded or run, and of which ends."""
 BESIDE: Final = (".mcp.json", "AGENTS.md")
 """Files beside that folder: what is run, and what the model reads."""
-LOADED_FILES: Final = (".py", ".md")
-"""Ends of names in such folders: tools, and how they are described."""
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of all files together; a folder with more cannot be looked through, and so not be trusted."""
@@ -203,10 +205,10 @@ def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> 
     if own.is_symlink():
         problems.append(f"{own} is a link; nothing is loaded through it")
     elif own.is_dir():
-        for name in LOADED:
-            yield from _files_below(own / name, problems)
+        for name, ends in LOADED.items():
+            yield from _files_below(own / name, ends, problems)
     for name in BESIDE:
-        yield from _files_below(folder / name, problems)
+        yield from _files_below(folder / name, (), problems)
     for name in also:
         path = Path(os.path.normpath(folder / name))
         if (
@@ -215,17 +217,17 @@ def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> 
             or any(step.is_symlink() for step in _path_steps(path, folder))
         ):
             problems.append(f"{name} is not a path inside {folder}; not loaded")
-        elif not path.is_relative_to(own / "tools"):
-            yield from _files_below(path, problems)
+        elif not any(path.is_relative_to(own / known) for known in LOADED):
+            yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems)
 
 
-def _files_below(path: Path, problems: list[str]) -> Iterator[Path]:
+def _files_below(path: Path, ends: tuple[str, ...], problems: list[str]) -> Iterator[Path]:
     if path.is_symlink():
         problems.append(f"{path} is a link; not loaded")
     elif path.is_dir():
         for root, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-            yield from (Path(root, name) for name in sorted(files) if name.endswith(LOADED_FILES))
+            yield from (Path(root, name) for name in sorted(files) if name.endswith(ends))
     elif os.path.lexists(path):
         yield path
 

@@ -41,8 +41,18 @@ UNLISTED: Final[dict[str, JsonValue]] = {"unlisted": True}
 LONGEST_DESCRIPTION: Final = 4_000
 """Characters; every request carries it."""
 BUILT_IN: Final = frozenset(
-    {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "grep", "insert_cell", "inspect"}
-    | {"inspect_variable", "list_variables", "memory", "move_cells", "read_cell", "read_file", "read_notebook"}
+    {"ask_user_question", "bash", "checkpoint", "delete_cells", "edit_cell", "exit_plan_mode", "grep"}
+    | {
+        "insert_cell",
+        "inspect",
+        "inspect_variable",
+        "list_variables",
+        "memory",
+        "move_cells",
+        "read_cell",
+        "read_file",
+        "read_notebook",
+    }
     | {"read_output", "run_cell", "run_cells", "run_code", "search_replace", "skill", "stale_cells", "task", "todo"}
     | {"trust_folder", "verify_notebook", "write_file"}
 )
