@@ -322,6 +322,26 @@ def test_an_approval_that_waits_survives_a_reload_and_the_whole_run_is_kept(lab:
         assert len(model.requests) == 2
 
 
+def test_a_cell_that_an_answer_names_is_a_link_whose_number_follows_the_cell(lab: Lab) -> None:
+    go_on = threading.Event()
+    with ScriptedModel() as model:
+        model.will_reply(call("read_notebook"), hold(go_on, "The limit is set in {{target}}.\n\n", "No more."))
+        wish = f"%%vibe --model scripted@{model.url}\nwhere is the limit set?"
+        show(lab, {"load": "%load_ext vibe_jupyter", "wish": wish, "other": "a = 1", "target": "limit = 5"})
+        for cell in ("load", "wish"):
+            run(lab.page, cell)
+        named = lab.output(1).locator(".vibe-cell")
+        expect(named).to_have_text("cell 4")
+        lab.page.evaluate(f"() => {PANEL}.content.model.sharedModel.moveCell(3, 2)")
+        expect(named).to_have_text("cell 3")
+        named.click()
+        assert lab.page.evaluate(f"() => {PANEL}.content.activeCell.model.id") == "target"
+        go_on.set()
+        expect(lab.output(1).locator(".vibe-run")).to_have_count(0)
+        expect(lab.output(1)).to_contain_text("The limit is set in cell 3.")
+        lab.wait_until_idle()
+
+
 def test_the_kernel_is_shown_as_busy_while_the_agent_works(lab: Lab) -> None:
     go_on = threading.Event()
     with ScriptedModel() as model:

@@ -170,7 +170,7 @@ class App:
         try:
             self._presses.check()
             kept_in = f"the conversation is kept in {conversation.journal.path}"
-            return self._run_view.show(run, self._keep, kept_in=kept_in).reply()
+            return self._run_view.show(run, self._keep, kept_in=kept_in).reply(self._run_view.find_cell)
         finally:
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
                 self._report.remember()

@@ -12,7 +12,7 @@ import importlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import (
     AssistantMessage,
+    Cell,
     Event,
     FinishReason,
     Interrupt,
@@ -46,6 +47,7 @@ from vibe_jupyter.ui.front_end import RunRetention
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.ui.cell_references import FindCell
     from vibe_jupyter.ui.front_end import FrontEnd, Send
     from vibe_jupyter.ui.front_end_choice import ViewHost
     from vibe_jupyter.ui.page import ShownView
@@ -59,6 +61,8 @@ DRAWN_WITHIN: Final = 0.5
 _VIEW: Final = "vibe_jupyter.ui.front_end_choice"
 _ATTEMPTS: Final = 2
 """An interrupt drops what waits for the main thread; the view is shown all the same, with how the run ended."""
+_REFERENCE: Final = "{{"
+"""How the name of a cell begins in an answer."""
 CLOSE_WAIT = 3.0
 """Seconds given to what ends when the kernel lets go of it."""
 _OPEN = "A run is active in this kernel already. Wait for it, or end it with Stop or ■."
@@ -72,7 +76,8 @@ class Reply(Value):
     """How a run ended. `str(reply)` is its text."""
 
     text: str
-    """The model's last words, Markdown; empty when it said none."""
+    """The model's last words, Markdown; empty when it said none. Cells are named by the number they had when it
+    was made, since no view keeps that of a string current."""
     reason: FinishReason
     cells_changed: tuple[str, ...] = ()
     """Ids of the cells the run changed, in the order of the first change."""
@@ -109,12 +114,12 @@ class RunSummary:
             case _:
                 pass
 
-    def reply(self) -> Reply:
+    def reply(self, find_cell: "FindCell") -> Reply:
         """The run, in short. Only after its last event."""
         assert self._finished is not None
         end = self._finished
         return Reply(
-            text=self._text,
+            text=_with_cell_words(self._text, find_cell),
             reason=end.reason,
             cells_changed=self.cells_changed,
             usage=end.usage,
@@ -122,6 +127,14 @@ class RunSummary:
             seconds=end.seconds,
             cost=end.cost,
         )
+
+
+def _with_cell_words(text: str, find_cell: "FindCell") -> str:
+    if _REFERENCE not in text:
+        return text
+    from vibe_jupyter.ui.cell_references import with_cell_words
+
+    return with_cell_words(text, find_cell)
 
 
 class DeferredFrontEnd:
@@ -227,7 +240,7 @@ class DeferredFrontEnd:
         _import_view()
         from vibe_jupyter.ui.front_end_choice import show_kept
 
-        return show_kept(self._waiting, self._keep)
+        return show_kept(self._waiting, self._keep, self._page)
 
 
 def _import_view() -> None:
@@ -337,7 +350,7 @@ class RunView:
     @contextmanager
     def _living(self, run: Run, front_end: DeferredFrontEnd) -> "Generator[_Life]":
         """However this is left, the run is interrupted, its end is awaited, and its transcript is in the output."""
-        life = _Life(run, front_end)
+        life = _Life(run, front_end, self._look_for_names)
         try:
             self._life = life
             front_end.open(run.send)
@@ -370,6 +383,17 @@ class RunView:
         """Whether a page with our extension shows this notebook. On the engine's loop."""
         return self._notebook is not None and await self._notebook.has_page()
 
+    def find_cell(self, reference: str) -> Cell | None:
+        """The cell that an answer names by its id; None where none is known by it."""
+        return self._notebook.cells.reads.named(reference) if self._notebook is not None else None
+
+    async def _look_for_names(self, event: Event) -> None:
+        """An answer names cells by their ids: their numbers are those of now."""
+        if self._notebook is not None and isinstance(event, MessageAdded):
+            message = event.message
+            if isinstance(message, AssistantMessage) and _REFERENCE in message.text:
+                await self._notebook.cells.reads.look_for_names()
+
     async def draw(self, view: "ShownView") -> None:
         """Have that page draw a view. On the engine's loop."""
         if self._notebook is not None:
@@ -379,12 +403,13 @@ class RunView:
 class _Life:
     """One run on the engine, from before it begins."""
 
-    def __init__(self, run: Run, front_end: DeferredFrontEnd) -> None:
+    def __init__(self, run: Run, front_end: DeferredFrontEnd, before_event: Callable[[Event], Awaitable[None]]) -> None:
         self.run = run
         self.over: concurrent.futures.Future[None] = concurrent.futures.Future()
         """Done when nothing of the run goes on; has the error of one that broke."""
         self.ending = RunSummary()
         self._front_end = front_end
+        self._before_event = before_event
         self._task: concurrent.futures.Future[None] | None = None
         self._begins = False
 
@@ -413,6 +438,7 @@ class _Life:
             async with aclosing(aiter(self.run)) as events:
                 async for event in events:
                     self.ending.take(event)
+                    await self._before_event(event)
                     await self._front_end.on_event(event)
         except BaseException as error:
             self.over.set_exception(error)

@@ -282,12 +282,15 @@ class CellReads:
         """All cells as last seen in this run; None before that, and after a change."""
         self.written: set[str] = set()
         """Ids of the cells whose source the agent wrote."""
+        self._nameable: Sequence[Cell] = ()
+        """All cells when the last answer that names cells came; empty before that."""
         self.short: dict[str, str] = {}
         """Id to the part of it that is enough, by the last listing."""
 
     def begin(self) -> None:
         """A run begins. Main thread."""
         self.last = None
+        self._nameable = ()
 
     @property
     def prompt_cell(self) -> str | None:
@@ -307,6 +310,19 @@ class CellReads:
             with suppress(ToolError):
                 found += select_cells([reference], cells, prompt=self._notebook.prompt_cell, runnable=runnable)
         return in_order(found)
+
+    async def look_for_names(self) -> None:
+        """An answer names cells: see where they are now, if that is quickly told."""
+        found = await self.glance()
+        if found is not None:
+            self._nameable = found.cells
+
+    def named(self, reference: str) -> Cell | None:
+        """The cell that an answer names by its id; None where none is known by it. Any thread."""
+        cells = self._nameable or (self.last.cells if self.last else self.remembered.shown())
+        with suppress(ToolError):
+            return find_cell(reference, cells, prompt=self._notebook.prompt_cell)
+        return None
 
     def short_id(self, cell: Cell) -> str:
         """As much of its id as is unique."""

@@ -102,9 +102,9 @@ class SilentFrontEnd:
         return bundle
 
 
-def show_kept(events: Iterable[Event], keep: RunRetention) -> MimeBundle:
+def show_kept(events: Iterable[Event], keep: RunRetention, page: ExtendedPage) -> MimeBundle:
     """Show a run that is over, or was left behind, in its kept form, and return it. Main thread."""
-    transcript = Transcript(keep=keep)
+    transcript = Transcript(keep=keep, find_cell=page.find_cell)
     for event in events:
         transcript.fold(event)
     bundle = transcript.bundle()
@@ -170,29 +170,33 @@ def choose_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> 
         page: the one with our extension, where there is one.
     """
     if not host.has_kernel:
-        return _terminal_front_end(host, keep)
+        return _terminal_front_end(host, keep, page)
     if not host.allow_stdin:
         return UnpromptedFrontEnd(
-            Transcript(keep=keep),
+            Transcript(keep=keep, find_cell=page.find_cell),
             page=page,
             call_main=host.call_main,
             handled=host.handled_message,
         )
     if not run_view.can_show():
-        return _plain_front_end(host, keep)
-    live = WidgetFrontEnd(Transcript(keep=keep), handled=host.handled_message)
-    return WidgetFallback(live, fallback=lambda: _plain_front_end(host, keep), call_main=host.call_main)
+        return _plain_front_end(host, keep, page)
+    live = WidgetFrontEnd(Transcript(keep=keep, find_cell=page.find_cell), handled=host.handled_message)
+    return WidgetFallback(live, fallback=lambda: _plain_front_end(host, keep, page), call_main=host.call_main)
 
 
-def _terminal_front_end(host: ViewHost, keep: RunRetention) -> FrontEnd:
+def _terminal_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
     paper = terminal_style(sys.stdout, colours=host.colours)
     keyboard = None if host.plain_prompt else keyboard_of(paper)
     prompt = _text_prompt(host, keyboard=keyboard, paper=paper)
-    return TerminalFrontEnd(Transcript(keep=keep), prompt, call_main=host.call_main, write=host.write, paper=paper)
+    return TerminalFrontEnd(
+        Transcript(keep=keep, find_cell=page.find_cell), prompt, call_main=host.call_main, write=host.write, paper=paper
+    )
 
 
-def _plain_front_end(host: ViewHost, keep: RunRetention) -> FrontEnd:
-    return UpdatingFrontEnd(Transcript(keep=keep), _text_prompt(host), call_main=host.call_main)
+def _plain_front_end(host: ViewHost, keep: RunRetention, page: ExtendedPage) -> FrontEnd:
+    return UpdatingFrontEnd(
+        Transcript(keep=keep, find_cell=page.find_cell), _text_prompt(host), call_main=host.call_main
+    )
 
 
 def _text_prompt(host: ViewHost, *, keyboard: Keyboard | None = None, paper: TerminalStyle = PLAIN) -> TextPrompt:

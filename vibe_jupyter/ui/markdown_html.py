@@ -21,6 +21,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from vibe_jupyter.ui.cell_references import REFERENCE, FindCell, cell_words, no_cell
 from vibe_jupyter.ui.code import KEPT, KEPT_LEFT, KEPT_LINK, KEPT_PRE, KEPT_RIGHT, LIVE, CodeLook, code_html
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element, inert_text, is_link, is_picture, picture_size
 from vibe_jupyter.ui.text import readable_text, shorten_text
@@ -42,9 +43,9 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "ol": {"start", "dir"},
     "p": {"dir", "style"},
     "code": {"class"},
-    "span": {"class", "style"},
+    "span": {"class", "style", "data-cell"},
 }
-_OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address"}
+_OUR_CLASSES = {"vibe-k", "vibe-s", "vibe-m", "vibe-c", "vibe-tex", "vibe-address", "vibe-cell"}
 _ALIGNED = {KEPT_LEFT, KEPT_RIGHT, "text-align:center"}
 _STYLES = {
     "span": {attribute.removeprefix('style="').removesuffix('"') for attribute in KEPT.values()},
@@ -109,16 +110,16 @@ class MarkdownBlock:
     html: Markup
 
 
-def markdown_blocks(text: str, look: CodeLook) -> list[MarkdownBlock]:
+def markdown_blocks(text: str, look: CodeLook, find_cell: FindCell = no_cell) -> list[MarkdownBlock]:
     """Render a text, block by block."""
-    env: _Env = {"look": look}
+    env: _Env = {"look": look, "find_cell": find_cell}
     tokens = _MARKDOWN.parse(readable_text(shorten_text(text, MARKDOWN_LIMIT)), env)
     return [_render_block(group, env) for group in _top_level(tokens)]
 
 
-def markdown_html(text: str, look: CodeLook) -> Markup:
+def markdown_html(text: str, look: CodeLook, find_cell: FindCell = no_cell) -> Markup:
     """Render a text as the children of one element."""
-    return Markup("".join(block.html for block in markdown_blocks(text, look)))
+    return Markup("".join(block.html for block in markdown_blocks(text, look, find_cell)))
 
 
 def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -188,6 +189,7 @@ class _Markdown(MarkdownIt):
         super().__init__("commonmark", {"html": False}, renderer_cls=_Renderer)
         self.enable(["table", "strikethrough"])
         self.inline.ruler.before("escape", "formula", _formula_rule)
+        self.inline.ruler.before("escape", "cell", _cell_rule)
         self.core.ruler.after("inline", "shape", _shape_rule)
 
     def validateLink(self, url: str) -> bool:
@@ -236,6 +238,14 @@ class _Renderer(RendererHTML):
         opening, closing = ("\\[", "\\]") if token.meta["display"] else ("\\(", "\\)")
         return f"<span>{escape_text(opening + token.content + closing)}</span>"
 
+    def cell(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
+        """The page brings the number up to date, and makes it a link."""
+        reference = tokens[idx].content
+        words, found = inert_text(cell_words(reference, env["find_cell"])), env["find_cell"](reference)
+        if found is None or env["look"] is not LIVE:
+            return words
+        return html_element("span", words, class_="vibe-cell", data_cell=found.id)
+
     def address(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         shown = inert_text(f" ({tokens[idx].content})")
         return html_element("span", shown, class_="vibe-address") if env["look"] is LIVE else shown
@@ -255,6 +265,17 @@ def _formula_rule(state: StateInline, silent: bool) -> bool:
         token = state.push("formula", "", 0)
         token.content, token.markup, token.meta = inside, state.src[state.pos : end], {"display": display}
     state.pos = end
+    return True
+
+
+def _cell_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule: ``{{d8dc}}`` names a cell."""
+    found = REFERENCE.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        state.push("cell", "", 0).content = found[1]
+    state.pos = found.end()
     return True
 
 

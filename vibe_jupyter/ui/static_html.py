@@ -140,7 +140,9 @@ class _Kept:
         match entry:
             case StreamingText():
                 return html_element(
-                    "div", markdown_html(shorten_text(entry.text, self._answer_limit), KEPT), style=_SAID
+                    "div",
+                    markdown_html(shorten_text(entry.text, self._answer_limit), KEPT, entry.find_cell),
+                    style=_SAID,
                 )
             case StepEntry():
                 return self._step_html(entry.step)

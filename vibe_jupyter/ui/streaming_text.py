@@ -4,6 +4,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
+from vibe_jupyter.ui.cell_references import CellWords, FindCell, no_cell
 from vibe_jupyter.ui.code import LIVE
 from vibe_jupyter.ui.markdown_html import markdown_blocks
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element
@@ -33,8 +34,12 @@ class _Shown:
 class StreamingText:
     """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
 
-    def __init__(self, sheet: PartList) -> None:
+    def __init__(self, sheet: PartList, find_cell: FindCell = no_cell) -> None:
         self._sheet = sheet
+        self.find_cell = find_cell
+        """Finds the cells it names."""
+        self._words = CellWords(find_cell)
+        """Of the plain end."""
         self._pieces: list[str] = []
         self._shown: list[_Shown] = []
         self._block: list[str] = []
@@ -87,7 +92,7 @@ class StreamingText:
     def _block_spans(self, text: str) -> list[tuple[list[_Shown], Markup]]:
         """What the whole text gives for each part, and for the parts behind it that it swallows."""
         spans: list[tuple[list[_Shown], list[str]]] = []
-        blocks = deque(markdown_blocks(text, LIVE))
+        blocks = deque(markdown_blocks(text, LIVE, self.find_cell))
         for at, shown in enumerate(self._shown):
             end = self._shown[at + 1].line if at + 1 < len(self._shown) else None
             mine: list[str] = []
@@ -121,7 +126,7 @@ class StreamingText:
         self._show_part(self._shown[-1], self._render_text(text))
 
     def _render_text(self, text: str) -> Markup:
-        return Markup("".join(block.html for block in markdown_blocks(text, LIVE)))
+        return Markup("".join(block.html for block in markdown_blocks(text, LIVE, self.find_cell)))
 
     def _replace_span(self, span: list[_Shown], html: Markup) -> None:
         self._show_part(span[0], html)
@@ -143,10 +148,11 @@ class StreamingText:
             if not text:
                 return
             self._has_tail = True
+            self._words = CellWords(self.find_cell)
             self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n")))
             self._sheet.start_tail(self._shown[-1].id)
         ready, self._held = split_unfinished(self._held + text)
-        self._sheet.append(self._shown[-1].id, readable_text(ready))
+        self._sheet.append(self._shown[-1].id, readable_text(self._words.feed(ready)))
 
     def _forget_text(self, text: str) -> None:
         """The message is another text than the pieces were: show it in their place."""

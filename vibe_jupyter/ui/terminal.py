@@ -20,6 +20,7 @@ from vibe_jupyter.protocol import (
     ToolProgress,
     ToolStarted,
 )
+from vibe_jupyter.ui.cell_references import CellWords
 from vibe_jupyter.ui.front_end import CallOnMainThread, Send, Throttle
 from vibe_jupyter.ui.status_line import left_words
 from vibe_jupyter.ui.step import Milestones, plain_line
@@ -64,6 +65,7 @@ class TerminalFrontEnd:
         self._countdown = Countdown(self._say_text)
         self._milestones = Milestones()
         self._held = ""
+        self._cell_words = CellWords(transcript.find_cell)
         self._streamed = False
         """Whether the answer that ends next was printed while it came."""
         self._send: Send | None = None
@@ -102,9 +104,10 @@ class TerminalFrontEnd:
             case TextDelta():
                 self._streamed = True
                 ready, self._held = split_unfinished(self._held + event.text)
-                return self._wrap.feed(readable_text(ready))
+                return self._wrap.feed(readable_text(self._cell_words.feed(ready)))
             case MessageAdded(message=AssistantMessage() as message):
-                text = readable_text(self._held if self._streamed else message.text)
+                rest = self._cell_words.feed(self._held if self._streamed else message.text) + self._cell_words.end()
+                text = readable_text(rest)
                 shown = self._wrap.feed(text) + self._wrap.end()
                 self._streamed, self._held = False, ""
                 return f"{shown}\n" if message.text else ""

@@ -36,6 +36,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui import status_line
 from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
+from vibe_jupyter.ui.cell_references import FindCell, no_cell, with_cell_words
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
 from vibe_jupyter.ui.static_html import static_bundle
@@ -230,8 +231,15 @@ class Transcript:
     """Folds one run. Belongs to one thread at a time."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, keep: RunRetention = EVERYTHING, working: str = "Working"
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        keep: RunRetention = EVERYTHING,
+        working: str = "Working",
+        find_cell: FindCell = no_cell,
     ) -> None:
+        self.find_cell = find_cell
+        """Finds the cells that the model names."""
         self._clock = clock
         self._keep = keep
         self._working = working
@@ -239,7 +247,7 @@ class Transcript:
         self._began = clock()
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
-        self._speech = AssistantText(self._sheet, self._entries)
+        self._speech = AssistantText(self._sheet, self._entries, find_cell)
         self._calls = TranscriptCalls(self._sheet, self._entries)
         self._foot = StatusLine(words=working)
         self._refresh_wait: Callable[[], None] = lambda: None
@@ -278,8 +286,8 @@ class Transcript:
 
     @property
     def answer_text(self) -> str:
-        """What the model said in its last message."""
-        return self._speech.last
+        """What the model said in its last message; cells by their numbers."""
+        return with_cell_words(self._speech.last, self.find_cell)
 
     @property
     def end_words(self) -> str:
@@ -379,11 +387,12 @@ class Transcript:
 class AssistantText:
     """Folds deltas and messages of the model."""
 
-    def __init__(self, sheet: PartList, entries: list[TranscriptEntry]) -> None:
+    def __init__(self, sheet: PartList, entries: list[TranscriptEntry], find_cell: FindCell) -> None:
         self.last = ""
         """The text of the last message."""
         self._sheet = sheet
         self._entries = entries
+        self._find_cell = find_cell
         self._answer: StreamingText | None = None
         """The text that is being written."""
         self._before = ""
@@ -438,7 +447,7 @@ class AssistantText:
 
     def _open_answer(self) -> StreamingText:
         if self._answer is None:
-            self._answer = StreamingText(self._sheet)
+            self._answer = StreamingText(self._sheet, self._find_cell)
             self._entries.append(self._answer)
         return self._answer
 

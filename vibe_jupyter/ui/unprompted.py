@@ -16,7 +16,7 @@ from IPython.display import (
 )
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.protocol import ApprovalRequested, Event, FinishReason, MimeBundle, QuestionAsked, RunFinished
+from vibe_jupyter.protocol import ApprovalRequested, Cell, Event, FinishReason, MimeBundle, QuestionAsked, RunFinished
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui import page as run_view
 from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Send
@@ -38,6 +38,10 @@ class ExtendedPage(Protocol):
 
     async def draw(self, view: ShownView) -> None:
         """Have it draw a view."""
+        ...
+
+    def find_cell(self, reference: str) -> Cell | None:
+        """The cell that an answer names by its id; None where none is known by it."""
         ...
 
 

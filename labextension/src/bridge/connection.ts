@@ -9,6 +9,7 @@ import { Failure } from "./failure";
 import type { Handler } from "./handler";
 import { handlers } from "./handlers";
 import { BRIDGE_EVENT, BRIDGE_REPLY, BRIDGE_REQUEST, type BridgeRequest, type Method, type PageEvent } from "../contract";
+import { CellNumbers } from "./cell-numbers";
 import { cellModels } from "./notebook";
 import { viewsOf } from "./views";
 
@@ -36,6 +37,7 @@ export class Connection implements IDisposable {
       event.preventDefault();
       void this.#kernel?.interrupt();
     }, { signal: this.#end.signal });
+    new CellNumbers(panel, this.#end.signal);
     panel.disposed.connect(() => { this.dispose(); }, this);
     this.#greet();
   }

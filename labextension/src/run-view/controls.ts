@@ -7,7 +7,7 @@ import type { Command } from "../contract";
 const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
 
 /** Where the front end's own keys would get in the way. */
-const takesKeys = "button, summary, input, textarea, .vibe-card, [data-vibe-scrolls]";
+const takesKeys = "button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell";
 
 /** Turns clicks and keys into commands. Keys act only while the focus is inside a card. */
 export class Controls {

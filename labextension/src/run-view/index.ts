@@ -7,6 +7,7 @@
 import type { RenderProps } from "@anywidget/types";
 
 import { Announcer } from "./announcer";
+import { CellLinks } from "./cell-links";
 import { Clock } from "./clock";
 import { Controls } from "./controls";
 import styles from "../../style/run-view.css";
@@ -31,6 +32,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const gate = new Gate(root, signal);
   const controls = new Controls(host, root, gate, decide, signal);
   const questions = new Questions(root, gate, decide, signal);
+  const links = new CellLinks(host, root, signal);
   const announcer = new Announcer(root);
   const place = new Place(host, root);
   watchScrollers(root, signal);
@@ -56,6 +58,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     controls.refresh();
     questions.refresh();
     clock.refresh();
+    links.refresh();
     announcer.refresh();
     if (hadFocus && focusedIn(root) === null) {
       focusFoot(root);
