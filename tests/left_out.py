@@ -22,6 +22,7 @@ REASONS: Final = {
     r"looks into /proc": "only Linux has it",
     r"only Linux holds a process at its end": "what it waits for is the same code everywhere",
     r"limits of a process .*": "only Linux has them",
+    r"Java is not installed here": "Spark runs on it; make test-matrix describes its objects where there is one",
     r"llama-server.*": "its package does not run on this processor; every dialect is tested on scripted servers too",
 }
 """What a skip may say (a regular expression of the whole reason), and why the run is whole all the same."""

@@ -26,11 +26,14 @@ def test_a_geodataframe_is_told_and_inspected(tmp_path: Path) -> None:
 
         cell = session.run("%%vibe\nWhat is @towns?")
 
-        column = "geometry <geopandas.array.GeometryArray>"
-        towns = "\ntowns: geopandas.geodataframe.GeoDataFrame (pandas DataFrame) 2 × 2 (name str, " + column
+        towns = (
+            "towns: geopandas GeoDataFrame 2 × 2 (name str, geometry <geopandas.array.GeometryArray>), CRS EPSG:4326"
+        )
+        known = "geometry geometry: Point, missing; CRS EPSG:4326; bounds x 0 … 0, y 0 … 0"
         sent = session.model.requests
         assert towns in sent[0].last_user_text
         assert towns in sent[1].tool_results[-1]
-        assert "\ngeometry | <geopandas.array.GeometryArray> | unknown | \n" in sent[2].tool_results[-1]
-        assert sent[3].tool_results[-1].endswith("(pandas Series) 2 <geopandas.array.GeometryArray>")
+        assert known in sent[2].tool_results[-1]
+        assert "geopandas GeoSeries 2 <geopandas.array.GeometryArray>" in sent[3].tool_results[-1]
+        assert known in sent[3].tool_results[-1]
         assert cell.text == cell.error == ""

@@ -323,6 +323,44 @@ def with_bokeh() -> Iterator[Drawn]:
     yield Drawn("groups", "basic/annotations/legend", chart, of_points("scatter", words[0], words[1:], SPEED_POINTS))
 
 
+def with_holoviews() -> Iterator[Drawn]:
+    """Drawn where holoviews is installed, beside the other large libraries (tests/variables/heavy_libraries.py)."""
+    import holoviews as hv
+    import numpy as np
+
+    year, people = hv.Dimension("year"), hv.Dimension("people", unit="millions")
+    labels = ("year", "people (millions)")
+    for kind, element, example in (
+        ("line", hv.Curve, "demos/bokeh/lorenz_attractor_example"),
+        ("scatter", hv.Scatter, "demos/bokeh/scatter_economic"),
+        ("area", hv.Area, "demos/bokeh/area_chart"),
+    ):
+        asked = of_points(kind, "World", labels, {"": PEOPLE})
+        yield Drawn(kind, example, element(PEOPLE, year, people, label="World"), asked)
+    chart = hv.Bars(SCORES, "person", hv.Dimension("points", unit="of 12"), label="Scores")
+    asked = of_points("bar", "Scores", ("person", "points (of 12)"), {"": SCORES})
+    yield Drawn("bars", "demos/bokeh/bar_chart", chart, asked)
+    time, speed = hv.Dimension("time", unit="h"), hv.Dimension("speed", unit="m/s")
+    curves = {name: hv.Curve(points, time, speed) for name, points in SPEED_POINTS.items()}
+    asked = of_points("line", "", ("time (h)", "speed (m/s)"), SPEED_POINTS)
+    yield Drawn("lines", "demos/bokeh/us_unemployment", hv.NdOverlay(curves, "side"), asked)
+    panels = {
+        name: of_points("line", name, ("time (h)", "speed (m/s)"), {"": points})
+        for name, points in SPEED_POINTS.items()
+    }
+    both = [hv.Curve(points, time, speed, label=name) for name, points in SPEED_POINTS.items()]
+    yield Drawn("beside", "", both[0] + both[1], of_panels(panels))
+    chart = hv.Histogram(np.histogram(VALUES, bins=EDGES), kdims=hv.Dimension("speed", unit="km/h"), label="Speeds")
+    asked = of_histogram("Speeds", ("speed (km/h)", "Frequency"), VALUES, EDGES)
+    yield Drawn("histogram", "demos/bokeh/histogram_example", chart, asked)
+    cells = [(CROPS[at], FARMERS[row], GRID[row][at]) for row in range(4) for at in range(6)]
+    asked = of_grid("heatmap", "Harvest", ("crop", "farmer"), (CROPS, FARMERS), GRID)
+    chart = hv.HeatMap(cells, ["crop", "farmer"], "tons", label="Harvest")
+    yield Drawn("heatmap", "demos/bokeh/measles_example", chart, asked)
+    chart = hv.BoxWhisker(CENTIMETERS, "species", hv.Dimension("petal", unit="cm"), label="Petals")
+    yield Drawn("box", "demos/bokeh/boxplot_chart", chart, of_boxes("Petals", ("species", "petal (cm)"), GROUPS))
+
+
 LIBRARIES = {
     "matplotlib": with_matplotlib,
     "seaborn": with_seaborn,

@@ -12,6 +12,7 @@ import pwd
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,6 +66,21 @@ def with_packages(name: str, *packages: str) -> Target:
         _pip(sys.executable, "--no-deps", "--target", str(unfinished), *packages)
         _put_in_place(unfinished, folder)
     return Target(name, first_on_path=folder)
+
+
+def beside_ours(name: str, *packages: str) -> str:
+    """A Python with packages of any size in an environment of its own, behind which it finds those of this one."""
+    folder = MATRIX / name
+    python = folder / "bin" / "python"
+    is_ready = _is_ready(folder, packages)
+    if not is_ready:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=_INSTALL)
+    own = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (own / "ours.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    if not is_ready:
+        _pip(str(python), *packages)
+        _say_ready(folder, packages)
+    return str(python)
 
 
 def find_python(version: str) -> str | None:

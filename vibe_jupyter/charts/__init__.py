@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from vibe_jupyter.charts.columns import NOTHING, DataColumn
+from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, taken, value_text
 
-__all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "DataColumn", "Panel", "Series"]
+__all__ = ["CHART_LIMIT", "NOTHING", "Axis", "Chart", "DataColumn", "Panel", "Series", "series_by_category"]
 
 CHART_LIMIT: Final = 400
 """Characters of the text of one chart."""
@@ -63,3 +63,14 @@ class Chart:
     library: str
     panels: Sequence[Panel] = field(default_factory=tuple[Panel, ...])
     title: str = ""
+
+
+def series_by_category(kind: str, name: str, x: DataColumn, y: DataColumn) -> list[Series]:
+    """What is drawn in one go with a box for each category along its axis, as a series for each."""
+    found: dict[str, list[int]] = {}
+    for place, one in enumerate(x.values):
+        found.setdefault(value_text(one), []).append(place)
+    return [
+        Series(kind, " ".join(filter(None, (name, category))), column_of([category]), taken(y, places))
+        for category, places in found.items()
+    ]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_jupyter.charts import Axis, Chart, Panel, Series
+from vibe_jupyter.charts import Axis, Chart, Panel, Series, series_by_category
 from vibe_jupyter.charts.columns import (
     NOTHING,
     DataColumn,
@@ -13,7 +13,6 @@ from vibe_jupyter.charts.columns import (
     list_of,
     mapping_of,
     number_column,
-    taken,
     value_text,
 )
 
@@ -142,21 +141,10 @@ def _series_of(trace: Mapping[str, Any]) -> list[Series]:
     x, y = _series_columns(trace, kind)
     shown = _kind_text(kind, trace)
     if kind in ("box", "violin") and x.kind == "text" and len(x.values) == len(y.values):
-        return _by_category(shown, name, x, y)
+        return series_by_category(shown, name, x, y)
     has_errors = any(mapping_of(trace.get(key)).get("visible", True) and trace.get(key) for key in _ERRORS)
     notes = ["error bars" if has_errors else "", _bins_note(trace) if kind == "histogram" else ""]
     return [Series(shown, name, x, y, ", ".join(filter(None, notes)))]
-
-
-def _by_category(kind: str, name: str, x: DataColumn, y: DataColumn) -> list[Series]:
-    """One trace may draw a box for each category along its axis."""
-    found: dict[str, list[int]] = {}
-    for place, one in enumerate(x.values):
-        found.setdefault(value_text(one), []).append(place)
-    return [
-        Series(kind, " ".join(filter(None, (name, category))), column_of([category]), taken(y, places))
-        for category, places in found.items()
-    ]
 
 
 def _bins_note(trace: Mapping[str, Any]) -> str:

@@ -25,12 +25,17 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("pyspark.sql.classic.dataframe", "DataFrame"),
     ),
     "tables.spark_connect_adapter": (("pyspark.sql.connect.dataframe", "DataFrame"),),
+    "spark_objects.group_adapter": (("pyspark.sql.group", "GroupedData"),),
+    "spark_objects.pandas_frame_adapter": (("pyspark.pandas.frame", "DataFrame"),),
+    "spark_objects.schema_type_adapter": (("pyspark.sql.types", "StructType"),),
+    "spark_objects.session_adapter": (("pyspark.sql.session", "SparkSession"),),
     "tables.modin_frame_adapter": (("modin.pandas", "DataFrame"),),
     "tables.cudf_frame_adapter": (("cudf", "DataFrame"),),
     "tables.sqlframe_adapter": (("sqlframe.base.dataframe", "BaseDataFrame"),),
     "tables.ray_dataset_adapter": (("ray.data", "Dataset"),),
     "tables.ibis_table_adapter": (("ibis.expr.types.relations", "Table"),),
     "tables.ibis_value_adapter": (("ibis.expr.types.generic", "Value"),),
+    "tables.ibis_backend_adapter": (("ibis.backends", "BaseBackend"),),
     "tables.duckdb_relation_adapter": (("duckdb", "DuckDBPyRelation"),),
     "tables.duckdb_connection_adapter": (("duckdb", "DuckDBPyConnection"),),
     "tables.engine_adapter": (("sqlalchemy.engine.base", "Engine"),),
@@ -44,6 +49,13 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "arrays.dataset_adapter": (("xarray", "Dataset"),),
     "arrays.data_array_adapter": (("xarray", "DataArray"),),
     "arrays.data_tree_adapter": (("xarray", "DataTree"),),
+    "arrays.xarray_group_adapter": (("xarray.core.groupby", "GroupBy"),),
+    "arrays.xarray_window_adapter": (
+        ("xarray.computation.rolling", "Rolling"),
+        ("xarray.core.rolling", "Rolling"),
+        ("xarray.computation.rolling", "Coarsen"),
+        ("xarray.core.rolling", "Coarsen"),
+    ),
     "arrays.zarr_array_adapter": (("zarr", "Array"),),
     "arrays.zarr_group_adapter": (("zarr", "Group"),),
     "arrays.sparse_adapter": (
@@ -61,11 +73,15 @@ _ADAPTERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     # models
     "models.estimator_adapter": (("sklearn.base", "BaseEstimator"),),
     "models.booster_adapter": (("lightgbm", "Booster"), ("xgboost", "Booster")),
+    "models.training_data_adapter": (("lightgbm", "Dataset"),),
+    "models.statistical_model_adapter": (("statsmodels.base.model", "Model"),),
     "models.results_adapter": (
         ("statsmodels.base.wrapper", "ResultsWrapper"),
         ("statsmodels.base.model", "Results"),
     ),
     "models.network_adapter": (("torch.nn", "Module"),),
+    "models.optimizer_adapter": (("torch.optim", "Optimizer"),),
+    "models.loader_adapter": (("torch.utils.data", "DataLoader"),),
     "models.keras_adapter": (("keras", "Model"),),
     # structures
     "structures.group_adapter": (

@@ -1,5 +1,6 @@
 """Arrays of other libraries: shape, type, names and units. No element is computed, and none is read from a store."""
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, cast
@@ -10,6 +11,7 @@ from vibe_jupyter.variables.adapters import (
     is_of_package,
     is_one_of,
     loaded_attribute,
+    pairs_of,
     type_name,
     type_of,
 )
@@ -29,13 +31,15 @@ from vibe_jupyter.variables.plain_values import plain_cell_text, plain_line
 _NOT_COMPUTED: Final = "Nothing was computed."
 _READ_WHOLE: Final = 10_000
 """Elements of a coordinate that are read for its range."""
+_NUMPY_TYPES: Final = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
+"""Types of tensors that numpy has too."""
 _VARIABLES: Final = 20
 """Variables of one data set shown."""
 
 
 def torch_adapter() -> VariableAdapter:
     """For tensors of torch itself: a subclass may take over every attribute, so it is only named."""
-    return facts_adapter("torch", _tensor_text, packages=("torch",))
+    return facts_adapter("torch", _tensor_text, _tensor_lines, packages=("torch",))
 
 
 def jax_adapter() -> VariableAdapter:
@@ -46,6 +50,16 @@ def jax_adapter() -> VariableAdapter:
 def _tensor_text(value: Any) -> str:
     gradient = ", requires gradient" if value.requires_grad else ""
     return f"{type_of(value).__name__} {extent_of(value.shape)} {value.dtype} on {value.device}{gradient}"
+
+
+def _tensor_lines(value: Any) -> Iterator[str]:
+    """The range of what is in this machine's memory, and not on a graphics card or nowhere at all."""
+    known = is_one_of(type_of(value), (loaded_attribute("torch", "Tensor"), loaded_attribute("torch.nn", "Parameter")))
+    if not known or value.device.type != "cpu" or str(value.layout) != "torch.strided":
+        return
+    if str(value.dtype).removeprefix("torch.") in _NUMPY_TYPES and 0 < value.numel() <= _READ_WHOLE:
+        nulls, span, detail = array_figures(value.detach().numpy().reshape(-1))
+        yield f"values: {', '.join(filter(None, (span, detail, f'{nulls} nan' if nulls else '')))}"
 
 
 def dataset_adapter() -> VariableAdapter:
@@ -66,6 +80,32 @@ def data_tree_adapter() -> VariableAdapter:
         lambda value: [named_line("groups", value.children), named_line("variables", value._data_variables)],
         packages=("xarray",),
     )
+
+
+def xarray_group_adapter() -> VariableAdapter:
+    """For `groupby` and `resample` of xarray; the groups are not made."""
+    return facts_adapter("xarray", _xarray_group_text, lambda value: [_NOT_COMPUTED], packages=("xarray",))
+
+
+def xarray_window_adapter() -> VariableAdapter:
+    """For windows over arrays of xarray."""
+    return facts_adapter("xarray", _xarray_window_text, lambda value: [_NOT_COMPUTED], packages=("xarray",))
+
+
+def _xarray_group_text(value: Any) -> str:
+    names = names_text(grouper.name for grouper in value.groupers)
+    return f"{type_of(value).__name__} by {names} of {_xarray_source(value._original_obj)}"
+
+
+def _xarray_window_text(value: Any) -> str:
+    # Rolling has two lists, Coarsen a mapping.
+    sizes = value.windows if hasattr(value, "windows") else dict(zip(value.dim, value.window, strict=True))
+    return f"{type_of(value).__name__}({pairs_text(sizes.items())}) of {_xarray_source(value.obj)}"
+
+
+def _xarray_source(value: Any) -> str:
+    adapter = {"Dataset": dataset_adapter, "DataArray": data_array_adapter}.get(type_of(value).__name__)
+    return adapter().line(value) if adapter is not None else type_name(value)
 
 
 def _dataset_text(value: Any) -> str:
@@ -275,9 +315,13 @@ def _annotated_lines(value: Any) -> Iterator[str]:
             yield named_line(name, [f"{label} {dtype}" for label, dtype in pandas_columns(frame)])
     for name in ("layers", "obsm", "varm", "obsp", "varp", "uns"):
         parts = stored.get(f"_{name}")
-        if is_one_of(type_of(parts), (dict,)):
-            yield named_line(name, cast("dict[object, object]", parts))
-    yield f"X: {_matrix_text(stored.get('_X'))}"
+        if is_one_of(type_of(parts), (dict, OrderedDict)):
+            known = cast("dict[object, Any]", parts)
+            yield named_line(name, [f"{plain_cell_text(key)} {_matrix_text(one)}" for key, one in pairs_of(known)])
+    if stored.get("_is_view") is True:
+        yield f"X: a part of {_matrix_text(instance_dict(stored.get('_adata_ref')).get('_X'))}"
+    else:
+        yield f"X: {_matrix_text(stored.get('_X'))}"
 
 
 def _matrix_text(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from vibe_jupyter.charts import Axis, Chart, Panel, Series
+from vibe_jupyter.charts import Axis, Chart, Panel, Series, series_by_category
 from vibe_jupyter.charts.bokeh_charts import bokeh_chart
 from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of
 from vibe_jupyter.charts.plotly_charts import plotly_chart
@@ -22,7 +22,15 @@ from vibe_jupyter.variables.adapters import (
     type_name,
     type_of,
 )
-from vibe_jupyter.variables.adapters.chart_data import DEPTH, frame_rows, list_items, plain_tree, stored_values
+from vibe_jupyter.variables.adapters.chart_data import (
+    DEPTH,
+    chosen_positions,
+    frame_rows,
+    list_items,
+    plain_column,
+    plain_tree,
+    stored_values,
+)
 from vibe_jupyter.variables.plain_values import pairs_of, plain_cell_text
 
 _FIELDS: Final = 4_000
@@ -33,6 +41,7 @@ _MARKS: Final[Mapping[str, str]] = {
 }
 _GRIDS: Final = ("Image", "Raster", "QuadMesh", "RGB", "HeatMap")
 _MOST_ELEMENTS: Final = 60
+_GRID_SIDES: Final = 2
 
 
 def chart_adapter(kind: str, chart_of: Callable[[Any], Chart]) -> VariableAdapter:
@@ -231,17 +240,49 @@ def _panel_of_element(value: Any, name: str) -> Panel:
     names = [one[0] for one in (*kdims, *vdims)]
     columns = {one: _column_of(data, one) for one in names}
     title = _parameter(value, "label")
+    if name == "Histogram" and vdims:
+        return _panel_of_histogram(kdims[0], vdims[0], columns, title)
     if name in _GRIDS:
-        axes = [Axis(axis, dim[1], columns[dim[0]]) for axis, dim in zip(("x", "y"), kdims, strict=False)]
-        values = columns[vdims[0][0]] if vdims else NOTHING
         label = vdims[0][1] if vdims else ""
-        return Panel([*axes, Axis("color", label, values)], [Series(kind, "", NOTHING, values)], title)
+        values, sides, note = _grid_of(value, data)
+        if not note:
+            values = columns[vdims[0][0]] if vdims else NOTHING
+            sides = [columns[dim[0]] for dim in kdims]
+        axes = [Axis(axis, dim[1], side) for axis, dim, side in zip(("x", "y"), kdims, sides, strict=False)]
+        return Panel([*axes, Axis("color", label, values)], [Series(kind, "", NOTHING, values, note)], title)
     dims = [*kdims, *vdims][:2] if len(kdims) < 2 or name in ("Bars", "BoxWhisker") else kdims[:2]
     if len(kdims) > 1 and name in ("Bars", "BoxWhisker"):
         dims = [kdims[0], *vdims[:1]]
     axes = [Axis(axis, dim[1], columns[dim[0]]) for axis, dim in zip(("x", "y"), dims, strict=False)]
     x, y = (columns[dims[place][0]] if len(dims) > place else NOTHING for place in (0, 1))
+    if kind == "box" and x.kind == "text" and len(x.values) == len(y.values):
+        return Panel(axes, series_by_category(kind, "", x, y), title)
     return Panel(axes, [Series(kind, title, x, y)], title)
+
+
+def _grid_of(value: Any, data: Any) -> tuple[DataColumn, list[DataColumn], str]:
+    """Values, sides and size of a grid that is one array; the size is empty where it is not."""
+    if type_of(data) is not loaded_attribute("numpy", "ndarray") or data.ndim < _GRID_SIDES:
+        return NOTHING, [], ""
+    cells = data.reshape(-1)
+    values = column_of(plain_column(cells, chosen_positions([cells])), len(cells))
+    private: Any = instance_dict(value).get("_param__private")
+    bounds: Any = mapping_of(getattr(private, "values", None)).get("bounds")
+    sides = [NOTHING, NOTHING]
+    if is_of_package(type_of(bounds), "holoviews"):
+        left, bottom, right, top = map(float, bounds.lbrt())
+        sides = [column_of([left, right]), column_of([bottom, top])]
+    return values, sides, f"{' × '.join(map(str, data.shape))} cells"
+
+
+def _panel_of_histogram(
+    along: tuple[str, str], up: tuple[str, str], columns: Mapping[str, DataColumn], title: str
+) -> Panel:
+    edges, counts = columns[along[0]], columns[up[0]]
+    known = [one for one in counts.known if type(one) is float]
+    total = int(sum(known)) if all(one >= 0 and one == int(one) for one in known) else 0
+    series = Series("histogram", title, edges, counts, f"in {len(known)} bins", total)
+    return Panel([Axis("x", along[1], edges), Axis("y", up[1], counts)], [series], title)
 
 
 def _parameter(value: Any, name: str) -> Any:

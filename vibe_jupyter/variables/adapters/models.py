@@ -8,7 +8,7 @@ from itertools import islice
 from types import FunctionType
 from typing import Any, Final, cast
 
-from vibe_jupyter.charts.columns import list_of
+from vibe_jupyter.charts.columns import list_of, mapping_of
 from vibe_jupyter.variables.adapters import (
     VariableAdapter,
     class_dict,
@@ -20,7 +20,7 @@ from vibe_jupyter.variables.adapters import (
     type_name,
     type_of,
 )
-from vibe_jupyter.variables.adapters.facts import extent_of, facts_adapter, named_line, names_text, plural
+from vibe_jupyter.variables.adapters.facts import extent_of, facts_adapter, named_line, names_text, pairs_text, plural
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar, plain_cell_text, plain_line
 
 _STEPS: Final = 20
@@ -126,10 +126,11 @@ def _declared_parameters(cls: type) -> dict[str, object]:
 
 
 def _fit_lines(stored: Mapping[str, object]) -> Iterator[str]:
-    if type(count := stored.get("n_features_in_")) is int:
+    # LightGBM's estimators keep theirs under names of their own.
+    if type(count := stored.get("n_features_in_", stored.get("_n_features"))) is int:
         names = _array_items(stored.get("feature_names_in_"))
         yield f"{plural(count, 'feature')}: {names_text(names)}" if names else plural(count, "feature")
-    if classes := _array_items(stored.get("classes_")):
+    if classes := _array_items(stored.get("classes_", stored.get("_classes"))):
         yield f"classes: {', '.join(plain_line(one) for one in classes[:20])}"
     if type(best := stored.get("best_params_")) is dict:
         yield f"best_params_: {plain_line(cast('object', best))}"
@@ -152,6 +153,24 @@ def _array_items(value: Any) -> list[object]:
 
 def _shape_text(value: Any) -> str:
     return f" {extent_of(value.shape)}" if type_of(value) is loaded_attribute("numpy", "ndarray") else ""
+
+
+def training_data_adapter() -> VariableAdapter:
+    """For data sets of LightGBM, which take in what they were given when a model is trained."""
+    return facts_adapter("LightGBM Dataset", _training_data_text)
+
+
+def _training_data_text(value: Any) -> str:
+    stored = instance_dict(value)
+    data: Any = stored.get("data")
+    memory: Any = instance_dict(data).get("_mgr")
+    shape: tuple[object, ...] = ()
+    if is_of_package(type_of(memory), "pandas"):
+        shape = memory.shape[::-1]
+    elif type_of(data) is loaded_attribute("numpy", "ndarray"):
+        shape = data.shape
+    source = f"of {type_name(data)}{f' {extent_of(shape)}' if shape else ''}" if data is not None else "of data let go"
+    return f"{source}, {'with' if stored.get('label') is not None else 'without'} labels"
 
 
 def booster_adapter() -> VariableAdapter:
@@ -194,6 +213,25 @@ def _booster_features(value: Any) -> list[object]:
     return []
 
 
+def statistical_model_adapter() -> VariableAdapter:
+    """For models of statsmodels, which are fitted by another object."""
+    return facts_adapter("statsmodels", _statistical_model_text, _statistical_model_lines)
+
+
+def _statistical_model_text(value: Any) -> str:
+    rows = _rows_of({}, instance_dict(value))
+    name = type_name(value).rpartition(".")[2]
+    extent = f" of {plural(rows, 'observation')}" if rows else ""
+    return f"{name}{extent}; its fit is another object"
+
+
+def _statistical_model_lines(value: Any) -> Iterator[str]:
+    stored = instance_dict(value)
+    if type(formula := stored.get("formula")) is str:
+        yield f"formula: {formula}"
+    yield named_line("variables", _results_names(stored))
+
+
 def results_adapter() -> VariableAdapter:
     """For fitted models of statsmodels, also in the wrapper that adds labels."""
     return facts_adapter("statsmodels", _results_headline, _results_lines)
@@ -225,9 +263,12 @@ def _results_lines(value: Any) -> Iterator[str]:
     stored, model = _results_parts(value)
     if type(formula := model.get("formula")) is str:
         yield f"formula: {formula}"
-    names, params = _results_names(model), _array_items(stored.get("params"))
+    names: list[Any] = _results_names(model) or list_of(stored.get("param_names"))
+    params = _array_items(stored.get("params"))
     if params and len(names) == len(params):
-        yield "coefficients: " + ", ".join(f"{name} {_figure(one)}" for name, one in zip(names, params, strict=True))
+        yield "coefficients: " + ", ".join(
+            f"{plain_cell_text(name)} {_figure(one)}" for name, one in zip(names, params, strict=True)
+        )
     elif params:
         yield "coefficients: " + ", ".join(map(_figure, params[:20]))
     for name in ("df_model", "df_resid", "cov_type", "method", "converged"):
@@ -319,6 +360,33 @@ def _layer_text(value: Any) -> str:
     own = sum(one.numel() for one in _parameters(value))
     facts += [plural(own, "parameter")] if own else []
     return f"{type_name(value).rpartition('.')[2]}({', '.join(facts)})"
+
+
+def optimizer_adapter() -> VariableAdapter:
+    """For optimizers of torch."""
+    return facts_adapter("torch", _optimizer_headline, _optimizer_lines)
+
+
+def _optimizer_headline(value: Any) -> str:
+    groups = [mapping_of(group) for group in list_of(instance_dict(value).get("param_groups"))]
+    tensors = sum(len(list_of(group.get("params"))) for group in groups)
+    return f"{type_name(value).rpartition('.')[2]} of {plural(tensors, 'tensor')} in {plural(len(groups), 'group')}"
+
+
+def _optimizer_lines(value: Any) -> Iterator[str]:
+    for group in list_of(instance_dict(value).get("param_groups"))[:_STEPS]:
+        yield pairs_text((name, one) for name, one in mapping_of(group).items() if name != "params" and one is not None)
+
+
+def loader_adapter() -> VariableAdapter:
+    """For loaders of torch: what they load, and how; no item is loaded, and the data are not asked for their length."""
+    return facts_adapter("torch", _loader_text)
+
+
+def _loader_text(value: Any) -> str:
+    stored = instance_dict(value)
+    options = [(name, stored[name]) for name in ("batch_size", "num_workers", "drop_last") if name in stored]
+    return f"DataLoader of {type_name(stored.get('dataset'))}, {pairs_text(options)}"
 
 
 def keras_adapter() -> VariableAdapter:

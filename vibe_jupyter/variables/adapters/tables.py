@@ -17,6 +17,7 @@ from vibe_jupyter.variables.adapters import (
     VariableView,
     instance_dict,
     is_of_package,
+    module_of,
     type_name,
     type_of,
 )
@@ -198,7 +199,21 @@ def ibis_value_adapter() -> VariableAdapter:
 
 
 def _ibis_value_text(value: Any) -> str:
-    return f"{type_of(value).__name__} {plain_cell_text(value.get_name())}"
+    return f"{type_of(value).__name__} {plain_cell_text(value.get_name())} {str(value.type())[:_TYPE_WIDTH]}"
+
+
+def ibis_backend_adapter() -> VariableAdapter:
+    """For connections of ibis."""
+    return facts_adapter("ibis backend", _backend_text, _backend_lines, packages=("ibis",))
+
+
+def _backend_text(value: Any) -> str:
+    return module_of(type_of(value)).removeprefix("ibis.backends.")
+
+
+def _backend_lines(value: Any) -> Iterator[str]:
+    yield "Its tables were not asked for, since that goes to the database."
+    yield "run_code can ask for .list_tables()."
 
 
 def modin_frame_adapter() -> VariableAdapter:
