@@ -74,7 +74,8 @@ def queries() -> Iterator[Entry]:
     import ibis
 
     connection = ibis.duckdb.connect()
-    people = connection.create_table("people", schema={"name": "string", "age": "int64"})
+    connection.con.execute("CREATE TABLE people AS SELECT 'a' AS name, 5::BIGINT AS age")
+    people = connection.table("people")
 
     @ibis.udf.scalar.python
     def noted(value: int) -> int:
