@@ -8,7 +8,7 @@ from vibe_jupyter.errors import ConfigError
 STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
 """A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 
-OPTION_NAMES = ("--model", "--agent", "--max-turns", "--yes", "--keep-going")
+OPTION_NAMES = ("--model", "--agent", "--max-turns", "--max-price", "--yes", "--keep-going")
 _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
 """An option and its value, which may stand in quotes."""
 _KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
@@ -30,6 +30,9 @@ PROMPT_HELP = """\
 @name, @path, @server:  mention a variable, file, or what an MCP server offers
 %vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow"""
 """How a prompt is written: the beginning of the page of `%vibe help`."""
+RARE_OPTIONS_HELP = """\
+  --max-price DOLLARS   stop once the run has cost more (0 for no limit, default 2)"""
+"""Options that only `%vibe help all` has."""
 SETTINGS_HELP = 'Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("prompt").'
 """The end of that page."""
 
@@ -44,6 +47,8 @@ class Options:
     """None for the session's."""
     max_turns: int | None = None
     """None for the configured limit."""
+    max_price: float | None = None
+    """US dollars, 0 for no limit; None for the configured limit."""
     allowed: frozenset[str] = frozenset()
     keep_going: bool = False
     """Whether the cells behind this one run also when the run fails."""
@@ -74,9 +79,27 @@ def parse_line(line: str) -> tuple[Options, str]:
     if turns is not None and not (turns.isdecimal() and int(turns)):
         raise ConfigError(f"--max-turns requires a whole number from 1 to 200, not {turns!r}.")
     return Options(
+        max_price=parse_price(values.get("--max-price")),
         model=values.get("--model"),
         agent=values.get("--agent"),
         max_turns=None if turns is None else int(turns),
         allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
         keep_going=keep_going,
     ), rest
+
+
+def parse_price(text: str | None) -> float | None:
+    """The most a run may cost, in US dollars; None where nothing was given.
+
+    Raises:
+        ConfigError: it is no amount.
+    """
+    if text is None:
+        return None
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < float("inf"):
+        raise ConfigError(f"--max-price requires an amount of US dollars, such as 0.5, not {text!r}.")
+    return price

@@ -98,7 +98,7 @@ def test_reading_it_asks_nobody_else_for_anything(site: Path, address: str, brow
 
 
 def test_the_page_of_commands_is_that_of_the_help_and_readme_says_nothing_else() -> None:
-    lines = help_page().rsplit("\n", 1)[0]
+    lines = help_page(whole=True).rsplit("\n", 1)[0]
     assert f"```\n{lines}\n```" in (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8").split("\n")
     said = [line for line in readme if re.match(r"%vibe [a-z].*  \S", line)]
@@ -112,8 +112,13 @@ def test_the_help_fits_a_small_terminal() -> None:
     assert [line for line in lines if len(line) > 80] == []
 
 
+def test_the_help_names_every_command() -> None:
+    named = help_page().replace(",", " ").split()
+    assert [command.name for command in COMMANDS if command.name not in named] == []
+
+
 def test_each_command_and_each_option_has_a_line_in_the_help() -> None:
-    lines = help_page().split("\n")
+    lines = help_page(whole=True).split("\n")
     for command in COMMANDS:
         assert [usage.split()[1] for usage, _ in command.help] == [command.name] * len(command.help) != []
     assert {re.split(r"[ =]", line.strip())[0] for line in lines if line.strip().startswith("--")} == set(OPTION_NAMES)

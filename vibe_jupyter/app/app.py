@@ -47,6 +47,7 @@ from vibe_jupyter.version import __version__
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.llm.client import SentRequest
+    from vibe_jupyter.ui.front_end import FrontEnd
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -55,7 +56,14 @@ _MODEL_KEY = "key of the model"
 class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
-    def __init__(self, shell: InteractiveShell, pump: Pump | None, presses: Presses) -> None:
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        pump: Pump | None,
+        presses: Presses,
+        *,
+        front_end: "Callable[[], FrontEnd] | None" = None,
+    ) -> None:
         self.folder = folder = working_folder()
         keep_quiet()
         self.setup = KernelSettings(folder)
@@ -65,7 +73,7 @@ class App:
         self._presses = presses
         self._engine = Engine()
         self._main_thread = MainThread(pump, presses)
-        self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers)
+        self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
         self._workspace = Workspace(folder)
         home = config.vibe_home(os.environ)
         self.grants = Grants(GrantStore(home, self._workspace.root))
@@ -281,13 +289,14 @@ class App:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         model = self.models.for_run(options.model, settings)
         turns = settings.max_turns if options.max_turns is None else options.max_turns
+        price = settings.max_price if options.max_price is None else options.max_price
         return Agent(
             name=current.profile.name,
             model=model,
             client=self._open_client(),
             tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
-            middleware=[self.setup.plan, TurnLimit(turns), PriceLimit(settings.max_price)],
+            middleware=[self.setup.plan, TurnLimit(turns), PriceLimit(price)],
             instructions="",
             redactor=self.setup.redactor(
                 settings,

@@ -228,12 +228,17 @@ class DeferredFrontEnd:
     def _open_view(self) -> None:
         if self._send is None:
             return  # closed meanwhile
+        view = self._make_view()
+        view.open(self._send)
+        self._view = view
+
+    def _make_view(self) -> "FrontEnd":
+        if self._host.front_end is not None:
+            return self._host.front_end()
         _import_view()
         from vibe_jupyter.ui.front_end_choice import choose_front_end
 
-        view = choose_front_end(self._host, self._keep, self._page)
-        view.open(self._send)
-        self._view = view
+        return choose_front_end(self._host, self._keep, self._page)
 
     def _show_kept(self) -> MimeBundle:
         """What became of a run that ended before it could be shown."""

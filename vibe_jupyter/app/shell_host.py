@@ -9,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter.kernel.ipython_types import searched_names, user_names
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
+from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.variables.secret_values import SecretValues
 
 T = TypeVar("T")
@@ -25,12 +26,14 @@ class ShellHost:
         main_thread: MainThread,
         *,
         page_answers: Callable[[], bool] = lambda: False,
+        front_end: Callable[[], FrontEnd] | None = None,
     ) -> None:
         """
         Args:
             shell: IPython's.
             main_thread: the main thread.
             page_answers: whether a page with our extension shows the notebook; may take seconds.
+            front_end: makes what shows a run to a program; None where a user is in front of the shell.
         """
         self._shell = cast(Any, shell)
         self.secrets = SecretValues(
@@ -41,6 +44,7 @@ class ShellHost:
         """Looks for secrets in the user's variables."""
         self._main_thread = main_thread
         self._page_answers = page_answers
+        self.front_end = front_end
 
     @property
     def has_kernel(self) -> bool:
@@ -50,6 +54,8 @@ class ShellHost:
     @property
     def allow_stdin(self) -> bool:
         """Whether text can be typed at a prompt. nbconvert and papermill say no, and so do servers that run cells."""
+        if self.front_end is not None:
+            return False
         return not self.has_kernel or bool(getattr(self._shell.kernel, "_allow_stdin", False))
 
     @property

@@ -1,23 +1,22 @@
-"""`vibe-jupyter`: run a notebook without a page, say what would be allowed or is missing, serve outside agents."""
+"""`vibe-jupyter`: run a notebook or a prompt, say what would be allowed or is missing, serve outside agents."""
 
 import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 
+from vibe_jupyter.cli.exit_codes import EXIT_CODES, USAGE
 from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
 
-EXIT_CODES = """\
-exit codes of run: 0 done, 1 a cell failed, 2 wrong usage or settings, 3 the agent did not finish,
-130 interrupted. Whatever happens, the cells that ran are saved with their outputs."""
-USAGE_EXIT = 2
 COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
+    "ask": "one prompt without a notebook: the answer, or all that happened as JSON",
     "doctor": "check what JupyterLab and the kernel need, and say what to do",
     "permission": "say whether a command or path would be asked about, and why",
+    "schema": "the JSON Schema of the events that `ask --output streaming` prints",
     "mcp": "for an external client to start: the tools of the served notebook",
 }
 """What each does. Its arguments are in the module of its name."""
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return chosen.command(chosen)
     except ConfigError as error:
         print(f"vibe-jupyter: {error}", file=sys.stderr)
-        return USAGE_EXIT
+        return USAGE
     except VibeError as error:
         print(f"vibe-jupyter: {error}", file=sys.stderr)
         return 1

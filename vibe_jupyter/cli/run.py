@@ -4,27 +4,34 @@ import argparse
 import re
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
-from vibe_jupyter.cli import EXIT_CODES
+from vibe_jupyter.cli.exit_codes import AGENT_FAILED, CELL_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
+from vibe_jupyter.cli.run_options import add_run_options
 from vibe_jupyter.errors import ConfigError, RunFailed
 from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
-
-DONE: Final = 0
-CELL_FAILED: Final = 1
-AGENT_FAILED: Final = 3
-INTERRUPTED: Final = 130
-"""Exit codes; `vibe_jupyter.cli` has the one for wrong usage."""
+from vibe_jupyter.options import parse_price
 
 LABEL_WIDTH: Final = 60
 """Characters of a cell's first line in the list of what ran."""
 LOAD: Final = "%load_ext vibe_jupyter"
 _LOADED = re.compile(r"^\s*%(re)?load_ext\s+vibe_jupyter\b", re.MULTILINE)
+_SETTINGS: Final = MappingProxyType(
+    {
+        "agent": "VIBE_DEFAULT_AGENT",
+        "model": "VIBE_ACTIVE_MODEL",
+        "max_turns": "VIBE_MAX_TURNS",
+        "max_price": "VIBE_MAX_PRICE",
+    }
+)
+"""Options of the command line, and the variables that set the same in the kernel."""
 _TOOLS = re.compile(r"\w+(,\w+)*|")
 _GOOD_ENDS = (None, "stop", "interrupted")
 """How a run of the agent may end, as far as the exit code goes; None where no agent ran."""
@@ -45,6 +52,8 @@ class RunOptions:
     """Seconds one cell may take; None for no limit."""
     kernel: str | None = None
     """None for the one the notebook names."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that set something for the prompts that do not set it themselves."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument("-p", "--prompt", help="a prompt for the agent, run in a new %%%%vibe cell at the end")
-    parser.add_argument(
-        "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
-    )
+    add_run_options(parser)
     parser.add_argument(
         "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
     )
@@ -81,8 +88,15 @@ def _run_chosen(chosen: argparse.Namespace) -> int:
             save_as=chosen.save_as,
             timeout=chosen.timeout,
             kernel=chosen.kernel,
+            settings=_chosen_settings(chosen),
         )
     )
+
+
+def _chosen_settings(chosen: argparse.Namespace) -> dict[str, str]:
+    parse_price(chosen.max_price)
+    given = {name: getattr(chosen, name) for name in _SETTINGS}
+    return {_SETTINGS[name]: str(value) for name, value in given.items() if value is not None}
 
 
 def run_notebook(options: RunOptions) -> int:
@@ -103,7 +117,7 @@ def run_notebook(options: RunOptions) -> int:
     name = options.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
     say = _Progress(len(_code_cells(document)))
     try:
-        kernel = KernelProcess(name, file.path)
+        kernel = KernelProcess(name, file.path, environment=options.settings)
         try:
             notebook_run = NotebookRun(document, kernel, path=file.path.name, say=say.note, allowed=options.allowed)
             code = _run_cells(document, notebook_run, say, options.timeout)
@@ -137,10 +151,15 @@ def _run_cells(document: HeadlessDocument, notebook_run: NotebookRun, say: "_Pro
         meant = outcome.status == "error" and "raises-exception" in cell["metadata"].get("tags", [])
         say.end(outcome, cell, meant=meant)
         if outcome.status != "ok" and not meant:
-            return AGENT_FAILED if _agent_failed(outcome) else CELL_FAILED
+            return _agent_exit(cell) if _agent_failed(outcome) else CELL_FAILED
         if not _agent_came_to_its_end(cell):
-            code = AGENT_FAILED
+            code = _agent_exit(cell)
     return code
+
+
+def _agent_exit(cell: dict[str, Any]) -> int:
+    """Of a cell whose agent did not finish."""
+    return next((exit_code(end) for end in _ends(cell) if end not in _GOOD_ENDS), AGENT_FAILED)
 
 
 def _agent_failed(outcome: CellOutcome) -> bool:
@@ -152,9 +171,14 @@ def _code_cells(document: HeadlessDocument) -> list[dict[str, Any]]:
     return [cell for cell in document.cells if cell["cell_type"] == "code"]
 
 
+def _ends(cell: dict[str, Any]) -> list[Any]:
+    """How the runs in a cell ended; None for an output that is none."""
+    return [output.get("metadata", {}).get("vibe_jupyter", {}).get("reason") for output in cell["outputs"]]
+
+
 def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
     """What a run of the agent leaves says how it ended; where it could not begin, there are only words on stderr."""
-    ends = [output.get("metadata", {}).get("vibe_jupyter", {}).get("reason") for output in cell["outputs"]]
+    ends = _ends(cell)
     if not cell["source"].lstrip().startswith("%%vibe") or any(ends):
         return all(end in _GOOD_ENDS for end in ends)
     return not any(output.get("name") == "stderr" and output["text"].startswith("vibe:") for output in cell["outputs"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.options import PROMPT_HELP, SERVER_ACTIONS, SETTINGS_HELP
+from vibe_jupyter.options import PROMPT_HELP, RARE_OPTIONS_HELP, SERVER_ACTIONS, SETTINGS_HELP
 from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class VibeCommand:
     """What may come after these words behind the name; None where it is `following` alone."""
     is_prompt: bool = False
     """Whether it makes a prompt; then any words may follow."""
+    is_rare: bool = False
+    """Whether the help page only names it; `%vibe help all` has its lines."""
 
     def completions(self, words: Sequence[str], names: KnownNames) -> Iterable[str]:
         """What may come after these words behind the name."""
@@ -97,10 +99,18 @@ def run_command(line: str, build_app: Callable[[], "App"], present_app: "App | N
     return None
 
 
-def help_page() -> str:
-    """What `%vibe help` prints."""
-    lines = [line for command in COMMANDS for line in command.help]
-    return "\n".join([PROMPT_HELP, *(f"{usage:<{_USAGE_WIDTH}}{words}" for usage, words in lines), SETTINGS_HELP])
+def help_page(*, whole: bool = False) -> str:
+    """What `%vibe help` prints: a page for a small terminal, or the whole list."""
+    shown = [command for command in COMMANDS if whole or not command.is_rare]
+    lines = [f"{usage:<{_USAGE_WIDTH}}{words}" for command in shown for usage, words in command.help]
+    if whole:
+        return "\n".join([PROMPT_HELP, RARE_OPTIONS_HELP, *lines, SETTINGS_HELP])
+    rare = ", ".join(command.name for command in COMMANDS if command.is_rare)
+    return "\n".join([PROMPT_HELP, *lines, f"More, listed by %vibe help all: {rare}", SETTINGS_HELP])
+
+
+def _help(call: TypedCommand) -> str | None:
+    return help_page(whole=bool(call.words)) if call.words in ([], ["all"]) else None
 
 
 def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
@@ -222,7 +232,7 @@ def _server_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
     return () if words else SERVER_ACTIONS
 
 
-_HELP: Final = VibeCommand("help", (("%vibe help", "this page"),), _alone(lambda _: help_page()))
+_HELP: Final = VibeCommand("help", (("%vibe help [all]", "this page; or every command"),), _help, following=("all",))
 
 COMMANDS: Final = (
     VibeCommand(
@@ -259,6 +269,7 @@ COMMANDS: Final = (
         (("%vibe trust [forget]", "this folder's settings and tools, and if they are used"),),
         _trust_folder,
         following=("forget",),
+        is_rare=True,
     ),
     VibeCommand(
         "permissions",
@@ -276,6 +287,7 @@ COMMANDS: Final = (
         (("%vibe sent [PART]", "the last request by part, with tokens; or a part as sent"),),
         _show_sent,
         following=("system", "tools", "report", "messages", "images", "settings", "all"),
+        is_rare=True,
     ),
     VibeCommand(
         "reset",

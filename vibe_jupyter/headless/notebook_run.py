@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -51,16 +51,22 @@ class KernelProcess:
         NotebookError: it does not start.
     """
 
-    def __init__(self, name: str, notebook: Path) -> None:
+    def __init__(self, name: str, notebook: Path, *, environment: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            name: of its kind.
+            notebook: the file it is for.
+            environment: variables that it has beside those of this process; None for none.
+        """
         self._folder = tempfile.mkdtemp(prefix="vibe-kernel-")
         self._manager = KernelManager(kernel_name=name, connection_file=f"{self._folder}/c.json")
         if sys.platform != "win32":
             # Sockets in a folder of our own are nobody else's to open.
             self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
         # Where a server starts the kernel, this says which notebook it is for.
-        environment = {**os.environ, "JPY_SESSION_NAME": str(notebook)}
+        variables = {**os.environ, **(environment or {}), "JPY_SESSION_NAME": str(notebook)}
         try:
-            self._manager.start_kernel(cwd=str(notebook.parent), env=environment)
+            self._manager.start_kernel(cwd=str(notebook.parent), env=variables)
         except NoSuchKernel as error:
             raise ConfigError(
                 f"The notebook requires the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "

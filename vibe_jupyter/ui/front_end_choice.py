@@ -116,6 +116,11 @@ class ViewHost(Protocol):
     """What a front end may ask of the shell it runs in."""
 
     @property
+    def front_end(self) -> Callable[[], FrontEnd] | None:
+        """Makes what shows a run to a program; None where a user is in front of the shell."""
+        ...
+
+    @property
     def has_kernel(self) -> bool:
         """Whether this is a Jupyter kernel, and not IPython in a terminal."""
         ...

@@ -15,7 +15,7 @@ import functools
 import importlib
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Required, TypedDict, cast
@@ -280,14 +280,14 @@ class PageChannel:
             self._timer.cancel()
             self._timer = None
 
-    def close(self, kept: MimeBundle, words: str = "") -> None:
+    def close(self, kept: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
         """Put the kept form in the place of the view; `words` say how the run ended. Main thread."""
         view, self._view = self._view, None
         if view is not None:
             if words:
                 self._tell_page({"type": "over", "words": words}, view)
             view.on_msg(self._take_message, remove=True)
-            update_display(kept, raw=True, display_id=self._display_id)
+            update_display(kept, metadata=metadata, raw=True, display_id=self._display_id)
             discard_view(view)
 
     def strip(self) -> None:

@@ -109,11 +109,11 @@ class UnpromptedFrontEnd:
     def close(self) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._send = None
-        if self._live is not None:
-            return self._live.close()
-        bundle = self._transcript.bundle()
         # For programs that run notebooks: they want to know without reading prose.
         metadata = {"vibe_jupyter": {"reason": self._reason}}
+        if self._live is not None:
+            return self._live.close(metadata)
+        bundle = self._transcript.bundle()
         if self._place:
             update_display(bundle, metadata=metadata, raw=True, display_id=self._place)
         else:

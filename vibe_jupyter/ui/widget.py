@@ -9,6 +9,8 @@ A decision that no message of a front end carried is recorded as made by code; t
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 from vibe_jupyter.protocol import (
     Answer,
@@ -94,18 +96,18 @@ class WidgetFrontEnd:
             self._send = None
             self._page.drop()  # the kept form takes the place of the view right away
 
-    def close(self) -> MimeBundle:
-        """Leave the kept form in the place of the view. Main thread."""
+    def close(self, metadata: Mapping[str, Any] | None = None) -> MimeBundle:
+        """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
         kept = self._transcript.bundle()
-        self.leave(kept, self._transcript.end_words)
+        self.leave(kept, self._transcript.end_words, metadata)
         return kept
 
-    def leave(self, instead: MimeBundle, words: str = "") -> None:
+    def leave(self, instead: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
         """Stop listening and showing, with these words in the place of the view. Main thread."""
         self._send = None
         if not self.alive:
             self._page.strip()
-        self._page.close(instead, words)
+        self._page.close(instead, words, metadata)
 
     def _count_pending(self, event: Event) -> None:
         match event:

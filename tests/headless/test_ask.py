@@ -1,0 +1,197 @@
+"""`vibe-jupyter ask` and the options of `run`, as a script uses them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import nbformat
+import pytest
+
+from tests.app.conftest import CONFIG
+from tests.headless.schema_changes import breaking_changes
+from vibe_jupyter.testing import ScriptedModel, call
+
+pytestmark = pytest.mark.xdist_group("headless")
+COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
+SPEC = {"name": "python3", "display_name": "Python 3"}
+WAIT = 60.0
+"""Seconds a run may take."""
+SIX_BY_SEVEN = [call("run_code", code="import os; os.write(1, b'raw\\n'); print('said'); 6 * 7"), "It is **42**."]
+ENDLESS = [call("run_code", code=f"{number}") for number in range(9)]
+PRICED = "input_price = 1000.0\noutput_price = 1000.0\n"
+FROZEN = Path(__file__).parent / "protocol-1.json"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel([]) as model:
+        yield model
+
+
+@pytest.fixture
+def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
+    home = tmp_path / "vibe"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG.format(url=model.url) + PRICED, encoding="utf-8")
+    return {**os.environ, "VIBE_HOME": str(home), "IPYTHONDIR": str(tmp_path / "ipython")}
+
+
+def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+        cwd=environment["VIBE_HOME"],
+    )
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    printed = subprocess.run([*COMMAND, "schema"], capture_output=True, text=True, timeout=WAIT, check=True)
+    return json.loads(printed.stdout)
+
+
+@pytest.mark.requirement("programmatic.prompt.flag", "programmatic.output.text")
+def test_a_prompt_runs_once_without_a_notebook_and_only_its_answer_is_on_stdout(
+    environment: dict[str, str], model: ScriptedModel
+):
+    model.will_reply(*SIX_BY_SEVEN)
+
+    done = run(environment, "ask", "-p", "six by seven?", "--yes", "run_code", "--max-price", "0")
+
+    assert (done.returncode, done.stdout) == (0, "It is **42**.\n")
+    assert "Ran code" in done.stderr
+    assert "raw" in done.stderr
+    assert model.requests[-1].messages[-1]["content"].splitlines()[1:3] == ["said", "42"]
+
+
+@pytest.mark.requirement("programmatic.agent.flag", "programmatic.approve.auto")
+def test_agent_and_model_are_chosen_on_the_command_line(
+    environment: dict[str, str], model: ScriptedModel, tmp_path: Path
+):
+    notebook = tmp_path / "work.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(metadata={"kernelspec": SPEC}), notebook)
+    chosen = ("--agent", "auto-approve", "--model", f"other@{model.url}", "-p", "six by seven?")
+    for command in (["ask"], ["run", str(notebook)]):
+        model.will_reply(*SIX_BY_SEVEN)
+
+        assert run(environment, *command, *chosen).returncode == 0
+
+        assert model.requests[-1].body["model"] == "other"
+        assert "\n42" in model.requests[-1].messages[-1]["content"]
+
+
+def test_what_would_ask_is_denied_where_nothing_allows_it(environment: dict[str, str], model: ScriptedModel):
+    model.will_reply(*SIX_BY_SEVEN)
+
+    done = run(environment, "ask", "--max-price", "0", stdin="six by seven?\n")
+
+    assert done.stdout == "It is **42**.\n"
+    assert "six by seven?" in model.requests[0].messages[-1]["content"]
+    assert "nobody" in model.requests[-1].messages[-1]["content"]
+
+
+@pytest.mark.requirement("programmatic.output.json")
+def test_json_is_one_document_with_all_messages(environment: dict[str, str], model: ScriptedModel):
+    model.will_reply(*SIX_BY_SEVEN)
+
+    done = run(environment, "ask", "-p", "six by seven?", "--yes", "run_code", "--output", "json", "--max-price", "0")
+
+    told = json.loads(done.stdout)
+    assert [message["role"] for message in told["messages"]] == ["user", "assistant", "tool", "assistant"]
+    asked, answered = told["messages"][1:3]
+    assert asked["tool_calls"][0]["id"] == answered["tool_call_id"]
+    assert told["messages"][-1]["content"] == "It is **42**."
+    assert (told["reason"], told["turns"], told["model"]) == ("stop", 2, "scripted")
+
+
+@pytest.mark.requirement("programmatic.output.streaming", "programmatic.protocol.schema")
+def test_streaming_prints_a_line_for_each_event_while_it_happens_and_each_fits_the_schema(
+    environment: dict[str, str], model: ScriptedModel, schema: dict[str, Any]
+):
+    model.will_reply(call("run_code", code="input_seen = open(0).read()"), "Done.")
+    command = [*COMMAND, "ask", "-p", "look", "--yes", "run_code", "--output", "streaming", "--max-price", "0"]
+    done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, timeout=WAIT, check=True)
+
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    for event in events:
+        jsonschema.validate(event, schema)
+    kinds = [event["type"] for event in events]
+    assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
+    assert kinds.index("tool_started") < kinds.index("tool_finished") < kinds.index("text_delta")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"type": "run_started"}, schema)
+
+
+@pytest.mark.requirement("programmatic.protocol.schema")
+def test_the_published_schema_only_ever_grows(schema: dict[str, Any]):
+    frozen = json.loads(FROZEN.read_text(encoding="utf-8"))
+
+    assert schema["version"] == frozen["version"]
+    assert breaking_changes(frozen, schema) == []
+
+
+@pytest.mark.requirement("programmatic.limits.flags")
+@pytest.mark.parametrize(
+    ("limit", "code", "requests"),
+    [(("--max-turns", "2", "--max-price", "0"), 4, 2), (("--max-price", "0.0001"), 5, 1)],
+    ids=["turns", "price"],
+)
+def test_a_limit_ends_the_run_and_the_exit_code_says_which(
+    environment: dict[str, str], model: ScriptedModel, limit: tuple[str, ...], code: int, requests: int, tmp_path: Path
+):
+    model.will_reply(*ENDLESS)
+    notebook = tmp_path / "work.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(metadata={"kernelspec": SPEC}), notebook)
+
+    asked = run(environment, "ask", "-p", "count", "--yes", "run_code", *limit)
+    after_ask = len(model.requests)
+    model.will_reply(*ENDLESS)
+    worked = run(environment, "run", str(notebook), "-p", "count", "--yes", "run_code", *limit)
+
+    assert (asked.returncode, after_ask) == (code, requests)
+    assert (worked.returncode, len(model.requests) - after_ask) == (code, requests)
+
+
+def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
+    environment: dict[str, str], model: ScriptedModel
+):
+    for wrong in (["--max-price", "much"], ["--yes", "no_such_tool"], ["--model", "no-such-model"]):
+        done = run(environment, "ask", "-p", "look", *wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert wrong[1] in done.stderr
+    empty = run(environment, "ask")
+    assert empty.returncode == 2
+    assert "The prompt is empty" in empty.stderr
+    assert model.requests == []
+
+
+def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str], model: ScriptedModel):
+    model.will_reply(call("run_code", code="import signal; signal.pause()"))
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "-p", "wait", "--yes", "run_code", "--output", "streaming", "--max-price", "0"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == "tool_started":
+            break
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=WAIT)
+
+    assert process.returncode == 130
+    assert json.loads(out.splitlines()[-1])["reason"] == "interrupted"
