@@ -9,7 +9,7 @@ from tests.notebook.notebook_runs import RECORDED, LiveNotebook, recorded_notebo
 from tests.notebook.planted_state import ALL, FRAME, PLANTED, Deed
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
-from vibe_jupyter.notebook.staleness import dependents
+from vibe_jupyter.notebook.staleness import Execution, Replay, cell_standings, dependents
 from vibe_jupyter.protocol import Cell
 
 
@@ -142,6 +142,21 @@ def test_a_change_that_no_code_shows_is_seen_by_how_the_variable_looks() -> None
 
     assert states(notebook)[3] == "stale"
     assert notebook.standings(looked=True)["cell-3"].why == "data changed by #3 [8]"
+
+
+def test_what_a_tracer_saw_a_cell_read_counts_as_read() -> None:
+    use = "print(TOOLS['scale'](10))"
+    cells = [
+        Cell(id="rate", number=1, kind="code", source="k = 3", execution_count=3),
+        Cell(id="use", number=2, kind="code", source=use, execution_count=2),
+    ]
+
+    def standing_of_use(traced: frozenset[str]) -> tuple[str, str]:
+        runs = [Execution("k = 2", 1, "rate"), Execution(use, 2, "use", traced=traced), Execution("k = 3", 3, "rate")]
+        return cell_standings(cells, Replay(runs))["use"][:2]
+
+    assert standing_of_use(frozenset()) == ("fresh", "")
+    assert standing_of_use(frozenset({"k"})) == ("stale", "k changed by #1 [3]")
 
 
 @pytest.mark.parametrize(

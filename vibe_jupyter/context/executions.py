@@ -6,6 +6,7 @@ What ran before the first prompt is known by its source alone, from IPython's hi
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
+from vibe_jupyter.context.ipyflow_trace import traced_reads
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.staleness import CellStatus, Execution, Mark, Replay, cell_standings
@@ -74,9 +75,9 @@ class ExecutionLog:
             self._add(Execution("", marks=_marks(self._scratch - names.mentioned, namespace)))
             self._scratch = set()
         mentioned = namespace if is_open else _with_aliases(names.mentioned, namespace)
-        self._add(
-            Execution(source, number, getattr(info, "cell_id", None), result.success, _marks(mentioned, namespace))
-        )
+        cell_id = getattr(info, "cell_id", None)
+        marks = _marks(mentioned, namespace)
+        self._add(Execution(source, number, cell_id, result.success, marks, traced_reads(cell_id, namespace)))
 
     def _add(self, execution: Execution) -> None:
         self._replay.add(execution)

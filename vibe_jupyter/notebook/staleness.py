@@ -42,6 +42,8 @@ class Execution(NamedTuple):
     ok: bool = True
     marks: Mapping[str, Mark] | None = None
     """Name to how it looked at the end, at least for the names that the code mentions; None where nobody looked."""
+    traced: frozenset[str] = frozenset()
+    """Names of earlier cells that a tracer saw it read, whatever its code says."""
 
 
 class CellStatus(NamedTuple):
@@ -192,6 +194,8 @@ class Replay:
             return trace
         before = _Before(self._env)
         run = _Run(place, one.source, trace, before, self._same, self._guess)
+        for name in one.traced:
+            run.take(NameStep(Act.READ, name))
         for step in names.steps:
             run.take(step)
         if names.unknown:
