@@ -82,7 +82,7 @@ chair: setup
 	PYTHONPATH=. MODEL="$(MODEL)" $(PY) -m tests.chair $(CHAIR)
 
 test-matrix: setup shared-servers
-	$(PY) tests/kernel/matrix.py --all --pythons --lab
+	$(PY) tests/kernel/matrix.py --all --pythons --lab --libraries
 	$(WITH_NODE) PYTHONPATH=. $(PY) tests/mcp_server/real_clients.py
 	$(WITH_NODE) $(PY) tests/mcp/real_servers.py --all
 	$(WITH_NODE) $(PYTEST) -m matrix

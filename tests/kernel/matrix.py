@@ -1,7 +1,7 @@
 """The kernels that the tests of this folder run on, and how to get them.
 
     python tests/kernel/matrix.py                  the ipykernels of `make test`
-    python tests/kernel/matrix.py --all --pythons  those of `make test-matrix`
+    python tests/kernel/matrix.py --all --pythons  those of `make test-matrix`; --libraries for its large libraries
 
 Another ipykernel is a folder put before the installed one on PYTHONPATH; another Python is an environment of its own.
 """
@@ -26,7 +26,16 @@ MORE = ("6.31.0", "7.0.1", "7.1.0", "7.2.0", "7.3.0", "7.4.0")
 PYTHONS = ("3.12", "3.13")
 OLDEST_LAB = "4.4.0"
 OLDEST_NOTEBOOK = "7.4.0"
+LARGE_LIBRARIES = {
+    "libraries": (
+        *("geopandas>=1,<2", "zarr>=3,<4", "ibis-framework[duckdb]>=10,<13", "statsmodels<1", "lightgbm>=4,<5"),
+        *("anndata<1", "holoviews>=1.20,<2", "pyspark>=4,<5"),
+    ),
+    "torch": ("torch>=2,<3",),  # alone it takes 5 GB
+}
+"""Whose objects `make test-matrix` describes, by the environment that holds them."""
 _INSTALL = 600  # seconds
+_LARGE_INSTALL = 1800  # seconds
 
 
 _FRONT_ENDS = ("jupyterlab", "mcp", "httpx2", "uvicorn")
@@ -68,9 +77,9 @@ def with_packages(name: str, *packages: str) -> Target:
     return Target(name, first_on_path=folder)
 
 
-def beside_ours(name: str, *packages: str) -> str:
-    """A Python with packages of any size in an environment of its own, behind which it finds those of this one."""
-    folder = MATRIX / name
+def python_with_libraries(name: str) -> str:
+    """A Python with some large libraries in an environment of its own, which finds those of this one behind them."""
+    folder, packages = MATRIX / name, LARGE_LIBRARIES[name]
     python = folder / "bin" / "python"
     is_ready = _is_ready(folder, packages)
     if not is_ready:
@@ -78,7 +87,7 @@ def beside_ours(name: str, *packages: str) -> str:
     own = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (own / "ours.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     if not is_ready:
-        _pip(str(python), *packages)
+        _pip(str(python), *packages, limit=_LARGE_INSTALL)
         _say_ready(folder, packages)
     return str(python)
 
@@ -137,12 +146,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every ipykernel of the matrix")
     parser.add_argument("--pythons", action="store_true", help="environments of other Pythons")
+    parser.add_argument("--libraries", action="store_true", help="large libraries")
     parser.add_argument("--lab", action="store_true", help="the oldest JupyterLab")
     options = parser.parse_args()
     if options.lab:
         print(f"JupyterLab {OLDEST_LAB}: {oldest_lab()}")
     for version in (OLDEST, *(MORE if options.all else ())):
         print(f"ipykernel {version}: {ipykernel(version).first_on_path}")
+    for name in LARGE_LIBRARIES if options.libraries else ():
+        print(f"{name}: {python_with_libraries(name)}")
     for version in PYTHONS if options.pythons else ():
         target = other_python(version)
         print(f"Python {version}: {target.python if target else 'not installed here'}")
@@ -164,11 +176,11 @@ def _say_ready(folder: Path, packages: Sequence[str]) -> None:
     (folder / "ready").write_text("\n".join(packages), encoding="utf-8")
 
 
-def _pip(python: str, *arguments: str) -> None:
+def _pip(python: str, *arguments: str, limit: float = _INSTALL) -> None:
     subprocess.run(
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments],
         check=True,
-        timeout=_INSTALL,
+        timeout=limit,
     )
 
 

@@ -8,22 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.matrix import beside_ours
+from tests.kernel.matrix import python_with_libraries
 from tests.variables.heavy_libraries import FAMILIES
 
-PACKAGES = {
-    "libraries": (
-        *("geopandas>=1,<2", "zarr>=3,<4", "ibis-framework[duckdb]>=10,<13", "statsmodels<1", "lightgbm>=4,<5"),
-        *("anndata<1", "holoviews>=1.20,<2", "pyspark>=4,<5"),
-    ),
-    "torch": ("torch>=2,<3",),
-}
 GOAL = 5.0
 """Milliseconds of CPU of a second look."""
 _ANSWER = 180  # seconds; of these Spark takes thirty to start
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("heavy libraries"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("heavy libraries"), pytest.mark.timeout(2000)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -31,7 +24,7 @@ def test_an_object_is_told_by_its_content_in_five_milliseconds_with_nothing_run_
     if family == "spark" and shutil.which("java") is None:
         pytest.skip("Java is not installed here")
     name = "torch" if family == "networks" else "libraries"
-    argv = [beside_ours(name, *PACKAGES[name]), "-m", "tests.variables.heavy_libraries", family]
+    argv = [python_with_libraries(name), "-m", "tests.variables.heavy_libraries", family]
     # Workers of Spark are the same Python.
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": argv[0], "PYTHONWARNINGS": "default"}
 
