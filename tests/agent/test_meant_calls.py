@@ -120,8 +120,14 @@ async def test_a_prefix_and_the_case_of_a_tools_name_do_not_matter(bench: Bench,
     ],
 )
 async def test_a_near_name_of_a_tool_is_named_and_not_called(bench: Bench, name: str, hint: str) -> None:
-    ran, results = await outcome(bench, call(name, count=2))
+    ran, results = await outcome(bench, call(name))
     assert (ran, results) == ([], [f"There is no tool {name!r}.{hint} The tools are: make_plan, quiet."])
+
+
+async def test_the_tool_that_takes_just_these_arguments_is_named(bench: Bench) -> None:
+    ran, (result,) = await outcome(bench, call("silent", count=2))
+    assert ran == []
+    assert result.startswith("There is no tool 'silent'. Did you mean make_plan?")
 
 
 TAKES = (

@@ -86,6 +86,12 @@ class Desk:
         (outcome,) = self.run(self.write(f"%%vibe\n{words}"))
         return outcome
 
+    def run_line(self, line: str) -> str:
+        """Run a line in a new cell at the end; the cell's id."""
+        cell = self.write(line)
+        self.run(cell)
+        return cell
+
     def ask_line(self, line: str) -> CellOutcome:
         """Run a `%vibe` line in a new cell at the end."""
         (outcome,) = self.run(self.write(line))

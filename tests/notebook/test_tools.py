@@ -23,6 +23,9 @@ def call(page: Page, name: str, **arguments: Any) -> Result:
     return call_all(page, (name, arguments))[0]
 
 
+QUESTION_MARKS = "from vibe_jupyter.magics import question_marks\nget_ipython().input_transformers_cleanup"
+
+
 def after_reading(page: Page, name: str, **arguments: Any) -> Result:
     """The call, with all cells read before."""
     return call_all(page, ("read_notebook", {}), (name, arguments))[1]
@@ -201,8 +204,31 @@ def test_a_number_that_two_cells_carry_is_refused_with_both(open_page: OpenPage)
     assert not requests(page, "run")
 
 
+def test_a_number_that_is_gone_leads_to_the_cell_that_was_shown_under_it(open_page: OpenPage) -> None:
+    page = open_page("a = 1", "b = 2")
+    page.cells[0].count, page.cells[1].count = 7_000, 8_000
+    page.cells[0].id = "cafe0001"
+    call(page, "read_notebook")
+    page.cells[0].count = 9_000
+    for name in ("run_cells", "delete_cells", "read_notebook"):
+        refused = error(call(page, name, cells=["[7000]"]))
+        assert refused.endswith("The cell you were shown under it is #1 cafe [9000].")
+    refused = error(call(page, "edit_cell", cell="[7000]", old_string="1", new_string="2"))
+    assert refused.endswith("The cell you were shown under it is #1 cafe [9000].")
+
+
+def test_of_ids_that_look_alike_the_nearest_is_named_first(open_page: OpenPage) -> None:
+    page = open_page("a = 1", "b = 2", "c = 3")
+    for cell, name in zip(page.cells, ("cafe1199", "beef0002", "cafe1122"), strict=True):
+        cell.id = name
+    refused = error(after_reading(page, "run_cells", cells=["cafe1123"]))
+    assert "The nearest: #3 cafe112 'c = 3'; #1 cafe119 'a = 1'." in refused
+    assert "say #8203 for a place" in error(call(page, "run_cells", cells=["8203"]))
+    assert "There is no cell '82034202'" in error(call(page, "run_cells", cells=["82034202"]))
+
+
 @pytest.mark.requirement("notebook.rule.ids")
-@pytest.mark.parametrize("reference", ["#1", "[7]"])
+@pytest.mark.parametrize("reference", ["#1", "[7000]"])
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -218,12 +244,12 @@ def test_a_write_by_place_or_number_holds_while_it_means_what_the_model_was_show
 ) -> None:
     page = open_page("a = 1", "b = 1")
     first, second = page.cells
-    first.count = 7
+    first.count = 7_000
     given = json.loads(json.dumps(arguments).replace("{}", reference))
     assert "you were not shown it as it is now" in error(call(page, name, **given))  # nothing was read
     call(page, "read_notebook")
     page.cells.reverse()
-    first.count, second.count = None, 7
+    first.count, second.count = None, 7_000
     refused = error(call(page, name, **given))
     assert "places and numbers shift" in refused
     assert refused.endswith("this is its source:\nb = 1")
@@ -500,11 +526,13 @@ def test_a_text_that_is_not_in_the_cell_is_answered_with_the_lines_that_are_near
 )
 def test_code_with_a_fault_in_its_syntax_is_not_written(open_page: OpenPage, source: str, says: str) -> None:
     page = open_page("x = 0")
+    page.run(f"{QUESTION_MARKS}.append(question_marks)")  # as `%load_ext vibe_jupyter` does
     refused = [
         error(after_reading(page, "edit_cell", cell=page.cells[0].id, source=source)),
         error(call(page, "edit_cell", cell=page.cells[0].id, old_string="x = 0", new_string=source)),
         error(call(page, "insert_cell", source=source)),
     ]
+    page.run(f"{QUESTION_MARKS}.remove(question_marks)")
     assert all(one.startswith(f"Nothing was done: {says}") for one in refused)
     assert not requests(page, "edit")
 

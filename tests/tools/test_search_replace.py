@@ -199,8 +199,9 @@ async def test_one_replacement_may_come_as_old_and_new_string(project: Path, fil
 async def test_text_that_stands_there_twice_is_an_error_with_the_count_and_the_lines(project: Path, edit):
     (project / "f").write_text("x\ny\nx\nx\n", encoding="utf-8")
 
-    with pytest.raises(EditError, match=r"ambiguous: it occurs 3 times \(lines 1, 3, 4\)"):
+    with pytest.raises(EditError, match=r"ambiguous: it occurs 3 times \(lines 1, 3, 4\)") as refused:
         await edit("f", block("x", "z"))
+    assert "Around the first:\n     1  x\n     2  y\n" in str(refused.value)
 
 
 @pytest.mark.requirement("tools.search_replace.match.exact")

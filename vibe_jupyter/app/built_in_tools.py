@@ -28,6 +28,7 @@ from vibe_jupyter.tools.shell_path import find_shell
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
 from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
 
 
@@ -76,6 +77,7 @@ class BuiltInTools:
                 runner,
                 sees_images=parts.sees_images,
                 looks=VariableLooks(parts.host.namespace).of_code,
+                hint=MissingNames(parts.host.namespace).hint,
                 drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
             ),
             self._todo,

@@ -43,6 +43,7 @@ from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
 from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
 from vibe_jupyter.version import __version__
 
@@ -298,6 +299,7 @@ def exposed_tools(
             CodeRunner(shell, pump),
             sees_images=_always_sees_images,
             looks=VariableLooks(host.namespace).of_code,
+            hint=MissingNames(host.namespace).hint,
             drawing=access.drawing,
         ),
     ]

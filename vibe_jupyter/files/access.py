@@ -189,6 +189,10 @@ class FileAccess:
         """
         return args.settle(self._workspace, paths)[paths[0]]
 
+    def near_paths(self, located: Located) -> str:
+        """What else may be meant by a path where nothing is."""
+        return self._workspace.near_paths(located)
+
     async def refuse_notebook(self, located: Located) -> None:
         """Refuse the kernel's own notebook.
 

@@ -109,7 +109,7 @@ def apply_blocks(
     for block in blocks:
         search, replace, count = _find_block(result, block, threshold)
         if count > 1 and not replace_all:
-            raise _ambiguous_error(result, block, search, count)
+            raise _ambiguous_error(result, block, search, count, shows=threshold is not None)
         places.append(_line_number(result, result.index(search)))
         changed += count * max(search.count("\n"), replace.count("\n")) + count
         result = result.replace(search, replace)
@@ -186,18 +186,26 @@ class EditError(ToolError):
         self.kind: EditErrorKind = kind
 
 
-def _ambiguous_error(text: str, block: EditBlock, search: str, count: int) -> EditError:
-    places: list[str] = []
+def _ambiguous_error(text: str, block: EditBlock, search: str, count: int, *, shows: bool) -> EditError:
+    places: list[int] = []
     at = text.find(search)
     while at >= 0 and len(places) < _PLACES:
-        places.append(str(_line_number(text, at)))
+        places.append(_line_number(text, at))
         at = text.find(search, at + len(search))
     more = ", …" if count > len(places) else ""
     return EditError(
         "ambiguous",
-        f"{_block_start(block)} is ambiguous: it occurs {count} times (lines {', '.join(places)}{more}). Nothing was "
-        "changed; give more of the lines around it.",
+        f"{_block_start(block)} is ambiguous: it occurs {count} times (lines {', '.join(map(str, places))}{more}). "
+        "Nothing was changed; give more of the lines around it."
+        f"{_around(text, search, places[0]) if shows else ''}",
     )
+
+
+def _around(text: str, search: str, line: int) -> str:
+    """The first place, with the lines around it."""
+    until = line + search.rstrip("\n").count("\n")
+    lines = text.split("\n")
+    return f" Around the first:\n{_numbered_lines(lines, line - 1 - _NEARBY, until + _NEARBY)}"
 
 
 def _not_found(text: str, block: EditBlock, threshold: float | None) -> str:

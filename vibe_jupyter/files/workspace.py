@@ -105,7 +105,7 @@ class Workspace:
         if located.kind in kinds:
             return
         if located.kind == "missing":
-            raise ToolError(f"{located.given!r} does not exist.{self._suggestion(located)}")
+            raise ToolError(f"{located.given!r} does not exist.{self.near_paths(located)}")
         if located.kind == "directory":
             raise ToolError(f"{located.given!r} is a folder, not a file.{_shown_entries(located)}")
         what = "a file, not a folder" if located.kind == "regular" else "a device, pipe or socket, not a regular file"
@@ -147,7 +147,8 @@ class Workspace:
         with folder:
             yield folder
 
-    def _suggestion(self, located: Located) -> str:
+    def near_paths(self, located: Located) -> str:
+        """What else may be meant by a path where nothing is."""
         folder = located.real.folder
         if folder != self.root and self.root not in folder.parents:
             return _CHECK

@@ -14,6 +14,7 @@ from vibe_jupyter.notebook.addresses import (
     END,
     MIN_PREFIX,
     TOP,
+    NumberGone,
     Selected,
     address,
     find_cell,
@@ -362,8 +363,20 @@ class CellReads:
             ToolError: none or several; names the nearest.
         """
         prompt = self._notebook.prompt_cell
-        cell = find_cell(reference, (await self.listing(fresh=False)).cells, prompt=prompt)
+        cells = (await self.listing(fresh=False)).cells
+        try:
+            cell = find_cell(reference, cells, prompt=prompt)
+        except NumberGone as error:
+            raise self._renumbered(error, cells) from None
         return Selected(reference, (cell,), (cell,) if number_of(reference) else ())
+
+    def _renumbered(self, error: NumberGone, cells: Sequence[Cell]) -> NumberGone:
+        """The same with the cell that was shown under this number, where it is still there."""
+        shown = self.remembered.was_shown_as(error.reference)
+        cell = next((one for one in cells if shown is not None and one.id == shown.id), None)
+        if cell is None:
+            return error
+        return NumberGone(error.reference, f"The cell you were shown under it is {self.address(cell)}.")
 
     async def select(self, references: Sequence[str], *, runnable: bool = False) -> list[Selected]:
         """The cells that each reference means, as last seen in this run; a reference may be a range.
@@ -372,7 +385,10 @@ class CellReads:
             ToolError: one of them fits no cell, or several.
         """
         cells = (await self.listing(fresh=False)).cells
-        return select_cells(references, cells, prompt=self._notebook.prompt_cell, runnable=runnable)
+        try:
+            return select_cells(references, cells, prompt=self._notebook.prompt_cell, runnable=runnable)
+        except NumberGone as error:
+            raise self._renumbered(error, cells) from None
 
     async def outputs(self, cell: Cell, index: int | None = None) -> Sequence[Output]:
         """Whole outputs of a cell.

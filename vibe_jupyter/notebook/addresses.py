@@ -30,11 +30,21 @@ BELOW: Final = "below:"
 
 _NEAREST: Final = 5
 """Cells named where an address fits none."""
+_LONGEST_NUMBER: Final = 5
+"""Digits of a place or an execution count; more of them are an id with a slip."""
 _FIRST_LINE: Final = 60
 """Characters of a cell's first line that tell which one it is."""
 _NUMBERED: Final = re.compile(r"#(?P<place>\d{1,9})|\[(?P<count>\d{1,9})\]")
 _RANGE: Final = re.compile(r"#(\d{1,9})\s*(?:-|–|\.\.)\s*#?(\d{1,9})")
 _FILLERS: Final = frozenset({"in", "out", "cell"})
+
+
+class NumberGone(NothingDone):
+    """No cell carries an execution count any more."""
+
+    def __init__(self, reference: str, nearest: str) -> None:
+        super().__init__(f"No cell carries {reference} now; nothing was done. {nearest}")
+        self.reference = reference
 
 
 class Selected(NamedTuple):
@@ -191,9 +201,9 @@ def _by_number(reference: str, cells: Sequence[Cell]) -> Cell:
         raise NothingDone(
             f"Nothing was done: {len(same)} cells carry {reference}; name one by its id: {cells_text(same, cells)}."
         )
-    ran = [cell for cell in cells if cell.execution_count is not None]
+    ran = [cell for cell in cells if cell.execution_count is not None and not gives_prompt(cell.source)]
     ran.sort(key=lambda cell: abs((cell.execution_count or 0) - count))
-    raise NothingDone(f"No cell carries {reference} now; nothing was done. {_nearest_text(ran, cells)}")
+    raise NumberGone(reference, _nearest_text(ran, cells))
 
 
 def _prompt_cell(cells: Sequence[Cell], prompt: str | None) -> Cell:
@@ -212,15 +222,16 @@ def _by_prefix(wanted: str, cells: Sequence[Cell]) -> Cell:
             f"Nothing was done: the id {wanted!r} fits {len(begun)} cells; give more of it: "
             f"{', '.join(cell.id for cell in begun[:_NEAREST])}."
         )
-    if wanted.isdecimal():
+    if wanted.isdecimal() and len(wanted) <= _LONGEST_NUMBER:
         raise NothingDone(f"Nothing was done: say #{wanted} for a place, or [{wanted}] for an execution count.")
     if len(wanted) < MIN_PREFIX:
         raise NothingDone(
             f"Nothing was done: {wanted!r} is too short for an id: give {MIN_PREFIX} characters or more. "
             f"{_nearest_text(cells, cells)}"
         )
-    close = get_close_matches(wanted, [cell.id for cell in cells], n=_NEAREST, cutoff=0.5)
-    nearest = [cell for cell in cells if cell.id in close] or ([one] if (one := nearest_cell(wanted, cells)) else cells)
+    by_id = {cell.id: cell for cell in cells}
+    close = [by_id[one] for one in get_close_matches(wanted, list(by_id), n=_NEAREST, cutoff=0.5)]
+    nearest = close or ([one] if (one := nearest_cell(wanted, cells)) else cells)
     raise NothingDone(f"There is no cell {wanted!r}; nothing was done. {_nearest_text(nearest, cells)}")
 
 

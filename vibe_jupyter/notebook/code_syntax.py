@@ -8,6 +8,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 _LINES: Final = ("cleanup_transforms", "line_transforms", "token_transformers")
 _LINE: Final = 200
 """Characters shown of the line that is wrong."""
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
 def syntax_fault(source: str, shell: object) -> str:
@@ -38,8 +39,13 @@ def syntax_fault(source: str, shell: object) -> str:
 def _has_more(shell: object, plain: TransformerManager) -> bool:
     own: Any = getattr(shell, "input_transformer_manager", plain)
     return bool(getattr(shell, "input_transformers_post", ())) or any(
-        len(getattr(own, kind)) > len(getattr(plain, kind)) for kind in _LINES
+        len([one for one in getattr(own, kind) if not _is_ours(one)]) > len(getattr(plain, kind)) for kind in _LINES
     )
+
+
+def _is_ours(transformation: object) -> bool:
+    """It changes prompts alone."""
+    return str(getattr(transformation, "__module__", "")).partition(".")[0] == _PACKAGE
 
 
 def _may_be_magic(source: str, shell: object) -> bool:

@@ -39,6 +39,10 @@ class ReadVersions:
         """The cell as last read whole; None if it never was."""
         return self._read.get(cell_id)
 
+    def was_shown_as(self, reference: str) -> Cell | None:
+        """The cell as it was shown under this place or number; None where none was."""
+        return self._shown.get(number_of(reference))
+
     def shown(self) -> tuple[Cell, ...]:
         """Each cell as it was last shown."""
         return tuple({cell.id: cell for cell in self._shown.values()}.values())

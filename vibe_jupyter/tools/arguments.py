@@ -8,7 +8,7 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json, parse_json_object
+from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import Tool, Toolset, present_names
 
 DEPTH: Final = 20
@@ -30,6 +31,9 @@ _PREFIX: Final = re.compile(r"(?:functions?|tools?)[.:/]", re.IGNORECASE)
 """What some models put before the name of a tool."""
 _SPELLED: Final[Mapping[str, JsonValue]] = {"True": True, "False": False, "None": None}
 """Python's spelling of JSON's constants."""
+
+_OF_CLASSES: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
+"""Errors whose message names a class of ours, which no model knows."""
 
 _Schema = Mapping[str, Any]
 
@@ -54,7 +58,7 @@ def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
     Raises:
         ToolError: there is no such tool, or the arguments are wrong; says what, where, and how to call it.
     """
-    tool = find_tool(name, tools)
+    tool = find_tool(name, tools, text)
     schema = functools.cache(tool.arguments.model_json_schema)
     try:
         given = _json_object(text)
@@ -74,8 +78,13 @@ def find_meant(name: str, text: str, tools: Toolset) -> MeantCall:
     raise ToolError(explain_errors(name, wrong, schema()))
 
 
-def find_tool(name: str, tools: Toolset) -> Tool[Any]:
+def find_tool(name: str, tools: Toolset, text: str = "") -> Tool[Any]:
     """The tool of this name, whatever its case and with or without ``functions.`` before it.
+
+    Args:
+        name: as the model wrote it.
+        tools: where the tool is found.
+        text: the arguments, by which the tool is guessed that was meant.
 
     Raises:
         ToolError: there is none; names those that there are, the near one first.
@@ -83,7 +92,8 @@ def find_tool(name: str, tools: Toolset) -> Tool[Any]:
     if (tool := tools.find(name)) is not None:
         return tool
     bare = _PREFIX.sub("", name.strip(), count=1)
-    names = [spec.name for spec in tools.specs()]
+    specs = tools.specs()
+    names = [spec.name for spec in specs]
     same = [one for one in names if one.casefold() == bare.casefold()]
     if (tool := tools.find(same[0] if len(same) == 1 else bare)) is not None:
         return tool
@@ -91,15 +101,32 @@ def find_tool(name: str, tools: Toolset) -> Tool[Any]:
     if present in names and present != bare.casefold():
         hint = f" It is called {present} now."
     else:
-        near = _near_name(bare, names)
+        taking = _taking(text, specs, bare)
+        near = _near_name(bare, taking, 0.0) if taking else _near_name(bare, names)
         hint = f" Did you mean {near}?" if near else ""
     raise ToolError(f"There is no tool {name!r}.{hint} The tools are: {', '.join(names)}.")
 
 
-def _near_name(name: str, known: Sequence[str]) -> str:
+def _taking(text: str, specs: Iterable[ToolSpec], name: str) -> list[str]:
+    """The tools that take exactly these arguments; of several, those whose name begins with the same word."""
+    try:
+        given = set(_json_object(text))
+    except ValueError:
+        return []
+    fitting = [
+        spec.name
+        for spec in specs
+        if given
+        and set(_listing(spec.parameters.get("required"))) <= given <= set(_mapping(spec.parameters.get("properties")))
+    ]
+    word = re.split(r"\W|_", name.casefold())[0]
+    return [one for one in fitting if len(fitting) > 1 and one.split("_")[0] == word] or fitting
+
+
+def _near_name(name: str, known: Sequence[str], likeness: float = 0.6) -> str:
     """The only one that begins so, or else the nearest; empty where none is near."""
     begin = [one for one in known if name and one.casefold().startswith(name.casefold())]
-    near = begin if len(begin) == 1 else difflib.get_close_matches(name.casefold(), known, 1)
+    near = begin if len(begin) == 1 else difflib.get_close_matches(name.casefold(), known, 1, likeness)
     return near[0] if near else ""
 
 
@@ -293,6 +320,8 @@ def explain_errors(name: str, error: ValidationError, schema: _Schema) -> str:
 def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
     *above, last = problem["loc"] or ("arguments",)
     place = ".".join(str(step) for step in (*above, last))
+    if problem["type"] in _OF_CLASSES:
+        return f"{place}: Input should be {_type_text(_schema_at(problem['loc'], schema), schema)}"
     if problem["type"] != "extra_forbidden":
         return f"{place}: {problem['msg']}"
     known = [one for one, _ in _listed(_node_at(above, schema))]
@@ -300,6 +329,16 @@ def _problem_text(problem: ErrorDetails, schema: _Schema) -> str:
     where = f"{'.'.join(map(str, above))}: " if above else ""
     hint = f", did you mean {near!r}?" if near else ""
     return f"{where}there is no argument {str(last)!r}{hint} ({', '.join(known)})"
+
+
+def _schema_at(place: Sequence[int | str], schema: _Schema) -> _Schema:
+    """What the schema says of the value at a place in the arguments."""
+    node = schema
+    for step in place:
+        keyword = "items" if isinstance(step, int) else "properties"
+        inner = _part(node, keyword, schema).get(keyword)
+        node = _resolved(inner if isinstance(step, int) else _mapping(inner).get(step), schema)
+    return node
 
 
 def _node_at(place: Sequence[int | str], schema: _Schema) -> _Schema:

@@ -157,7 +157,8 @@ class SearchReplaceTool:
     def _plan_edit(self, target: Target, blocks: tuple[EditBlock, ...], args: SearchReplaceArgs) -> _Plan:
         given = target.located.given
         if not target.exists:
-            raise NothingDone(f"{given!r} does not exist. Check the path, or make it with write_file.")
+            hint = self._files.near_paths(target.located)
+            raise NothingDone(f"{given!r} does not exist.{hint} A new file is made with write_file.")
         if target.content is None:
             raise EditError("too_large", f"{given!r} is too large to edit: {target.size:,} bytes. Use run_code.")
         old = decode_text(target.content, given)

@@ -44,7 +44,8 @@ _SLOTS: Final = (types.MemberDescriptorType, type_of(class_dict(VariableView)["r
 """Descriptors of slots and of named tuples: they only fetch what is stored."""
 _STORED: Final = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 """Kinds of a class's attributes that are what they are for its objects too."""
-_RUN_CODE: Final = "run_code evaluates it."
+RUN_CODE: Final = "run_code evaluates it."
+"""Ends what is said of a path that only code can follow."""
 
 
 class FoundValue(NamedTuple):
@@ -68,7 +69,7 @@ def find_value(namespace: Mapping[str, object], path: str) -> FoundValue:
     found = FoundValue(namespace[str(name)])
     for step in steps:
         if found.column is not None:
-            raise ToolError(f"{path}: a path ends at a column. {_RUN_CODE}")
+            raise ToolError(f"{path}: a path ends at a column. {RUN_CODE}")
         found = _attribute(found.value, step.name) if isinstance(step, _Attribute) else _item(found.value, step)
     return found
 
@@ -121,7 +122,7 @@ def _is_plain_key(key: object) -> bool:
 def _no_path(path: str) -> ToolError:
     return ToolError(
         f"{path!r} is neither a variable's name nor a path of names, keys and attributes, such as "
-        f'df["price"], d["k"][0] or obj.attr. {_RUN_CODE}'
+        f'df["price"], d["k"][0] or obj.attr. {RUN_CODE}'
     )
 
 
@@ -133,7 +134,7 @@ def _item(value: Any, key: object) -> FoundValue:
         return FoundValue(_entry(value, key))
     kind: Any = next((cls for cls in mro if is_one_of(cls, _SEQUENCES)), None)
     if kind is None:
-        raise ToolError(f"Only its own code can look up an item of a {type_name(value)}. {_RUN_CODE}")
+        raise ToolError(f"Only its own code can look up an item of a {type_name(value)}. {RUN_CODE}")
     if type(key) is not int:
         raise ToolError(f"{plain_line(key)} is no place in a {type_name(value)}: give a whole number.")
     size: int = kind.__len__(value)
@@ -188,5 +189,5 @@ def _attribute_of_object(value: Any, name: str, mro: tuple[type, ...]) -> FoundV
     if in_class is not None and (is_scalar(in_class) or is_one_of(type_of(in_class), _STORED)):
         return FoundValue(stored.get(name, in_class))
     if in_class is not None:
-        raise ToolError(f"{name!r} is computed by the code of {type_name(value)}. {_RUN_CODE}")
-    raise ToolError(f"There is no stored attribute {name!r}.{near_names(name, stored)} {_RUN_CODE}")
+        raise ToolError(f"{name!r} is computed by the code of {type_name(value)}. {RUN_CODE}")
+    raise ToolError(f"There is no stored attribute {name!r}.{near_names(name, stored)} {RUN_CODE}")

@@ -40,7 +40,7 @@ class EditCellArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     cell: str = Field(min_length=1)
-    old_string: str | None = Field(default=None, min_length=1)
+    old_string: str | None = None
     new_string: str | None = None
     replace_all: bool = False
     source: str | None = Field(default=None, description="The whole, instead.")
@@ -51,6 +51,8 @@ class EditCellArgs(BaseModel):
         replaces = self.old_string is not None and self.new_string is not None
         if replaces == (self.source is not None) or (self.old_string is None) != (self.new_string is None):
             raise ValueError("give either old_string and new_string, or source")
+        if self.old_string == "":
+            raise ValueError("old_string is empty: give old_string and new_string, or source")
         return self
 
 

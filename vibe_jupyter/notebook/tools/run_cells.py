@@ -30,7 +30,17 @@ from vibe_jupyter.notebook.tools.cell_report import (
     status_line,
 )
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
-from vibe_jupyter.protocol import Cell, ExecutionResult, Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.protocol import (
+    Cell,
+    ExecutionResult,
+    Headline,
+    Level,
+    Preview,
+    RaisedError,
+    Resource,
+    TextPart,
+    ToolResult,
+)
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext
 
 _SHOWN_TEXT: Final = 100_000
@@ -53,6 +63,15 @@ class RunCodeArgs(BaseModel):
 
 LookAtVariables = Callable[[str], Mapping[str, object]]
 """Gives, for code, how the variables it may touch look now: equal as long as they look unchanged. Main thread."""
+
+
+HintAtMissing = Callable[[str, RaisedError], str]
+"""Gives, for code and the error it raised, what is near the name that was missing; may be empty. Main thread."""
+
+
+def no_hint(_code: str, _error: RaisedError) -> str:
+    """Where nobody looks."""
+    return ""
 
 
 def nothing_seen(_code: str) -> Mapping[str, object]:
@@ -96,12 +115,14 @@ class RunCodeTool:
         *,
         sees_images: Callable[[], bool] = sees_no_images,
         looks: LookAtVariables = nothing_seen,
+        hint: HintAtMissing = no_hint,
         drawing: ChartDrawing | None = None,
     ) -> None:
         self._main_thread = main_thread
         self._runner = runner
         self._sees_images = sees_images
         self._looks = looks
+        self._hint = hint
         self._drawing = drawing or ChartDrawing()
 
     def headline(self, args: RunCodeArgs) -> Headline:
@@ -122,6 +143,7 @@ class RunCodeTool:
 
         waiting = WaitingTime(context.waits)
         changed: list[str] = []
+        hints: list[str] = []
 
         def execute() -> ExecutionResult:
             if context.cancelled() or self._main_thread.interrupted:
@@ -136,6 +158,7 @@ class RunCodeTool:
             )
             after = self._looks(args.code)
             rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
+            hints.append(self._hint(args.code, result.error) if result.error is not None else "")
             both = (name for name in before if name in after and name not in rebound)
             changed.extend(name for name in both if before[name] != after[name])
             return result
@@ -146,10 +169,10 @@ class RunCodeTool:
             raise ToolError(f"Not run to its end: {error}") from error
         if self._sees_images():
             result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
-        return self._code_result(args, result, waiting.seconds, changed)
+        return self._code_result(args, result, waiting.seconds, (*hints, _changed_text(changed)))
 
     def _code_result(
-        self, args: RunCodeArgs, result: ExecutionResult, waited: float, changed: Sequence[str]
+        self, args: RunCodeArgs, result: ExecutionResult, waited: float, notes: Sequence[str]
     ) -> ToolResult:
         output = output_text(result.outputs)
         labels = ImageLabels()
@@ -158,8 +181,7 @@ class RunCodeTool:
         if waited >= _TOLD_WAIT:
             status += f"; {waited:.1f} s of it waiting for input()"
         names = names_line(result, "" if args.keep else _TAKEN_BACK)
-        in_place = f"changed in place: {shortened_names(changed)}" if changed else ""
-        report = "\n".join(filter(None, (status, told, names, in_place)))
+        report = "\n".join(filter(None, (status, told, names, *notes)))
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
             display["text/plain"] = head_and_tail(output, _SHOWN_TEXT)
@@ -175,6 +197,10 @@ class RunCodeTool:
             },
             is_error=result.status != "ok",
         )
+
+
+def _changed_text(names: Sequence[str]) -> str:
+    return f"changed in place: {shortened_names(names)}" if names else ""
 
 
 class RunCellsArgs(BaseModel):

@@ -1,0 +1,52 @@
+"""What a failed piece of code is told of the name that was missing."""
+
+import pandas as pd
+import pytest
+
+from vibe_jupyter.protocol import RaisedError
+from vibe_jupyter.variables.missing_names import MissingNames
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.width = 3
+
+
+FLATS = pd.DataFrame({"city": ["Bern"], "price": [1.5]})
+NAMESPACE = {"flats": FLATS, "config": {"alpha": 1}, "settings": Settings()}
+COLUMNS = "The columns are city, price."
+
+
+def hint(code: str) -> str:
+    """What is said of the error that this code raises."""
+    try:
+        exec(code, dict(NAMESPACE))
+    except Exception as error:  # noqa: BLE001 - whatever the code raises
+        raised = RaisedError(name=type(error).__name__, message=str(error), traceback="")
+        return MissingNames(lambda: NAMESPACE).hint(code, raised)
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("flats['prise'].sum()", f"No column 'prise'. Did you mean 'price'? {COLUMNS}"),
+        ("flats.groupby('town').size()", f"No column 'town'. {COLUMNS}"),
+        ("flats.prices.sum()", f"No column 'prices'. Did you mean 'price'? {COLUMNS}"),
+        ("x = 1\nconfig['alfa'] + x", "There is no key 'alfa'. Did you mean alpha?"),
+        ("flat.shape", "There is no variable 'flat'. Did you mean flats?"),
+        ("settings.widht", "There is no stored attribute 'widht'. Did you mean width?"),
+    ],
+)
+def test_what_is_near_a_missing_name_is_named(code: str, says: str) -> None:
+    assert hint(code) == says
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "unheard_of", "{}['key']", "raise KeyError('price')", "int('x')"])
+def test_nothing_is_said_where_nothing_is_near_or_missing(code: str) -> None:
+    assert hint(code) == ""
+
+
+def test_code_that_is_no_python_is_not_looked_through() -> None:
+    raised = RaisedError(name="NameError", message="name 'flat' is not defined", traceback="")
+    assert MissingNames(lambda: NAMESPACE).hint("%time flat", raised) == ""
