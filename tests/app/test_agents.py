@@ -347,3 +347,40 @@ def test_a_plan_that_nobody_can_accept_is_kept_and_changes_no_agent(session: Ses
     assert Path(kept).read_text(encoding="utf-8") == "# Later"
     assert "accepted: not yet. Nobody is here to answer" in answer
     assert "Agent: default" in session.run("%vibe status").text
+
+
+@pytest.mark.requirement("config.workdir.visible")
+def test_the_folder_a_kernel_works_in_bounds_the_file_tools_and_is_shown(session: Session) -> None:
+    inner = session.folder / "inner"
+    inner.mkdir()
+    (inner / "read.txt").write_text("forty-two", encoding="utf-8")
+    session.run("import os; os.chdir('inner')\n%reload_ext vibe_jupyter")
+    try:
+        assert f"Folder: {inner.resolve()}" in session.run("%vibe status").text.splitlines()
+        read, written, outside = use(
+            session,
+            "accept-edits",
+            call("read_file", path="read.txt"),
+            call("write_file", path="written.txt", content="x"),
+            call("write_file", path="../outside.txt", content="x"),
+        )
+    finally:
+        session.run("os.chdir('..')\n%reload_ext vibe_jupyter")
+    assert "forty-two" in read
+    assert (inner / "written.txt").exists(), written
+    assert f"writes outside the project: {session.folder.resolve() / 'outside.txt'}" in outside
+    assert f"Folder: {session.folder.resolve()}" in session.run("%vibe status").text.splitlines()
+
+
+@pytest.mark.requirement("config.dynamic.reread")
+def test_what_is_changed_in_settings_and_agents_counts_at_the_next_prompt(session: Session) -> None:
+    (session.folder / "read.txt").write_text("forty-two", encoding="utf-8")
+    with agent_file(session, "changing", 'disabled_tools = ["todo"]') as path:
+        assert "todo" not in offered(session, "changing")
+        path.write_text('disabled_tools = ["grep"]', encoding="utf-8")
+        assert {"todo", "grep"} & offered(session, "changing") == {"todo"}
+        for key, asks in (("", False), ('permission = "ask"', True), ('permission = "always"', False)):
+            with settings(session, tables=f"[tools.read_file]\n{key}"):
+                (answer,) = use(session, "changing", call("read_file", path="read.txt"))
+                assert (ASKS in answer) == asks
+    assert "There is no agent 'changing'" in session.run("%vibe --agent=changing hello").text

@@ -9,7 +9,9 @@ from vibe_jupyter.app.agents import profile_files
 from vibe_jupyter.app.deferred_tools import stored_specs
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.config import BUILT_IN_AGENTS, ProfileFile, Profiles, Settings, read_profile
+from vibe_jupyter.config.agents import ProfileRules
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.protocol import Level
 
 WHOLE = """\
 name = "reviewer"
@@ -196,3 +198,34 @@ def test_a_file_beside_a_folders_tools_is_no_agent(settings: KernelSettings) -> 
     (folder / "tools" / "ruff.toml").write_text("line-length = 100", encoding="utf-8")
     look = settings.project.look()
     assert profile_files(look, look.brought.files) == []
+
+
+@pytest.mark.parametrize(
+    ("callers", "own", "then"),
+    [
+        (None, None, None),
+        (None, "always", None),
+        (None, "ask", "ask"),
+        (None, "never", "never"),
+        ("always", None, "always"),
+        ("always", "ask", "ask"),
+        ("always", "always", "always"),
+        ("ask", "always", "ask"),
+        ("ask", "never", "never"),
+        ("never", "always", "never"),
+    ],
+)
+def test_an_agent_that_works_for_another_may_do_no_more_than_it(
+    callers: Level | None, own: Level | None, then: Level | None
+) -> None:
+    def rules(level: Level | None) -> ProfileRules:
+        return ProfileRules({} if level is None else {"bash": level})
+
+    assert rules(own).within(rules(callers)) == rules(then)
+
+
+def test_of_two_lists_of_tools_both_must_leave_a_tool() -> None:
+    narrow, wide = ProfileRules(enabled=(("read_*",),)), ProfileRules(enabled=(("read_file", "bash"),))
+    both = wide.within(narrow)
+    assert [name for name in ("read_file", "read_notebook", "bash") if both.offers_tool((name,))] == ["read_file"]
+    assert ProfileRules().within(narrow) == narrow

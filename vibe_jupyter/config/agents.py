@@ -31,6 +31,7 @@ PLAN_TOOL: Final = "exit_plan_mode"
 
 _READING: Final[list[JsonValue]] = ["read_file", "grep", "read_notebook", "inspect"]
 _EDITING: Final = ("write_file", "search_replace", "edit_cell", "insert_cell", "delete_cells", "move_cells")
+_FROM_WIDEST: Final[tuple[Level, ...]] = ("always", "ask", "never")
 _BUILT_IN: Final = SettingOrigin("agent", name="the built-in agent")
 _NOTHING: Final = SettingNode({}, _BUILT_IN)
 
@@ -76,12 +77,19 @@ class ProfileRules(NamedTuple):
     """What the active profile says of tools. It narrows what all other layers leave, and is widened by none."""
 
     levels: Mapping[str, Level] = {}
-    enabled: Patterns = ()
-    """Empty for all."""
+    enabled: tuple[Patterns, ...] = ()
+    """Lists of tools, each of which must leave a tool; none for all tools."""
 
     def offers_tool(self, names: Sequence[str]) -> bool:
         """Whether the profile leaves a tool that goes by these names."""
-        return is_chosen(names, enabled=self.enabled, disabled=())
+        return all(is_chosen(names, enabled=patterns, disabled=()) for patterns in self.enabled)
+
+    def within(self, caller: "ProfileRules") -> "ProfileRules":
+        """These rules for an agent that works for another, which can only be narrowed by them."""
+        levels = {name: level for name, level in self.levels.items() if level != "always" or name in caller.levels}
+        for name, level in caller.levels.items():
+            levels[name] = max(level, levels.get(name, level), key=_FROM_WIDEST.index)
+        return ProfileRules(levels, (*caller.enabled, *self.enabled))
 
     @property
     def plans(self) -> bool:
@@ -92,7 +100,7 @@ class ProfileRules(NamedTuple):
 def profile_rules(overrides: SettingNode) -> ProfileRules:
     """The rules in a layer that was validated, its tools under their present names."""
     settings = validate_settings(overrides)
-    return ProfileRules(settings.levels(), settings.enabled_tools)
+    return ProfileRules(settings.levels(), (settings.enabled_tools,) if settings.enabled_tools else ())
 
 
 def _built_in(name: str, description: str, safety: Safety, settings: dict[str, JsonValue]) -> AgentProfile:
