@@ -86,9 +86,12 @@ class ProfileRules(NamedTuple):
 
     def within(self, caller: "ProfileRules") -> "ProfileRules":
         """These rules for an agent that works for another, which can only be narrowed by them."""
-        levels = {name: level for name, level in self.levels.items() if level != "always" or name in caller.levels}
+        levels: dict[str, Level] = {
+            name: level for name, level in self.levels.items() if level != "always" or name in caller.levels
+        }
         for name, level in caller.levels.items():
-            levels[name] = max(level, levels.get(name, level), key=_FROM_WIDEST.index)
+            own = levels.get(name, level)
+            levels[name] = level if _FROM_WIDEST.index(level) >= _FROM_WIDEST.index(own) else own
         return ProfileRules(levels, (*caller.enabled, *self.enabled))
 
     @property
