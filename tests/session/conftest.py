@@ -10,10 +10,13 @@ from vibe_jupyter.protocol import (
     ApprovalRequested,
     ApprovalResolved,
     AssistantMessage,
+    CarriedOver,
     Choice,
     DurableEvent,
     FileProduced,
     Headline,
+    HistoryEdit,
+    HistoryRewritten,
     ImagePart,
     MessageAdded,
     Preview,
@@ -92,6 +95,14 @@ def a_session() -> tuple[DurableEvent, ...]:
         result("c1", "1"),
         FileProduced(file_id="f1", name="plot.png", media_type="image/png", size=5, host="localhost", data="aGVsbG8="),
         assistant("Done"),
+        HistoryRewritten(
+            kind="compacted",
+            length=4,
+            edits=(HistoryEdit(at=1, length=0),),  # leaves the messages as they are
+            tokens_before=90,
+            tokens_after=90,
+            carried=CarriedOver(prompts=("look",), made=("Added cell 3",), plan="[x] look"),
+        ),
         RunFinished(reason="stop", turns=2, seconds=1.5, usage=Usage(prompt_tokens=3)),
     )
 

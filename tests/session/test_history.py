@@ -1,9 +1,20 @@
 """What the model sees, whatever became of the process that wrote it down."""
 
+from typing import Literal
+
 import pytest
 
 from tests.session.conftest import a_session, assistant, finished, result, started, user
-from vibe_jupyter.protocol import AssistantMessage, DurableEvent, Message, MessageAdded, ReasoningPart, ToolMessage
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    DurableEvent,
+    HistoryEdit,
+    HistoryRewritten,
+    Message,
+    MessageAdded,
+    ReasoningPart,
+    ToolMessage,
+)
 from vibe_jupyter.session.conversation import MAY_HAVE_RUN, NOT_STARTED, RESULT_LOST, check_history, fold_history
 
 
@@ -79,6 +90,31 @@ def test_an_answer_that_was_cut_off_is_not_sent_again() -> None:
 def test_an_answer_that_says_nothing_has_no_place() -> None:
     thought = AssistantMessage(parts=(ReasoningPart(text="hm"),), stop_reason="stop")
     assert fold_history((user("w"), MessageAdded(message=thought))) == messages(user("w"))
+
+
+def rewritten(length: int, *edits: HistoryEdit, kind: Literal["shortened", "compacted"] = "shortened") -> DurableEvent:
+    return HistoryRewritten(kind=kind, length=length, edits=edits, tokens_before=9, tokens_after=5)
+
+
+def test_a_rewrite_takes_the_place_of_what_was_there_and_closes_open_calls_first() -> None:
+    events = (user("a"), assistant("b"), user("c"), assistant("", "c1"), result("c1", "long"))
+    short = result("c1", "l…").message
+    assert fold_history((*events, rewritten(5, HistoryEdit(at=4, length=1, by=(short,))), user("d"))) == (
+        *messages(*events[:4]),
+        short,
+        *messages(user("d")),
+    )
+    summary = messages(user("summary"))
+    crashed = (*events[:4], rewritten(5, HistoryEdit(at=0, length=5, by=summary), kind="compacted"))
+    assert fold_history(crashed) == summary
+
+
+def test_a_rewrite_of_another_history_changes_nothing_unless_it_stands_for_all_of_it() -> None:
+    events = (user("a"), assistant("b"))
+    assert fold_history((*events, rewritten(3, HistoryEdit(at=2, length=1)))) == messages(*events)
+    summary = messages(user("summary"))
+    edit = HistoryEdit(at=0, length=3, by=summary)
+    assert fold_history((*events, rewritten(3, edit, kind="compacted"))) == summary
 
 
 @pytest.mark.parametrize(

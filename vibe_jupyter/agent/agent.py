@@ -6,7 +6,9 @@ from importlib import resources
 from typing import NamedTuple, Protocol
 
 from vibe_jupyter.agent.call_context import CallContext
-from vibe_jupyter.agent.limits import Budget, RunLimit
+from vibe_jupyter.agent.compaction import DEFAULT_TERMS, CompactionTerms
+from vibe_jupyter.agent.limits import Budget
+from vibe_jupyter.agent.middleware import Middleware
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import Permissions
@@ -27,10 +29,12 @@ class Agent:
     client: LLMClient
     tools: Toolset
     permissions: Permissions
-    middleware: Sequence[RunLimit]
+    middleware: Sequence[Middleware]
+    """Asked in this order."""
     instructions: str
     """The system prompt."""
     stream: bool = True
+    compaction: CompactionTerms = DEFAULT_TERMS
     redactor: Redactor = field(default_factory=Redactor)
     """Strikes keys out of everything that is recorded, shown or sent."""
 

@@ -62,6 +62,7 @@ _PLACEHOLDER_SENT: Final = (
     "the code read the value from a variable or the environment."
 )
 
+FAILED_AGAIN: Final = " (the same call failed in the same way before; change something before you send it again)"
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
 """What differs between two equal failures: addresses in memory, and times."""
 _Key = tuple[str, str]
@@ -110,7 +111,7 @@ class FailedCalls:
         first, more, _ = text.partition("\n")
         if not more:
             return result
-        line = f"{first} (the same call failed in the same way before; change something before you send it again)"
+        line = f"{first}{FAILED_AGAIN}"
         return result.model_copy(update={"parts": (TextPart(text=line),)})
 
 

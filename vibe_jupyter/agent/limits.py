@@ -1,10 +1,12 @@
-"""Limits of a run: turns, price, denials, and what it has used so far."""
+"""Limits of a run: turns, price, tokens, time, denials, and what it has used so far."""
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final
 
+from vibe_jupyter.agent.middleware import Middleware, RunProgress, StopRun, TurnState, Verdict
 from vibe_jupyter.llm.request import Model
-from vibe_jupyter.protocol import FinishReason, ToolCall, Usage
+from vibe_jupyter.protocol import ToolCall, Usage
 
 MIN_TURNS = 1
 MAX_TURNS = 200
@@ -14,46 +16,35 @@ DEFAULT_TURNS = 50
 DEFAULT_PRICE = 2.0
 """US dollars for one run."""
 
+UNASKED_TOKENS: Final = 10_000_000
+"""Tokens of one run, sent and received, where calls run without asking and no limit was set."""
+UNASKED_SECONDS: Final = 3_600.0
+"""Seconds of one run there."""
+
 MAX_EQUAL: Final = 3
 """Denials of one and the same call."""
 MAX_UNATTENDED: Final = 5
 """Denials in a row, of whatever calls, where nobody is there to say yes to one of them."""
 
 
-class RunProgress(NamedTuple):
-    """How far a run is."""
+class RunLimit(Middleware):
+    """A limit that holds before each request, and while an answer comes in."""
 
-    turns: int
-    """Requests already made."""
-    usage: Usage
-    cost: float | None = None
-    """US dollars so far; None where the prices are not known."""
+    def exceeded(self, progress: RunProgress) -> StopRun | None:
+        """Why the run may not go on; None when it may."""
+        raise NotImplementedError
 
-
-class StopRun(NamedTuple):
-    """End the run before its next request."""
-
-    reason: FinishReason
-    notice: str
-    """One sentence for the user, with the next step."""
-    level: Literal["info", "warning"] = "warning"
+    def before_turn(self, state: TurnState) -> Verdict | None:
+        return self.exceeded(state.progress)
 
 
-class RunLimit(Protocol):
-    """A rule of the run."""
-
-    def before_turn(self, progress: RunProgress) -> StopRun | None:
-        """Say whether the run may go on; None when it may."""
-        ...
-
-
-class TurnLimit:
+class TurnLimit(RunLimit):
     """Ends the run before request number `turns` + 1; the limit is clamped to 1-200."""
 
     def __init__(self, turns: int = DEFAULT_TURNS) -> None:
         self.turns = max(MIN_TURNS, min(turns, MAX_TURNS))
 
-    def before_turn(self, progress: RunProgress) -> StopRun | None:
+    def exceeded(self, progress: RunProgress) -> StopRun | None:
         if progress.turns < self.turns:
             return None
         plural = "" if self.turns == 1 else "s"
@@ -64,14 +55,14 @@ class TurnLimit:
         )
 
 
-class PriceLimit:
+class PriceLimit(RunLimit):
     """Ends the run before the next request once it has cost more than `dollars`; never where prices are not known, and
     never at a limit of 0."""
 
     def __init__(self, dollars: float = DEFAULT_PRICE) -> None:
         self._dollars = dollars
 
-    def before_turn(self, progress: RunProgress) -> StopRun | None:
+    def exceeded(self, progress: RunProgress) -> StopRun | None:
         if not self._dollars or progress.cost is None or progress.cost <= self._dollars:
             return None
         return StopRun(
@@ -81,27 +72,82 @@ class PriceLimit:
         )
 
 
+class TokenLimit(RunLimit):
+    """Ends the run once it has used more than `tokens`, sent and received together; never at a limit of 0."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+
+    def exceeded(self, progress: RunProgress) -> StopRun | None:
+        used = progress.usage.prompt_tokens + progress.usage.completion_tokens
+        if not self._tokens or used <= self._tokens:
+            return None
+        return StopRun(
+            reason="token_limit",
+            notice=f"Stopped: the run has used {used:,} tokens, and the limit of one run is {self._tokens:,}. "
+            "Go on in another %%vibe cell, or set max_tokens in config.toml (0 for no limit).",
+        )
+
+
+class TimeLimit(RunLimit):
+    """Ends the run once it has taken `seconds`, without the time it waited for the user; never at a limit of 0."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def exceeded(self, progress: RunProgress) -> StopRun | None:
+        if not self.seconds or progress.seconds < self.seconds:
+            return None
+        return StopRun(
+            reason="time_limit",
+            notice=f"Stopped: the run has taken {progress.seconds:,.0f} s, and the limit of one run is "
+            f"{self.seconds:,.0f} s. Go on in another %%vibe cell, or set max_seconds in config.toml (0 for no limit).",
+        )
+
+
+def _no_wait() -> float:
+    return 0.0
+
+
 class Budget:
     """Counts what the model's server was asked, by the agent and on behalf of others. Engine loop only."""
 
-    def __init__(self, model: Model, rules: Sequence[RunLimit]) -> None:
+    def __init__(
+        self, model: Model, middleware: Sequence[Middleware], *, waited: Callable[[], float] = _no_wait
+    ) -> None:
+        """Begin to count, the time too.
+
+        Args:
+            model: has the prices.
+            middleware: the limits among it hold also while an answer comes in.
+            waited: seconds that the user was waited for.
+        """
         self.turns = 0
         self.usage = Usage()
         self._model = model
-        self._rules = rules
+        self._limits = [one for one in middleware if isinstance(one, RunLimit)]
+        self._began = time.monotonic()
+        self._waited = waited
 
     @property
     def cost(self) -> float | None:
         """US dollars so far; None where the prices of the model are not known."""
         return self._model.cost(self.usage)
 
+    @property
+    def progress(self) -> RunProgress:
+        """How far the run is."""
+        return self._progress_with(self.turns, self.usage)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time is up; None where there is no limit."""
+        limits = [limit.seconds for limit in self._limits if isinstance(limit, TimeLimit) and limit.seconds]
+        return max(0.0, min(limits) - self._seconds()) if limits else None
+
     def add(self, usage: Usage | None) -> None:
         """Count an answer; None when the server sent no counts."""
         self.usage = self.usage + (usage or Usage())
-
-    def stop(self) -> StopRun | None:
-        """Why the next turn may not begin; None when it may."""
-        return self._stop_reason(self.turns, self.usage)
 
     def stop_aside(self, used: Usage | None = None) -> StopRun | None:
         """Why nothing more may be asked, or answered, within this turn, which has begun; None when it may.
@@ -109,11 +155,14 @@ class Budget:
         Args:
             used: what an answer has used that is still coming in; None where there is none, or it does not say.
         """
-        return self._stop_reason(self.turns - 1, self.usage + (used or Usage()))
+        progress = self._progress_with(self.turns - 1, self.usage + (used or Usage()))
+        return next((stop for limit in self._limits if (stop := limit.exceeded(progress)) is not None), None)
 
-    def _stop_reason(self, turns: int, usage: Usage) -> StopRun | None:
-        progress = RunProgress(turns=turns, usage=usage, cost=self._model.cost(usage))
-        return next((stop for rule in self._rules if (stop := rule.before_turn(progress)) is not None), None)
+    def _progress_with(self, turns: int, usage: Usage) -> RunProgress:
+        return RunProgress(turns=turns, usage=usage, cost=self._model.cost(usage), seconds=self._seconds())
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began - self._waited()
 
 
 class DenialLimit:

@@ -5,19 +5,24 @@ Every way out passes `_finish_run`, so that a run always ends with each call ans
 """
 
 import time
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks
 from vibe_jupyter.agent.approval import Presence
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, shown
+from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
+from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
 from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call
-from vibe_jupyter.errors import JournalError, VibeError
+from vibe_jupyter.errors import JournalError, ModelError, VibeError
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER
 from vibe_jupyter.protocol import (
     DURABLE_EVENTS,
+    AssistantMessage,
     Event,
     FinishReason,
     MessageAdded,
@@ -59,10 +64,39 @@ def start_run(
     return Run(work)
 
 
+def start_compaction(
+    agent: Agent,
+    conversation: Conversation,
+    instructions: str,
+    *,
+    terms: RunTerms,
+) -> Run:
+    """A run that compacts the conversation and does nothing else; iterate it on the engine loop.
+
+    Args:
+        agent: whose model writes the summary.
+        conversation: what is compacted.
+        instructions: the user's own, for the summary.
+        terms: what holds for this run only.
+    """
+
+    async def work(run: Run) -> None:
+        loop = AgentLoop(agent, conversation, terms, run)
+        await loop.compact_only(instructions)
+
+    return Run(work)
+
+
 class AgentLoop:
     """The state of one run while it goes."""
 
-    def __init__(self, agent: Agent, conversation: Conversation, terms: RunTerms, run: Run) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        conversation: Conversation,
+        terms: RunTerms,
+        run: Run,
+    ) -> None:
         self._agent = agent
         self._conversation = conversation
         self._run = run
@@ -83,7 +117,11 @@ class AgentLoop:
             cancelled=lambda: run.interrupted,
         )
         self._began = time.monotonic()
-        self._budget = Budget(agent.model, agent.middleware)
+        self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited)
+        self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
+        self._chain = MiddlewareChain(agent.middleware, lambda text: self._notify("warning", text))
+        self._stopped: StopRun | None = None
+        """What a middleware said before the turn that is next."""
         self._model_call = ModelCall(
             agent, conversation, run=run, call_context=self._call_context, incoming=StreamingAnswer(self._budget)
         )
@@ -92,6 +130,25 @@ class AgentLoop:
 
     async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> None:
         """Do the whole run."""
+
+        async def take_turns() -> FinishReason:
+            if not await self._take_prompt(context, words, run_hooks):
+                return "interrupted"
+            while (ended := await self._run_turn()) is None:
+                pass
+            return ended
+
+        await self._work(take_turns, run_hooks)
+
+    async def compact_only(self, instructions: str) -> None:
+        """Compact the conversation, as a run of its own."""
+
+        async def compact() -> FinishReason:
+            return "stop" if await self._run.guard(self._keeper.compact(instructions)) else "interrupted"
+
+        await self._work(compact)
+
+    async def _work(self, steps: Callable[[], Awaitable[FinishReason]], run_hooks: RunHooks | None = None) -> None:
         reason: FinishReason = "interrupted"
         error = ""
         try:
@@ -103,10 +160,7 @@ class AgentLoop:
                     agent=self._agent.name,
                 )
             )
-            if await self._take_prompt(context, words, run_hooks):
-                while (ended := await self._run_turn()) is None:
-                    pass
-                reason = ended
+            reason = await steps()
         except VibeError as failure:
             reason, error = "error", str(failure)
         except BaseException as failure:
@@ -132,6 +186,9 @@ class AgentLoop:
         words = words if prepared.instead is None else prepared.instead
         self._agent.redactor.look()
         sent = self._agent.redactor.value(UserMessage(parts=(*context, *prepared.before, *words)))
+        if goes_on:
+            goes_on, notes = await self._before_turn((sent,))
+            sent = sent.model_copy(update={"parts": (*sent.parts[: len(context)], *notes, *sent.parts[len(context) :])})
         added = MessageAdded(message=sent)
         await self._conversation.record(added)
         self._run.emit(added)
@@ -139,27 +196,97 @@ class AgentLoop:
             await self._emit_event(Notice(level="warning", text=notice))
         return goes_on
 
+    async def _before_turn(self, pending: tuple[UserMessage, ...] = ()) -> tuple[bool, PromptParts]:
+        """Ask the middleware and keep the history within the window; False when an interrupt came meanwhile.
+
+        Args:
+            pending: the prompt that is about to be recorded.
+
+        Returns:
+            Also what the middleware has to say to the model.
+        """
+        verdicts = await self._chain.before_turn(self._turn_state(pending))
+        self._stopped = verdicts.stop
+        goes_on = True
+        if verdicts.compact is not None:
+            goes_on = await self._run.guard(self._keeper.compact(verdicts.compact.instructions, pending))
+        elif verdicts.stop is None:
+            await self._keeper.shorten(pending)
+        return goes_on, await self._notes(verdicts)
+
     async def _run_turn(self) -> FinishReason | None:
         """One request and its calls; None when the model wants to go on."""
-        if (stop := self._budget.stop()) is not None:
-            await self._emit_event(Notice(level=stop.level, text=stop.notice))
-            return stop.reason
+        if self._budget.turns:
+            goes_on, notes = await self._before_turn()
+            await self._add_notes(notes)
+            if not goes_on:
+                return "interrupted"
+        if self._stopped is not None:
+            return await self._stop(self._stopped)
         self._budget.turns += 1
-        await self._emit_event(TurnStarted(turn=self._budget.turns))
+        size = self._keeper.size()
+        await self._emit_event(TurnStarted(turn=self._budget.turns, context=size.share if size.is_known else None))
         try:
-            if not await self._run.guard(self._model_call.ask()):
+            if not await self._run.guard(self._ask_model()):
                 return "interrupted"
         except LimitExceeded as enough:
-            await self._emit_event(Notice(level=enough.stop.level, text=enough.stop.notice))
-            return enough.stop.reason
+            return await self._stop(enough.stop)
         message = self._model_call.latest
-        if not message.calls:
-            return "length" if message.stop_reason == "length" else "stop"
         self._call_context.equal.begin(message.calls)
         for call in message.calls:
             if not await self._run.guard(self._answer_call(call)):
                 return "interrupted"
-        return "refused" if self._denials.are_enough else None
+        if self._denials.are_enough:
+            return "refused"
+        return await self._after_turn(message)
+
+    async def _after_turn(self, message: AssistantMessage) -> FinishReason | None:
+        verdicts = await self._chain.after_turn(self._turn_state())
+        notes = await self._notes(verdicts)
+        await self._add_notes(notes)
+        if verdicts.stop is not None:
+            return await self._stop(verdicts.stop)
+        if verdicts.compact is not None and not await self._run.guard(
+            self._keeper.compact(verdicts.compact.instructions)
+        ):
+            return "interrupted"
+        if message.calls or notes:
+            return None
+        return "length" if message.stop_reason == "length" else "stop"
+
+    async def _ask_model(self) -> None:
+        """Ask once, and once more where the conversation was too long for the model and could be compacted."""
+        try:
+            await self._model_call.ask()
+        except ModelError as failure:
+            if not await self._keeper.recover(failure):
+                raise
+            await self._model_call.ask()
+
+    def _turn_state(self, pending: tuple[UserMessage, ...] = ()) -> TurnState:
+        return TurnState(
+            progress=self._budget.progress,
+            context=self._keeper.size(pending),
+            history=(*self._conversation.history, *pending),
+            agent=self._agent.name,
+        )
+
+    async def _notes(self, verdicts: Verdicts) -> PromptParts:
+        """Show the user what the middleware has to say; gives what the model is sent."""
+        for message in verdicts.messages:
+            await self._notify("info", message.notice or message.text)
+        return _prompt_parts(verdicts.note)
+
+    async def _add_notes(self, notes: PromptParts) -> None:
+        if notes:
+            await self._emit_event(MessageAdded(message=self._agent.redactor.value(UserMessage(parts=notes))))
+
+    async def _notify(self, level: Literal["info", "warning"], text: str) -> None:
+        await self._emit_event(Notice(level=level, text=text))
+
+    async def _stop(self, stop: StopRun) -> FinishReason:
+        await self._notify(stop.level, stop.notice)
+        return stop.reason
 
     async def _answer_call(self, call: ToolCall) -> None:
         message, denied = await answer_call(call, self._call_context)

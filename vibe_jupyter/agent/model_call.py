@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.call_context import CallContext
-from vibe_jupyter.agent.limits import Budget, StopRun
+from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN
+from vibe_jupyter.agent.limits import Budget
+from vibe_jupyter.agent.middleware import StopRun
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.errors import ModelError, ModelErrorKind
 from vibe_jupyter.llm.hosted_events import CountsSoFar, HostedCall, HostedCallRequest, HostedFile, HostedSession, Piece
@@ -35,6 +37,8 @@ from vibe_jupyter.session.conversation import Conversation
 if TYPE_CHECKING:
     from vibe_jupyter.agent.hosted_tools import HostedTools
 
+ESTIMATE_STEP: Final = 4_000
+"""Characters of an answer after which its tokens are estimated again."""
 RE_ASKS: Final = 1
 """How often a turn whose answer was damaged on its way is asked again."""
 ASKED_AGAIN: Final[Mapping[ModelErrorKind, str]] = {
@@ -52,10 +56,46 @@ class StreamingAnswer:
         self._text: list[str] = []
         self._used = Usage()
         """By the server's latest word; most servers say nothing before the end."""
+        self._characters = 0
+        """Of the answer so far, thoughts and calls included."""
+        self._estimated = 0
+        """Characters at the latest estimate."""
 
     def add_text(self, piece: str) -> None:
-        """A piece of what the user reads."""
+        """A piece of what the user reads.
+
+        Raises:
+            LimitExceeded: as `count`.
+        """
         self._text.append(piece)
+        self.add_unshown(piece)
+
+    def add_unshown(self, piece: str) -> None:
+        """A piece of a thought or a call. Where the server does not count, the answer is estimated.
+
+        Raises:
+            LimitExceeded: as `count`.
+        """
+        self._characters += len(piece)
+        if self._characters - self._estimated >= ESTIMATE_STEP and self._used == Usage():
+            self._estimated = self._characters
+            used = Usage(completion_tokens=self._characters // CHARACTERS_PER_TOKEN)
+            if (stop := self._budget.stop_aside(used)) is not None:
+                raise LimitExceeded(stop)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time of the run is up; None where it has no limit."""
+        return self._budget.seconds_left
+
+    def check_limits(self) -> None:
+        """Look whether the run may go on.
+
+        Raises:
+            LimitExceeded: it may not.
+        """
+        if (stop := self._budget.stop_aside(self._used)) is not None:
+            raise LimitExceeded(stop)
 
     def count(self, used: Usage) -> None:
         """The server says what the answer has used so far.
@@ -82,6 +122,7 @@ class StreamingAnswer:
     def _clear_pieces(self) -> None:
         self._text.clear()
         self._used = Usage()
+        self._characters = self._estimated = 0
 
 
 class ModelCall:
@@ -117,6 +158,22 @@ class ModelCall:
             ModelError: there is none.
             LimitExceeded: a limit was passed while it came.
         """
+        if self._incoming.seconds_left is None:
+            await self._ask()
+            return
+        asking = asyncio.ensure_future(self._ask())
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=self._incoming.seconds_left)
+                if not asking.done():
+                    self._incoming.check_limits()  # the user may have been waited for meanwhile
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait([asking])
+        asking.result()
+
+    async def _ask(self) -> None:
         for attempt in range(RE_ASKS + 1):
             try:
                 message = await self._stream_answer()
@@ -172,9 +229,13 @@ class ModelCall:
             self._text.end()
         match item:
             case TextDelta():
-                self._incoming.add_text(item.text)
                 self._text.add(item.text)
-            case ReasoningDelta() | ToolCallDelta():
+                self._incoming.add_text(item.text)
+            case ReasoningDelta():
+                self._incoming.add_unshown(item.text)
+                self._run.emit(item)
+            case ToolCallDelta():
+                self._incoming.add_unshown(item.arguments)
                 self._run.emit(item)
             case CountsSoFar():
                 self._incoming.count(item.usage)

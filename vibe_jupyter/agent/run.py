@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -46,6 +47,11 @@ class Run:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._step: asyncio.Task[None] | None = None
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which the user was waited for."""
+        return self.approvals.waited + self.questions.waited
 
     def send(self, command: Command, *, by: DecidedBy = "code") -> None:
         """Hand over a decision; callable from any thread, returns at once.
@@ -139,22 +145,38 @@ class PendingRequests(Generic[C]):
 
     def __init__(self) -> None:
         self._waiting: dict[str, PendingRequest[C]] = {}
+        self._waited = 0.0
+        self._since = 0.0
+        """When the first of those that wait now was opened, by `time.monotonic`."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which something waited for an answer."""
+        return self._waited + (time.monotonic() - self._since if self._waiting else 0.0)
 
     def open(self) -> PendingRequest[C]:
         """Make an id that was never used and a future for its answer. Engine loop only."""
         waiting: PendingRequest[C] = PendingRequest(
             secrets.token_hex(ID_BITS // 8), asyncio.get_running_loop().create_future()
         )
+        if not self._waiting:
+            self._since = time.monotonic()
         self._waiting[waiting.id] = waiting
         return waiting
 
     def deliver(self, waiting_id: str, answer: C, *, by: DecidedBy | ClosedBy) -> None:
         """Take an answer from the front end; one to something unknown or answered does nothing."""
-        waiting = self._waiting.pop(waiting_id, None)
+        waiting = self._take_out(waiting_id)
         if waiting is not None and not waiting.answer.done():
             waiting.by = by
             waiting.answer.set_result(answer)
 
     def close(self, waiting: PendingRequest[C]) -> None:
         """Nobody waits for it any more."""
-        self._waiting.pop(waiting.id, None)
+        self._take_out(waiting.id)
+
+    def _take_out(self, waiting_id: str) -> PendingRequest[C] | None:
+        waiting = self._waiting.pop(waiting_id, None)
+        if waiting is not None and not self._waiting:
+            self._waited += time.monotonic() - self._since
+        return waiting

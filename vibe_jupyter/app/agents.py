@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.limits import RunProgress, StopRun
+from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
 from vibe_jupyter.app.models import model_table
 from vibe_jupyter.config.agents import AGENT_FILES, AGENTS_FOLDER
 from vibe_jupyter.errors import ConfigError
@@ -64,8 +64,8 @@ class AcceptedPlan(NamedTuple):
         return "The plan is accepted. Carry it out. Where it is a list of steps in a cell, tick off what is done."
 
 
-class PlanAcceptance:
-    """What the user says to the plan of a run; the limit that ends that run once it was accepted."""
+class PlanAcceptance(Middleware):
+    """What the user says to the plan of a run; the middleware that ends that run once it was accepted."""
 
     def __init__(self) -> None:
         self._agents: Sequence[config.AgentProfile] = ()
@@ -89,8 +89,7 @@ class PlanAcceptance:
         accepted, self._accepted = self._accepted, None
         return accepted
 
-    def before_turn(self, progress: RunProgress) -> StopRun | None:
-        """See `RunLimit`."""
+    def before_turn(self, state: TurnState) -> StopRun | None:
         if self._accepted is None:
             return None
         return StopRun("stop", f"The plan is accepted; the agent {self._accepted.agent} goes on.", "info")

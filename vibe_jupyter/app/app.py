@@ -14,14 +14,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
-from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.instructions import AGENTS_FILE, Instructions, InstructionSources
-from vibe_jupyter.app.kernel_parts import McpParts, ServingParts, ToolParts
+from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
+from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.shell_host import ShellHost
@@ -83,9 +83,13 @@ class App:
         mentions = Mentions(self._host.namespace, self._workspace)
         self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
-        around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         parts = ToolParts(
-            *around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation), self.setup.plan
+            *(shell, pump, self._main_thread, self._host, self._workspace, self._notebook),
+            folder=folder,
+            home=home,
+            sees_images=self.models.sees_images,
+            session_folder=lambda: _folder_of(self._conversation),
+            plan=self.setup.plan,
         )
         self._built_in = DeferredTools(parts)
         self._own_tools = DeferredCustomTools(self.setup, parts)
@@ -104,10 +108,22 @@ class App:
             ),
         )
         self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
-        self._session, self._instructions = "", Instructions()
+        self._session, self._instructions, self._rules = "", Instructions(), RunRules(self.setup)
         """Of the conversation; the id is empty before its first prompt."""
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
+        self.context = ContextParts(
+            self._engine,
+            self._run_view,
+            self._main_thread,
+            self._report,
+            self._instructions,
+            self._rules,
+            self._permissions,
+            self.setup,
+            conversation=lambda: self._conversation,
+            build_agent=self._build_agent,
+        )
         self._enders: list[str] = []
         """Code of the queued cells that stopped the current run."""
         self._cell_said_stop = self._runs_again = False
@@ -142,6 +158,7 @@ class App:
         reading = current.reading
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
+            problems += self._rules.load(current)
         problems = [*current.profiles.problems, *problems, *self.mcp.before_prompt(reading)]
         self._built_in.before_prompt(text)
         self._presses.check()
@@ -159,7 +176,15 @@ class App:
             told = self._report.sections(around, self._permissions.levels, current)
         own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
         sources = InstructionSources(around, reading.settings, self.models.sees_images(), home, own)
-        agent = replace(agent, instructions=self._instructions.text(sources))
+        agent = replace(
+            agent,
+            instructions=self._instructions.text(sources),
+            compaction=self._rules.compaction(
+                reading.settings,
+                agent.model,
+                lambda: self._report.fresh(around, self._permissions.levels, current, self._main_thread),
+            ),
+        )
         along = self.mcp.run_hooks(text)
         run = start_run(
             agent,
@@ -231,6 +256,7 @@ class App:
         self.outside.stop()
         self._forget_conversation()
         self._instructions.forget()
+        self._rules.forget()
         self._permissions.forget()
         self._built_in.forget()
         self._own_tools.forget()
@@ -288,15 +314,13 @@ class App:
             if unknown:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         model = self.models.for_run(options.model, settings)
-        turns = settings.max_turns if options.max_turns is None else options.max_turns
-        price = settings.max_price if options.max_price is None else options.max_price
         return Agent(
             name=current.profile.name,
             model=model,
             client=self._open_client(),
             tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
-            middleware=[self.setup.plan, TurnLimit(turns), PriceLimit(price)],
+            middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
             instructions="",
             redactor=self.setup.redactor(
                 settings,

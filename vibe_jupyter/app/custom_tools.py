@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from pydantic import BaseModel
 
 from vibe_jupyter import config
-from vibe_jupyter.app.project import TOOLS, CurrentSettings, FolderLook, KernelSettings
+from vibe_jupyter.app.project import MIDDLEWARE, TOOLS, CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.capture import OnOutput, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
@@ -19,6 +19,7 @@ from vibe_jupyter.kernel.nested_await import run_nested
 from vibe_jupyter.kernel.outputs import CollectedOutputs
 from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.notebook.tools.cell_report import output_text
+from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.protocol import ToolSpec
 from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext, ToolDefinition, registered_tools
 from vibe_jupyter.tools.discovery import (
@@ -127,7 +128,8 @@ class CustomTools:
 
 def _project_files(look: FolderLook) -> list[ToolFile]:
     files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
-    return [file for file in files if is_tool_file(file.path)]
+    others = look.folder / PROJECT_FOLDER / MIDDLEWARE
+    return [file for file in files if is_tool_file(file.path) and not file.path.is_relative_to(others)]
 
 
 def _files_below(path: Path, problems: list[str]) -> list[ToolFile]:

@@ -66,6 +66,11 @@ class Instructions:
             self._terms, self._text = sources.terms, _write_instructions(sources)
         return self._text
 
+    @property
+    def latest(self) -> str:
+        """As it was sent last; empty before the first prompt."""
+        return self._text
+
     def forget(self) -> None:
         """Begin a new conversation."""
         self._terms = None

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.agents import PlanAcceptance
-from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.app.instructions import Instructions
+from vibe_jupyter.app.project import CurrentSettings, KernelSettings
+from vibe_jupyter.app.prompt_report import PromptReport
+from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump
+from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import Permissions
 from vibe_jupyter.permissions.grants import Grants
+from vibe_jupyter.session.conversation import Conversation
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -52,6 +58,23 @@ class ServingParts(NamedTuple):
     notebook: "NotebookAccess"
     permissions: Permissions
     setup: KernelSettings
+
+
+class ContextParts(NamedTuple):
+    """What measures the conversation and makes it shorter."""
+
+    engine: Engine
+    run_view: RunView
+    main_thread: MainThread
+    report: PromptReport
+    instructions: Instructions
+    rules: RunRules
+    permissions: Permissions
+    setup: KernelSettings
+    conversation: Callable[[], Conversation | None]
+    """The present one; None before the first prompt."""
+    build_agent: Callable[[Options, CurrentSettings], Agent]
+    """Without its instructions."""
 
 
 class McpParts(NamedTuple):

@@ -28,6 +28,8 @@ from vibe_jupyter.ui.front_end import EVERYTHING
 
 TOOLS: Final = "tools"
 """The folder of custom tools below the user's own."""
+MIDDLEWARE: Final = "middleware"
+"""The folder of the user's own middleware."""
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {

@@ -13,6 +13,7 @@ from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Level
 
 if TYPE_CHECKING:
@@ -82,6 +83,25 @@ class PromptReport:
             self._notebook.cells.reads.remembered.show(self._report.shown)
         return "\n".join(filter(None, told))
 
+    async def fresh(
+        self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings, main_thread: MainThread
+    ) -> str:
+        """The report of a first prompt, in the midst of a run whose conversation was compacted. On the engine's loop.
+
+        Args:
+            around: of the prompt of the run.
+            levels: as in `sections`.
+            current: as in `sections`.
+            main_thread: where the user's objects are.
+        """
+        listing = None if self._notebook is None else await self._notebook.cells.reads.glance()
+
+        def look() -> str:
+            self.begin_again()
+            return self.sections(around._replace(prompt="", listing=listing), levels, current)
+
+        return await main_thread.call(look)
+
     def remember(self) -> None:
         """A run is over, and the model saw what it did. Looks at the user's objects."""
         if self._notebook is not None and self._notebook.heard_page:
@@ -93,7 +113,11 @@ class PromptReport:
         self._log.close()
 
     def forget(self) -> None:
-        """A new conversation begins: its first report tells all."""
-        self._after = None
+        """A new conversation begins."""
         self._plan_reminder.forget()
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """The next report tells all, as the first one does."""
+        self._after = None
         self._report = SituationReport(self._log)

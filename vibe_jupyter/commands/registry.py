@@ -15,6 +15,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
+    from vibe_jupyter.app.context_commands import ContextCommands
 
 _MISSPELT: Final = 0.82
 """Likeness, of 1, from which a single word is taken for a misspelt command."""
@@ -209,6 +210,27 @@ def _show_sent(call: TypedCommand) -> str | None:
     return sent_command(sent, *call.words)
 
 
+def _show_context(call: TypedCommand) -> str | None:
+    match call.words:
+        case []:
+            return _context_commands(call).show()
+        case ["drop", number] if number.isdecimal():
+            return _context_commands(call).drop(int(number))
+        case _:
+            return None
+
+
+def _compact(call: TypedCommand) -> str:
+    return _context_commands(call).compact(call.text.strip())
+
+
+def _context_commands(call: TypedCommand) -> "ContextCommands":
+    parts = call.build_app().context
+    with without_working_folder():
+        from vibe_jupyter.app.context_commands import ContextCommands
+    return ContextCommands(parts)
+
+
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
     with without_working_folder():
@@ -288,6 +310,18 @@ COMMANDS: Final = (
         _show_sent,
         following=("system", "tools", "report", "messages", "images", "settings", "all"),
         is_rare=True,
+    ),
+    VibeCommand(
+        "context",
+        (("%vibe context [drop N]", "tokens of the next request by part; `drop` leaves an exchange out"),),
+        _show_context,
+        following=("drop",),
+    ),
+    VibeCommand(
+        "compact",
+        (("%vibe compact [TEXT]", "have the conversation summarised now; TEXT says what to keep"),),
+        _compact,
+        following=("TEXT",),
     ),
     VibeCommand(
         "reset",

@@ -44,8 +44,6 @@ DEFAULT_PROVIDERS: Final = (
 class ModelEntry(Entry):
     """One model of one provider."""
 
-    unused: ClassVar = frozenset({"auto_compact_threshold"})
-
     name: str = Field(min_length=1)
     provider: str = Field(min_length=1)
     alias: str = ""
@@ -59,6 +57,8 @@ class ModelEntry(Entry):
     """For input that the server read from its cache; None: as dear as other input."""
     context_window: int | None = Field(default=None, ge=1)
     """Tokens; None where not known."""
+    auto_compact_threshold: int | None = Field(default=None, ge=0)
+    """As the setting of that name, for this model alone; None for the setting."""
     supports_images: bool | None = None
     """Whether images are sent; None: as `vibe_jupyter.llm.connections` knows the model, else none."""
     thinking: Thinking | None = None

@@ -148,6 +148,10 @@ class Settings(Entry):
     max_turns: int = Field(default=DEFAULT_TURNS, ge=1)
     max_price: float = Field(default=DEFAULT_PRICE, ge=0)
     """US dollars that one run may cost, where prices are known; 0 for no limit."""
+    max_tokens: int | None = Field(default=None, ge=0)
+    """Tokens that one run may use, sent and received; 0 for no limit. None: limited only where calls run unasked."""
+    max_seconds: float | None = Field(default=None, ge=0)
+    """Seconds that one run may take, without waiting for the user; 0 for no limit. None: as above."""
     transcript: Form = "full"
     """What stays of a run in the notebook."""
     transcript_times: bool = True
@@ -179,7 +183,7 @@ class Settings(Entry):
     compaction_model: ModelEntry | None = None
     """None for the model that is compacted."""
     auto_compact_threshold: int = Field(default=200_000, ge=0)
-    """Tokens; 0 for never."""
+    """Tokens from which the history is compacted, at most `turn_rules.COMPACT_SHARE` of the window; 0 for never."""
     context_warnings: bool = False
     raise_on_compaction_failure: bool = False
     include_commit_signature: bool = True

@@ -28,6 +28,9 @@ _NOTE_ROOM: Final = 200
 """Characters for the line that names the handle."""
 _PREFIX: Final = "result:"
 _HANDLE: Final = re.compile(rf"{_PREFIX}([0-9a-f]{{12}})")
+_NOTE: Final = re.compile(rf"\n\[All [\d,]+ characters in [^\n]*read_file path={_PREFIX}[0-9a-f]{{12}}\]\Z")
+_BRIEF: Final = 200
+"""Characters of the first line that stays of a result."""
 _FOLDER: Final = "results"
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -76,7 +79,7 @@ def spill_text(text: str, folder: Path | None, limit: int = RESULT_LIMIT) -> str
     """At most `limit` characters; what is longer is kept below `folder`, the session's own, if there is one."""
     if len(text) <= limit:
         return text
-    note = _kept_note(text, folder) if folder is not None else ""
+    note = _kept_note(text, folder)
     return head_and_tail(text, limit - _NOTE_ROOM if note else limit) + note
 
 
@@ -103,7 +106,25 @@ def kept_file(handle: str, folder: Path | None) -> Path | None:
     return place if place.is_file() and not place.is_symlink() else None
 
 
-def _kept_note(text: str, folder: Path) -> str:
+def brief_text(text: str, folder: Path | None, *, again: str) -> str:
+    """The first line, and where the whole of it can be read.
+
+    Args:
+        text: one that was sent before, and may end in such a line itself.
+        folder: where the whole is kept; None where nothing is.
+        again: what to say there: how to get it another way.
+    """
+    noted = _NOTE.search(text)
+    if noted is None and folder is None:
+        note = f"\n[{len(text):,} characters are not sent again; {again}]"
+    else:
+        note = noted[0] if noted is not None else _kept_note(text, folder)
+    return cut_line(text.split("\n", 1)[0], _BRIEF) + note
+
+
+def _kept_note(text: str, folder: Path | None) -> str:
+    if folder is None:
+        return ""
     raw = text.encode("utf-8", "replace")
     name = hashlib.sha256(raw).hexdigest()[:12]
     place = _spill_path(folder, name)

@@ -221,7 +221,7 @@ def _key_step(provider: str) -> str:
 def _overflow_text(endpoint: Endpoint, status: str) -> tuple[str, str]:
     return (
         f"The conversation is longer than the model '{endpoint.model}' on {endpoint.place} takes{status}",
-        "Start a new one with %vibe reset, or choose a model with a larger context window.",
+        "Shorten it with %vibe compact, begin a new one with %vibe reset, or choose a model with a larger window.",
     )
 
 

@@ -80,6 +80,8 @@ class Model:
     """Whether images are sent; a model that takes none gets a line of text that says there was one."""
     context_window: int | None = None
     """Tokens; None where not known. Ollama is asked to reserve memory for as many."""
+    compact_at: int | None = None
+    """Tokens from which a conversation with it is compacted, 0 for never; None as for all models."""
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for some tokens; None where the prices are not known. What a model thinks counts as output."""

@@ -32,7 +32,12 @@ LOADED_FILES: Final = (".py", ".md")
 """Ends of names in folders of tools: tools, and how they are described."""
 AGENT_FILES: Final = (".toml",)
 """Ends of names in folders of agents."""
-LOADED: Final[Mapping[str, tuple[str, ...]]] = {"config.toml": (), "tools": LOADED_FILES, "agents": AGENT_FILES}
+LOADED: Final[Mapping[str, tuple[str, ...]]] = {
+    "config.toml": (),
+    "tools": LOADED_FILES,
+    "agents": AGENT_FILES,
+    "middleware": (".py",),
+}
 """Files and folders in `PROJECT_FOLDER` of which something is loaded or run, and of which ends."""
 BESIDE: Final = (".mcp.json", "AGENTS.md")
 """Files beside that folder: what is run, and what the model reads."""

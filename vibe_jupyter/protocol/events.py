@@ -19,6 +19,9 @@ FinishReason = Literal[
     "length",
     "turn_limit",
     "price_limit",
+    "token_limit",
+    "time_limit",
+    "loop",
     "interrupted",
     "refused",
     "error",
@@ -119,6 +122,8 @@ class TurnStarted(Value):
     type: Literal["turn_started"] = "turn_started"
     turn: int
     """From 1."""
+    context: float | None = None
+    """Share of the model's window that the request takes, about; None where the window is not known."""
 
 
 class RequestSent(Value):
@@ -134,6 +139,43 @@ class MessageAdded(Value):
     message: Message
     in_history: bool = True
     """False for an answer that was cut off: the user keeps its text, the model is not sent it again."""
+
+
+class HistoryEdit(Value):
+    """Some messages that follow each other, and what takes their place."""
+
+    at: int
+    """Of the first, from 0, in the history before."""
+    length: int
+    """How many."""
+    by: tuple[Message, ...] = ()
+
+
+class CarriedOver(Value):
+    """What a compaction keeps word for word, for the next one."""
+
+    prompts: tuple[str, ...] = ()
+    """The user's own, oldest first."""
+    made: tuple[str, ...] = ()
+    """Cells and files, a line each."""
+    plan: str = ""
+    """The list of steps as the agent wrote it last."""
+
+
+class HistoryRewritten(Value):
+    """The history that the model is sent was changed; the journal keeps what was there before."""
+
+    type: Literal["history_rewritten"] = "history_rewritten"
+    kind: Literal["shortened", "compacted", "dropped"]
+    """``shortened``: old results and pictures; ``compacted``: summarised; ``dropped``: an exchange, by the user."""
+    length: int
+    """Messages there were."""
+    edits: tuple[HistoryEdit, ...]
+    """In order, without overlap."""
+    tokens_before: int
+    """Of a request with that history, about."""
+    tokens_after: int
+    carried: CarriedOver = CarriedOver()
 
 
 class ApprovalRequested(Value):
@@ -291,6 +333,7 @@ class RunFinished(Value):
 DurableEvent = Annotated[
     RunStarted
     | MessageAdded
+    | HistoryRewritten
     | ApprovalRequested
     | ApprovalResolved
     | QuestionAsked
@@ -304,6 +347,7 @@ DurableEvent = Annotated[
 DURABLE_EVENTS = (
     RunStarted,
     MessageAdded,
+    HistoryRewritten,
     ApprovalRequested,
     ApprovalResolved,
     QuestionAsked,

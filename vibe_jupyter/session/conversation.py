@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from vibe_jupyter.protocol import (
     AssistantMessage,
+    CarriedOver,
     DurableEvent,
+    HistoryRewritten,
     Message,
     MessageAdded,
     RunFinished,
@@ -35,12 +37,22 @@ class Conversation:
         self._history: list[Message] = []
         self.usage = Usage()
         """Tokens of all finished runs."""
+        self.rewrites = 0
+        """How often the history was rewritten."""
+        self.counted_from = 0
+        """Message from which on the servers' token counts are of the present history."""
+        self.rewritten_size = 0
+        """Tokens of a request after the latest rewrite, about; 0 where there was none."""
+        self.carried = CarriedOver()
+        """What the latest compaction kept word for word."""
+        self.overflowed_at: int | None = None
+        """Tokens that a model server refused as too many; None where none did."""
         self.server_sessions: dict[str, str] = {}
         """What model servers call their part of this conversation, by their address."""
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """What the model is sent, without the system prompt. Only ever grows."""
+        """What the model is sent, without the system prompt. Grows, and is rewritten by `HistoryRewritten` alone."""
         return tuple(self._history)
 
     async def record(self, event: DurableEvent) -> None:
@@ -65,6 +77,11 @@ class Conversation:
         match event:
             case MessageAdded(message=message, in_history=True):
                 self._history.append(message)
+            case HistoryRewritten():
+                self._history = rewrite_history(self._history, event)
+                self.rewrites += 1
+                self.counted_from, self.rewritten_size = len(self._history), event.tokens_after
+                self.carried = event.carried if event.kind == "compacted" else self.carried
             case RunFinished(usage=usage):
                 self.usage = self.usage + usage
             case _:
@@ -112,6 +129,9 @@ def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
                 history += open_calls.close()
                 history.append(message)
                 open_calls = _OpenCalls(message.calls if isinstance(message, AssistantMessage) else ())
+            case HistoryRewritten():
+                history = rewrite_history([*history, *open_calls.close()], event)
+                open_calls = _OpenCalls(())
             case ToolStarted(call_id=call_id):
                 open_calls.note(call_id, MAY_HAVE_RUN)
             case ToolFinished(call_id=call_id, outcome="ok" | "error"):
@@ -119,6 +139,20 @@ def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:
             case _:
                 pass
     return (*history, *open_calls.close())
+
+
+def rewrite_history(history: Sequence[Message], event: HistoryRewritten) -> list[Message]:
+    """The history after a rewrite. One that met another history than it was made for, since a journal was damaged,
+    changes nothing, unless it stands for all of it."""
+    if len(history) != event.length:
+        whole = event.kind == "compacted" and len(event.edits) == 1
+        return list(event.edits[0].by) if whole else list(history)
+    rewritten: list[Message] = []
+    place = 0
+    for edit in event.edits:
+        rewritten += [*history[place : edit.at], *edit.by]
+        place = edit.at + edit.length
+    return [*rewritten, *history[place:]]
 
 
 def open_calls(history: Sequence[Message]) -> list[ToolCall]:

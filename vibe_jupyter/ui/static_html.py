@@ -212,7 +212,11 @@ def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
 
 def _shown_facts(foot: StatusLine, keep: RunRetention) -> list[str]:
     """What the foot says behind the state."""
-    return [*run_facts(foot), clock_text(foot)] if keep.times else run_facts(replace(foot, usage=Usage(), cost=None))
+    return (
+        [*run_facts(foot), clock_text(foot)]
+        if keep.times
+        else run_facts(replace(foot, usage=Usage(), cost=None, context=None))
+    )
 
 
 def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:

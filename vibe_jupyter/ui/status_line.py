@@ -16,6 +16,9 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
     "length": ("stopped", "Truncated (token limit)"),
     "turn_limit": ("stopped", "Stopped at the turn limit"),
     "price_limit": ("stopped", "Stopped at the price limit"),
+    "token_limit": ("stopped", "Stopped at the token limit"),
+    "time_limit": ("stopped", "Stopped at the time limit"),
+    "loop": ("stopped", "Stopped: the model repeated itself"),
     "interrupted": ("stopped", "Stopped"),
     "refused": ("failed", "Refused"),
     "error": ("failed", "Failed"),
@@ -46,6 +49,8 @@ class StatusLine:
     turn: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
+    context: float | None = None
+    """Share of the model's window that the latest request took; None where the window is not known."""
     seconds: float = 0.0
 
     @property
@@ -60,7 +65,7 @@ def end_words(reason: FinishReason) -> tuple[State, str]:
 
 
 def run_facts(foot: StatusLine) -> list[str]:
-    """Model, server, turns, tokens and price, each only where known."""
+    """Model, server, turns, tokens, share of the context and price, each only where known."""
     turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
     return [
         fact
@@ -69,6 +74,7 @@ def run_facts(foot: StatusLine) -> list[str]:
             one_line(foot.provider),
             turns if foot.turn else "",
             _tokens_text(foot),
+            f"context {foot.context:.0%}" if foot.context is not None else "",
             f"${foot.cost:.3f}" if foot.cost is not None else "",
         )
         if fact

@@ -16,6 +16,7 @@ from vibe_jupyter.protocol import (
     Event,
     FileProduced,
     Headline,
+    HistoryRewritten,
     MessageAdded,
     MimeBundle,
     Notice,
@@ -325,7 +326,7 @@ class Transcript:
                 self._calls.apply(event)
             case Notice():
                 self._add_notice(event.level, event.text, wait=event.wait)
-            case RunStarted() | TurnStarted() | RequestSent():
+            case RunStarted() | TurnStarted() | RequestSent() | HistoryRewritten():
                 pass
             case RunFinished():
                 self._end_run(event)
@@ -370,7 +371,7 @@ class Transcript:
             case RunStarted():
                 foot = replace(foot, model=event.model, provider=event.provider)
             case TurnStarted():
-                foot = replace(foot, turn=event.turn)
+                foot = replace(foot, turn=event.turn, context=event.context)
             case MessageAdded(message=AssistantMessage(usage=Usage() as usage)):
                 foot = replace(foot, usage=foot.usage + usage)
             case _:

@@ -1,0 +1,197 @@
+"""What acts around the turns of a run: limits, the guard against loops, and classes of the user's own."""
+
+import asyncio
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.agent.conftest import WAIT, Bench, one
+from tests.agent.test_price_limit import chunk
+from vibe_jupyter.agent.limits import TimeLimit, TokenLimit, TurnLimit
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.agent.middleware import AddMessage, CompactHistory, Middleware, StopRun, TurnState, Verdict
+from vibe_jupyter.agent.turn_rules import LoopGuard
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.protocol import (
+    ApprovalRequested,
+    Approve,
+    Event,
+    FinishReason,
+    HistoryRewritten,
+    Notice,
+    RunFinished,
+    TextDelta,
+)
+from vibe_jupyter.session.conversation import check_history
+from vibe_jupyter.testing import Tokens, answer, call, hold, raw, say
+
+
+async def ask(bench: Bench, *middleware: Middleware, prompt: str = "go") -> list[Event]:
+    agent = replace(bench.agent(), middleware=middleware)
+    async with asyncio.timeout(WAIT):
+        return [event async for event in start_run(agent, bench.conversation, prompt, terms=RunTerms())]
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+class Scribe(Middleware):
+    """Notes what it sees, and says what it was given to say."""
+
+    def __init__(self, before: dict[int, Verdict] | None = None, after: dict[int, Verdict] | None = None) -> None:
+        self.before, self.after = before or {}, after or {}
+        self.seen: list[tuple[str, int, int]] = []
+
+    def before_turn(self, state: TurnState) -> Verdict | None:
+        self.seen.append(("before", state.progress.turns, len(state.history)))
+        return self.before.get(state.progress.turns)
+
+    def after_turn(self, state: TurnState) -> Verdict | None:
+        self.seen.append(("after", state.progress.turns, len(state.history)))
+        return self.after.get(state.progress.turns)
+
+
+async def test_it_is_asked_before_and_after_each_turn_with_all_that_the_model_has_seen(bench: Bench) -> None:
+    bench.model.will_reply(call("quiet", text="a"), say("Done."))
+    scribe = Scribe()
+    await ask(bench, scribe)
+    assert scribe.seen == [("before", 0, 1), ("after", 1, 3), ("before", 1, 3), ("after", 2, 4)]
+
+
+@pytest.mark.requirement("agent.stop-signals.middleware")
+async def test_it_can_stop_compact_or_add_a_message_before_and_after_a_turn(bench: Bench) -> None:
+    stop = StopRun("loop", "Enough of this.")
+    bench.model.will_reply(*[call("quiet", text="a")] * 2)
+    for place in (Scribe(before={1: stop}), Scribe(after={1: stop})):
+        events = await ask(bench, place)
+        assert one(events, RunFinished).reason == "loop"
+        assert notices(events) == ["Enough of this."]
+    assert len(bench.model.requests) == 2
+
+    bench.model.will_reply(call("quiet", text="a"), say("Checked."), say("Again."))
+    place = Scribe(before={1: AddMessage("Be brief.")}, after={2: AddMessage("Check it.", notice="Asked to check.")})
+    events = await ask(bench, place)
+    assert one(events, RunFinished).reason == "stop"
+    assert notices(events) == ["Be brief.", "Asked to check."]
+    *_, second, third = bench.model.requests
+    assert second.last_user_text == "<vibe_note>\nBe brief.\n</vibe_note>"
+    assert third.last_user_text == "<vibe_note>\nCheck it.\n</vibe_note>"
+
+    for place in (Scribe(before={1: CompactHistory()}), Scribe(after={1: CompactHistory()})):
+        bench.model.will_reply(call("quiet", text="a"), say("What was done."), say("Done."))
+        events = await ask(bench, place)
+        assert one(events, HistoryRewritten).kind == "compacted"
+        assert one(events, RunFinished).reason == "stop"
+    check_history(bench.conversation.history)
+
+
+async def test_what_is_added_before_the_first_turn_goes_along_with_the_prompt(bench: Bench) -> None:
+    bench.model.will_reply(say("Done."))
+    await ask(bench, Scribe(before={0: AddMessage("One.")}), Scribe(before={0: AddMessage("Two.")}), prompt="My words.")
+    (_, message) = bench.model.requests[0].messages
+    text = json.dumps(message["content"])
+    assert text.index("One.") < text.index("Two.") < text.index("My words.")
+
+
+async def test_one_that_fails_is_named_and_left_out_of_the_rest_of_the_run(bench: Bench) -> None:
+    class Broken(Middleware):
+        def before_turn(self, state: TurnState) -> Verdict | None:
+            raise KeyError("gone")
+
+    class Odd(Middleware):
+        def before_turn(self, state: TurnState) -> Verdict | None:
+            return "stop"  # pyright: ignore[reportReturnType]
+
+    bench.model.will_reply(call("quiet", text="a"), say("Done."))
+    events = await ask(bench, Broken(), Odd())
+    assert notices(events) == [
+        "The middleware Broken failed: KeyError: 'gone'. It is left out of this run.",
+        "The middleware Odd returned str, which is no verdict. It is left out of this run.",
+    ]
+    assert one(events, RunFinished).reason == "stop"
+
+
+async def test_tokens_are_limited_before_each_request_and_while_an_answer_comes(bench: Bench) -> None:
+    used = answer(calls=[call("quiet", text="a")], usage=Tokens(prompt=400, completion=100))
+    bench.model.will_reply(used, used, used)
+    events = await ask(bench, TokenLimit(999))
+    assert (one(events, RunFinished).reason, len(bench.model.requests)) == ("token_limit", 2)
+    assert notices(events)[0].startswith("Stopped: the run has used 1,000 tokens, and the limit of one run is 999.")
+    # A server that counts nothing before its end: four characters are taken for a token.
+    bench.model.will_reply(raw([chunk("x" * 1_000) for _ in range(200)], delay_between=0.002))
+    events = await ask(bench, TokenLimit(5_000))
+    assert one(events, RunFinished).reason == "token_limit"
+    shown = sum(len(event.text) for event in events if isinstance(event, TextDelta))
+    assert 20_000 <= shown < 40_000
+    check_history(bench.conversation.history)
+
+
+async def test_time_is_limited_also_while_the_model_says_nothing(bench: Bench) -> None:
+    bench.model.will_reply(hold(threading.Event()))
+    events = await ask(bench, TimeLimit(0.2))
+    finished = one(events, RunFinished)
+    assert finished.reason == "time_limit"
+    assert 0.2 <= finished.seconds < WAIT / 2
+    assert notices(events)[0].startswith("Stopped: the run has taken 0 s, and the limit of one run is 0 s.")
+    check_history(bench.conversation.history)
+
+
+async def test_the_time_in_which_the_user_was_waited_for_does_not_count(bench: Bench) -> None:
+    bench.model.will_reply(call("risky", text="a"), say("Done."))
+    agent = replace(bench.agent(), middleware=[TimeLimit(2.0)])
+    run = start_run(agent, bench.conversation, "go", terms=RunTerms())
+    async with asyncio.timeout(WAIT):
+        events: list[Event] = []
+        async for event in run:
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                before = run.waited
+                while run.waited - before < 2.1:
+                    await asyncio.sleep(0.1)
+                run.send(Approve(approval_id=event.approval_id))
+    finished = one(events, RunFinished)
+    assert finished.reason == "stop"
+    assert finished.seconds > 2.0
+
+
+@pytest.mark.requirement("middleware.stop.reason")
+@pytest.mark.parametrize(
+    ("limit", "reason", "named"),
+    [
+        (TurnLimit(1), "turn_limit", "limit of 1 turn"),
+        (TokenLimit(10), "token_limit", "limit of one run is 10"),
+        (Scribe(before={1: StopRun("loop", "It repeats itself.")}), "loop", "It repeats itself."),
+    ],
+)
+async def test_a_run_that_was_ended_says_by_what_and_its_history_is_valid(
+    bench: Bench, limit: Middleware, reason: FinishReason, named: str
+) -> None:
+    bench.model.will_reply(answer(calls=[call("quiet", text="a")], usage=Tokens(prompt=40, completion=10)), say("On."))
+    events = await ask(bench, limit)
+    assert one(events, RunFinished).reason == reason
+    assert named in notices(events)[0]
+    check_history(bench.conversation.history)
+    assert one(await ask(bench), RunFinished).reason == "stop"  # a strict server takes it
+
+
+async def test_the_third_equal_call_is_pointed_out_and_the_sixth_ends_the_run(bench: Bench) -> None:
+    bench.model.will_reply(*[call("quiet", text="a")] * 9)
+    events = await ask(bench, LoopGuard())
+    assert (one(events, RunFinished).reason, len(bench.model.requests)) == ("loop", 6)
+    told, stopped = notices(events)
+    assert told == "The model repeats itself: quiet, 3 times the same. It was asked to go another way."
+    assert stopped.startswith("Stopped: the model called quiet 6 times in the same way")
+    assert "called quiet 3 times with the same arguments" in bench.model.requests[3].last_user_text
+    check_history(bench.conversation.history)
+
+
+async def test_equal_failures_count_though_the_second_is_reported_in_a_line_and_other_results_do_not(
+    bench: Bench,
+) -> None:
+    bench.model.will_reply(*[call("quiet", text="crash")] * 3, say("I give up."))
+    assert "The model repeats itself: quiet" in notices(await ask(bench, LoopGuard()))[0]
+    bench.model.will_reply(*[call("quiet", text=str(number)) for number in range(5)], say("Done."))
+    assert notices(await ask(bench, LoopGuard())) == []

@@ -1,0 +1,177 @@
+"""`%vibe context` and `%vibe compact`: what the next request would carry, and how to make it less."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.context_size import (
+    CONTEXT_PARTS,
+    ContextMeter,
+    ContextPart,
+    ContextSize,
+    count_message,
+    count_messages,
+    count_text,
+    count_tools,
+)
+from vibe_jupyter.agent.loop import start_compaction
+from vibe_jupyter.agent.shortening import SHORTEN_SHARE, is_prompt, prompt_text
+from vibe_jupyter.agent.turn_rules import AutoCompact, compact_at
+from vibe_jupyter.app.kernel_parts import ContextParts
+from vibe_jupyter.context.situation import Surroundings
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.truncation import cut_line
+from vibe_jupyter.options import Options
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.protocol import HistoryEdit, HistoryRewritten, ImagePart, Message, ToolMessage, UserMessage
+from vibe_jupyter.session.conversation import check_history, rewrite_history
+from vibe_jupyter.ui.front_end import EVERYTHING
+
+NOWHERE: Final = Surroundings("")
+NONE_YET: Final = "There is no conversation yet."
+_WORDS: Final = 60
+"""Characters shown of a prompt."""
+_LISTED: Final = 20
+"""Latest exchanges that are listed."""
+
+
+class Exchange(NamedTuple):
+    """A prompt and what came of it, up to the next."""
+
+    at: int
+    """Of its first message in the history."""
+    messages: tuple[Message, ...]
+
+    @property
+    def words(self) -> str:
+        """The beginning of the prompt."""
+        first = self.messages[0]
+        return cut_line(" ".join(prompt_text(first).split()), _WORDS) if isinstance(first, UserMessage) else ""
+
+
+class ContextCommands:
+    """Of one kernel. Main thread."""
+
+    def __init__(self, parts: ContextParts) -> None:
+        self._parts = parts
+
+    def show(self) -> str:
+        """What the next request would carry, by part, and the exchanges in it."""
+        conversation = self._parts.conversation()
+        if conversation is None:
+            return NONE_YET
+        agent = self._next_agent()
+        size = ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs())
+        lines = [_size_line(size, agent), *_part_lines(conversation.history, agent), *_limit_lines(size, agent)]
+        exchanges = find_exchanges(conversation.history)
+        if exchanges:
+            lines.append("Exchanges that are sent; %vibe context drop N leaves one out:")
+            numbered = list(enumerate(exchanges, 1))
+            lines += [f"  … {len(numbered) - _LISTED} earlier"] if len(numbered) > _LISTED else []
+            lines += [
+                f"  {number:>3}  {count_messages(one.messages):>9,} tokens  {one.words}"
+                for number, one in numbered[-_LISTED:]
+            ]
+        return "\n".join(lines)
+
+    def drop(self, number: int) -> str:
+        """Send an exchange no more; the journal keeps it. Returns what to print.
+
+        Raises:
+            ConfigError: there is none of that number.
+            NotebookError: a run is active.
+        """
+        self._parts.run_view.check_free()
+        conversation = self._parts.conversation()
+        history = conversation.history if conversation is not None else ()
+        exchanges = find_exchanges(history)
+        if conversation is None or not 1 <= number <= len(exchanges):
+            raise ConfigError(f"There is no exchange {number}. %vibe context lists them.")
+        chosen, agent = exchanges[number - 1], self._next_agent()
+        before = ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs()).tokens
+        freed = count_messages(chosen.messages, sees_images=agent.model.sees_images)
+        event = HistoryRewritten(
+            kind="dropped",
+            length=len(history),
+            edits=(HistoryEdit(at=chosen.at, length=len(chosen.messages)),),
+            tokens_before=before,
+            tokens_after=max(0, before - freed),
+            carried=conversation.carried,
+        )
+        check_history(rewrite_history(history, event))
+        self._parts.engine.submit(conversation.record(event)).result()
+        self._parts.report.begin_again()
+        return f"Exchange {number} is sent no more, about {freed:,} tokens less: {chosen.words}"
+
+    def compact(self, instructions: str) -> str:
+        """Have the conversation summarised, shown as a run. Returns what to print, which is nothing but for an error.
+
+        Raises:
+            ConfigError: no model, or a wrong setting.
+            NotebookError: a run is active.
+        """
+        self._parts.run_view.check_free()
+        conversation = self._parts.conversation()
+        if conversation is None or not conversation.history:
+            return NONE_YET
+        around = self._parts.report.look("", frozenset())
+        terms = RunTerms(presence=self._parts.run_view.attended)
+        run = start_compaction(self._next_agent(around), conversation, instructions, terms=terms)
+        self._parts.run_view.show(run, EVERYTHING, kept_in=f"the conversation is kept in {conversation.journal.path}")
+        return ""
+
+    def _next_agent(self, around: Surroundings = NOWHERE) -> Agent:
+        """As it would take the next prompt, with the instructions that were sent last."""
+        parts = self._parts
+        current = parts.setup.current(None)
+        agent = parts.build_agent(Options(), current)
+
+        async def report() -> str:
+            return await parts.report.fresh(around, parts.permissions.levels, current, parts.main_thread)
+
+        terms = parts.rules.compaction(current.reading.settings, agent.model, report)
+        return replace(agent, instructions=parts.instructions.latest, compaction=terms)
+
+
+def find_exchanges(history: Sequence[Message]) -> list[Exchange]:
+    """Each prompt in the history with what came of it; what stands before the first belongs to none."""
+    places = [place for place, message in enumerate(history) if is_prompt(message)]
+    ends = [*places[1:], len(history)]
+    return [Exchange(at, tuple(history[at:end])) for at, end in zip(places, ends, strict=False)]
+
+
+def _size_line(size: ContextSize, agent: Agent) -> str:
+    window = f"{size.window:,} tokens" + ("" if size.is_known else f" (the window of {agent.model.alias} is not known)")
+    return f"Context: about {size.tokens:,} of {window}, {size.share:.0%}"
+
+
+def _part_lines(history: Sequence[Message], agent: Agent) -> list[str]:
+    counts = Counter[ContextPart]()
+    counts.update({"system": count_text(agent.instructions), "tools": count_tools(agent.tools.specs())})
+    for message in history:
+        counts.update(count_message(message, sees_images=agent.model.sees_images))
+    images = sum(
+        isinstance(part, ImagePart)
+        for message in history
+        if isinstance(message, UserMessage | ToolMessage)
+        for part in message.parts
+    )
+    return [
+        f"  {part:<10}{counts[part]:>9,} tokens{f'  ({images})' if part == 'images' and images else ''}"
+        for part in CONTEXT_PARTS
+    ]
+
+
+def _limit_lines(size: ContextSize, agent: Agent) -> list[str]:
+    shorten = int(SHORTEN_SHARE * size.window)
+    lines = [f"Old results and pictures are shortened from {shorten:,} tokens on."]
+    thresholds = [one.threshold for one in agent.middleware if isinstance(one, AutoCompact)]
+    limits = [limit for threshold in thresholds if (limit := compact_at(size.window, threshold))]
+    lines.append(
+        f"The conversation is compacted from {min(limits):,} tokens on; %vibe compact does it now."
+        if limits
+        else "The conversation is compacted by %vibe compact alone."
+    )
+    return lines

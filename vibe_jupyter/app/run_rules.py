@@ -1,0 +1,83 @@
+"""The rules of a kernel's runs, made of the settings: its middleware, and how the conversation is compacted."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.compaction import CompactionTerms, FreshReport
+from vibe_jupyter.agent.limits import UNASKED_SECONDS, UNASKED_TOKENS, PriceLimit, TimeLimit, TokenLimit, TurnLimit
+from vibe_jupyter.agent.middleware import Middleware
+from vibe_jupyter.agent.turn_rules import AutoCompact, ContextWarning, LoopGuard
+from vibe_jupyter.app.project import MIDDLEWARE, PROJECT_FOLDER, CurrentSettings, KernelSettings
+from vibe_jupyter.llm.request import Model
+from vibe_jupyter.options import Options
+from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.own_middleware import OwnMiddleware
+
+
+class RunRules:
+    """Of one conversation: what a middleware remembers, it remembers from run to run. Main thread."""
+
+    def __init__(self, setup: KernelSettings) -> None:
+        self._setup = setup
+        self._own: OwnMiddleware | None = None
+        self._warning = ContextWarning()
+
+    def load(self, current: CurrentSettings) -> list[str]:
+        """Read the user's own middleware; gives what is to be reported of it."""
+        own = config.vibe_home(self._setup.environ) / MIDDLEWARE
+        theirs = any(path.startswith(f"{PROJECT_FOLDER}/{MIDDLEWARE}/") for path in current.look.files)
+        if self._own is None and not theirs and not own.is_dir():
+            return []
+        if self._own is None:
+            with without_working_folder():
+                from vibe_jupyter.app.own_middleware import OwnMiddleware
+            self._own = OwnMiddleware(self._setup)
+        return self._own.load(current)
+
+    def middleware(self, settings: config.Settings, options: Options, model: Model) -> Sequence[Middleware]:
+        """What is asked before and after each turn, in this order."""
+        unasked = settings.bypass_tool_permissions
+        tokens, seconds = settings.max_tokens, settings.max_seconds
+        threshold = _threshold(settings, model)
+        self._warning.threshold = threshold
+        return (
+            TurnLimit(settings.max_turns if options.max_turns is None else options.max_turns),
+            PriceLimit(settings.max_price if options.max_price is None else options.max_price),
+            TokenLimit(UNASKED_TOKENS * unasked if tokens is None else tokens),
+            TimeLimit(UNASKED_SECONDS * unasked if seconds is None else seconds),
+            LoopGuard(),
+            *(self._own.present if self._own is not None else ()),
+            *((self._warning,) if settings.context_warnings else ()),
+            AutoCompact(threshold),
+        )
+
+    def compaction(self, settings: config.Settings, model: Model, report: FreshReport) -> CompactionTerms:
+        """How a conversation with this model is compacted.
+
+        Raises:
+            ConfigError: the model that writes summaries cannot be used.
+        """
+        entry = settings.compaction_model
+        writer: Model | None = None
+        if entry is not None:
+            with_it = settings.model_copy(update={"models": (entry, *settings.models)})
+            writer = config.choose_model(with_it, entry.known_as, self._setup.environ)
+        return CompactionTerms(
+            model=writer,
+            on_overflow=_threshold(settings, model) > 0,
+            must_succeed=settings.raise_on_compaction_failure,
+            report=report,
+        )
+
+    def forget(self) -> None:
+        """Begin a new conversation."""
+        self._warning = ContextWarning()
+        if self._own is not None:
+            self._own.forget()
+
+
+def _threshold(settings: config.Settings, model: Model) -> int:
+    return settings.auto_compact_threshold if model.compact_at is None else model.compact_at
