@@ -24,7 +24,7 @@ WARNING_SHARE: Final = 0.5
 LOOP_WINDOW: Final = 24
 """Latest calls among which equal ones are counted."""
 LOOP_NOTE: Final = 3
-"""Equal calls with an equal result after which the model is told."""
+"""Equal calls with an equal result after which the model is asked to go another way."""
 LOOP_STOP: Final = 6
 """And after which the run ends."""
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? m?s\b")
@@ -87,7 +87,7 @@ class LoopGuard(Middleware):
     def __init__(self) -> None:
         self._seen: deque[_Made] = deque(maxlen=LOOP_WINDOW)
         self._told: set[_Made] = set()
-        """Of what the model was told already."""
+        """Calls of which the model knows already."""
 
     def before_turn(self, state: TurnState) -> Verdict | None:
         if not state.progress.turns:  # a new run

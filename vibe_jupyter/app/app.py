@@ -68,9 +68,7 @@ class App:
         keep_quiet()
         self.setup = KernelSettings(folder)
         self.models = ModelChoice(load=self.setup.settings)
-        self._shell = shell
-        self._pump = pump
-        self._presses = presses
+        self._pump, self._presses = pump, presses
         self._engine = Engine()
         self._main_thread = MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
@@ -83,13 +81,9 @@ class App:
         mentions = Mentions(self._host.namespace, self._workspace)
         self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
+        around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         parts = ToolParts(
-            *(shell, pump, self._main_thread, self._host, self._workspace, self._notebook),
-            folder=folder,
-            home=home,
-            sees_images=self.models.sees_images,
-            session_folder=lambda: _folder_of(self._conversation),
-            plan=self.setup.plan,
+            *around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation), self.setup.plan
         )
         self._built_in = DeferredTools(parts)
         self._own_tools = DeferredCustomTools(self.setup, parts)
@@ -113,16 +107,8 @@ class App:
         self._conversation: Conversation | None = None
         self._client: LLMClient | None = None
         self.context = ContextParts(
-            self._engine,
-            self._run_view,
-            self._main_thread,
-            self._report,
-            self._instructions,
-            self._rules,
-            self._permissions,
-            self.setup,
-            conversation=lambda: self._conversation,
-            build_agent=self._build_agent,
+            *(self._engine, self._run_view, self._main_thread, self._report, self._instructions, self._rules),
+            *(self._permissions, self.setup, lambda: self._conversation, self._build_agent),
         )
         self._enders: list[str] = []
         """Code of the queued cells that stopped the current run."""

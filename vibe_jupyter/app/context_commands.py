@@ -37,7 +37,7 @@ _LISTED: Final = 20
 """Latest exchanges that are listed."""
 
 
-class Exchange(NamedTuple):
+class HistoryExchange(NamedTuple):
     """A prompt and what came of it, up to the next."""
 
     at: int
@@ -135,11 +135,11 @@ class ContextCommands:
         return replace(agent, instructions=parts.instructions.latest, compaction=terms)
 
 
-def find_exchanges(history: Sequence[Message]) -> list[Exchange]:
+def find_exchanges(history: Sequence[Message]) -> list[HistoryExchange]:
     """Each prompt in the history with what came of it; what stands before the first belongs to none."""
     places = [place for place, message in enumerate(history) if is_prompt(message)]
     ends = [*places[1:], len(history)]
-    return [Exchange(at, tuple(history[at:end])) for at, end in zip(places, ends, strict=False)]
+    return [HistoryExchange(at, tuple(history[at:end])) for at, end in zip(places, ends, strict=False)]
 
 
 def _size_line(size: ContextSize, agent: Agent) -> str:
