@@ -313,13 +313,13 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "context",
-        (("%vibe context [drop N]", "tokens of the next request by part; `drop` leaves an exchange out"),),
+        (("%vibe context [drop N]", "tokens of the next request by part; or leave one out"),),
         _show_context,
         following=("drop",),
     ),
     VibeCommand(
         "compact",
-        (("%vibe compact [TEXT]", "have the conversation summarised now; TEXT says what to keep"),),
+        (("%vibe compact [TEXT]", "summarise the conversation now; TEXT: what to keep"),),
         _compact,
         following=("TEXT",),
     ),
