@@ -93,11 +93,7 @@ class App:
         self.mcp = LazyMcp(
             self.setup,
             McpParts(
-                self._engine,
-                self._run_view,
-                self._host,
-                self.grants,
-                self.models.sees_images,
+                *(self._engine, self._run_view, self._host, self.grants, self.models.sees_images),
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )

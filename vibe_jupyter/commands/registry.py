@@ -316,12 +316,14 @@ COMMANDS: Final = (
         (("%vibe context [drop N]", "tokens of the next request by part; or leave one out"),),
         _show_context,
         following=("drop",),
+        is_rare=True,
     ),
     VibeCommand(
         "compact",
         (("%vibe compact [TEXT]", "summarise the conversation now; TEXT: what to keep"),),
         _compact,
         following=("TEXT",),
+        is_rare=True,
     ),
     VibeCommand(
         "reset",
