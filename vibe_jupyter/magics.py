@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from vibe_jupyter.commands.completion import Completion, unregister_completion
+from vibe_jupyter.commands.completion import Completion, TabSources, unregister_completion
 from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
@@ -173,14 +173,15 @@ def load_magics(shell: InteractiveShell) -> None:
     unload_magics(shell)
     magics = VibeMagics(shell, _installed_pump(shell))
     shell.register_magics(magics)
-    Completion(
-        shell,
+    sources = TabSources(
         folder=lambda: magics.folder,
         tools=lambda: magics.app.tool_names(),
         servers=lambda: magics.app.mcp.names(),
         agents=lambda: magics.app.setup.agent_names(),
+        skills=lambda: magics.app.skills.slash_names(),
         offers=lambda: magics._app and magics._app.mcp.offers,  # pyright: ignore[reportPrivateUsage]
-    ).register()
+    )
+    Completion(shell, sources).register()
     shell.input_transformers_cleanup.append(question_marks)
 
 

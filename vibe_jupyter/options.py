@@ -28,7 +28,7 @@ PROMPT_HELP = """\
   --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
   --keep-going          run the cells queued after this one even if it fails
 @name, @path, @server:  mention a variable, file, or what an MCP server offers
-%vibe /server:prompt    use a prompt of an MCP server; NAME=VALUE follow"""
+/skill, /server:prompt  begin a prompt with a skill, or a prompt of a server"""
 """How a prompt is written: the beginning of the page of `%vibe help`."""
 RARE_OPTIONS_HELP = """\
   --max-price DOLLARS   stop once the run has cost more (0 for no limit, default 2)"""

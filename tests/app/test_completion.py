@@ -1,11 +1,13 @@
 """Tab in a prompt, asked of a real kernel as a front end asks: text before and after, whole cell and cursor."""
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
+from vibe_jupyter.skills.discovery import shipped_skills
 
 pytestmark = pytest.mark.xdist_group("app")
 
@@ -49,6 +51,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "reset",
         "sent",
         "setup",
+        "skills",
         "status",
         "stop",
         "trust",
@@ -74,6 +77,18 @@ def test_tab_offers_agents_and_tools_one_after_the_other(tab: Tab) -> None:
     assert tab("%%vibe --agent ", "\nhello") == ["accept-edits", "auto-approve", "default", "plan"]
     assert tab("%%vibe --yes=run_co", "\nhello") == ["--yes=run_code"]
     assert tab("%%vibe --yes=run_code,read_f", "\nhello") == ["--yes=run_code,read_file"]
+
+
+def test_tab_after_a_slash_offers_the_skills_that_are_commands(tab: Tab) -> None:
+    skills = [f"/{skill.name}" for skill in shipped_skills()]
+    assert tab("%vibe /") == tab("%%vibe --model scripted /", "\nhello") == tab("%%vibe\n/") == skills
+    assert tab("%vibe /find") == ["/find-leakage"]
+    assert "/find-leakage" not in tab("%%vibe\nplease /find")
+    quiet = tab.session.folder / "vibe" / "skills" / "quiet" / "SKILL.md"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text("---\nname: quiet\ndescription: d\nuser-invocable: false\n---\n", encoding="utf-8")
+    assert tab("%vibe /") == skills
+    shutil.rmtree(quiet.parents[1])
 
 
 @pytest.mark.requirement("magics.completion.paths")

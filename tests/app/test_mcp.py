@@ -470,6 +470,25 @@ def test_a_wrong_command_says_what_is_wanted(servers: Servers, line: str, words:
     assert servers.session.model.requests == []
 
 
+@pytest.mark.requirement("magics.completion.commands")
+def test_tab_completes_commands_skills_agents_models_and_tools_with_those_of_servers(servers: Servers) -> None:
+    tab = Tab(servers.session)
+    servers.accepted("known")
+    servers.session.model.will_reply(say("Hello."))
+    servers.session.run("%vibe hello")
+    for typed, offered in {
+        "%vibe skil": "skills",
+        "%vibe mcp resta": "restart",
+        "%vibe /tidy": "/tidy-notebook",
+        "%vibe --agent def": "default",
+        "%vibe model to": "tour",
+        "%vibe --model to": "tour",
+        "%vibe --yes=run_co": "--yes=run_code",
+        "%vibe --yes=mcp__known__sh": "--yes=mcp__known__shout",
+    }.items():
+        assert tab(typed) == [offered]
+
+
 def test_tab_and_yes_know_the_tools_of_servers_also_before_they_run(servers: Servers) -> None:
     session = servers.session
     tab = Tab(session)

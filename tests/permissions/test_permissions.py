@@ -1,6 +1,7 @@
 """Which calls run, ask or do not run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Deny, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.skills.skill import Skill, SkillsInUse
 from vibe_jupyter.tools.contract import ToolContext
 
 
@@ -164,3 +166,28 @@ def test_an_allowlist_lets_a_call_through_that_names_nothing_beside_it(project: 
     permissions.lists = {"reader": ToolLists(allow=("a.*",))}
     one = permissions.decide(Comparer("ask"), TwoPaths(path="a.csv", other="b.csv"), RunTerms())
     assert isinstance(one, Ask)
+
+
+@pytest.mark.parametrize("level", ["always", "ask", "never"])
+@pytest.mark.parametrize("path", ["a.csv", ".env", "../outside.csv"])
+def test_a_skill_in_use_takes_away_and_never_allows(permissions: Permissions, path: str, level: Level) -> None:
+    for terms in (
+        RunTerms(),
+        RunTerms(attended=False),
+        RunTerms(allowed=frozenset({"reader"})),
+        RunTerms(approve_all=True),
+        RunTerms(levels={"reader": "always"}),
+    ):
+        without = decide(permissions, path, terms, level)
+        for allowed in ("reader", "*", "Reader(a.csv)"):
+            in_use = SkillsInUse().having(skill_allowing(allowed), [])
+            barring = replace(terms, bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
+            assert decide(permissions, path, barring, level) == without
+        in_use = SkillsInUse().having(skill_allowing("grep"), []).having(skill_allowing("reader", "second"), [])
+        barring = replace(terms, bars=lambda names, in_use=in_use: in_use.why_barred(names, []))
+        denied = decide(permissions, path, barring, level)
+        assert denied == Deny(reason="Not run: the skill one is in use until this run ends, and allows only grep.")
+
+
+def skill_allowing(tools: str, name: str = "one") -> Skill:
+    return Skill(name, "Does it.", Path(name, "SKILL.md"), "", allowed_tools=(tools,))

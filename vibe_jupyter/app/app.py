@@ -25,6 +25,7 @@ from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.errors import ConfigError, NotebookError
@@ -85,11 +86,11 @@ class App:
         parts = ToolParts(
             *around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation), self.setup.plan
         )
-        self._built_in = DeferredTools(parts)
-        self._own_tools = DeferredCustomTools(self.setup, parts)
+        self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
-        self._tools = JoinedToolsets(self._built_in, self._own_tools)
+        self.skills = KernelSkills(self.setup, parts)
+        self._tools = JoinedToolsets(self._built_in, self._own_tools, self.skills)
         self.mcp = LazyMcp(
             self.setup,
             McpParts(
@@ -141,7 +142,8 @@ class App:
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
-        problems = [*current.profiles.problems, *problems, *self.mcp.before_prompt(reading)]
+        problems = [*current.profiles.problems, *problems, *self.skills.before_prompt(current)]
+        problems += self.mcp.before_prompt(reading)
         self._built_in.before_prompt(text)
         self._presses.check()
         self.setup.plan.begin(current.profiles)
@@ -151,13 +153,16 @@ class App:
             allowed=options.allowed,
             levels=reading.rules.levels,
             approve_all=reading.settings.bypass_tool_permissions,
+            bars=self.skills.why_barred,
         )
         conversation = self._open_conversation()
         around = self._report.look(text, options.allowed)
         with self._presses.raising():  # it looks at the user's objects
             told = self._report.sections(around, self._permissions.levels, current)
         own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
-        sources = InstructionSources(around, reading.settings, self.models.sees_images(), home, own)
+        sources = InstructionSources(
+            around, reading.settings, self.models.sees_images(), home, own, self.skills.section
+        )
         agent = replace(
             agent,
             instructions=self._instructions.text(sources),
@@ -167,7 +172,7 @@ class App:
                 lambda: self._report.fresh(around, self._permissions.levels, current, self._main_thread),
             ),
         )
-        along = self.mcp.run_hooks(text)
+        along = self.skills.run_hooks(text, self.mcp.run_hooks(text))
         run = start_run(
             agent,
             conversation,
@@ -242,6 +247,7 @@ class App:
         self._permissions.forget()
         self._built_in.forget()
         self._own_tools.forget()
+        self.skills.forget()
         self.mcp.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
@@ -283,7 +289,8 @@ class App:
 
     def tool_names(self, reading: config.SettingsReading | None = None) -> list[str]:
         """What ``--yes`` may name, by these settings or else by those of now."""
-        own = (spec.name for spec in self._own_tools.specs())
+        specs = (*self._own_tools.specs(), *self.skills.specs())
+        own = (spec.name for spec in specs)
         return list(dict.fromkeys((*self._built_in.names(), *own, *self.mcp.tool_names(reading))))
 
     def _build_agent(self, options: Options, current: CurrentSettings) -> Agent:

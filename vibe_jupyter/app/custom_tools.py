@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -21,9 +21,12 @@ from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.notebook.tools.cell_report import output_text
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.protocol import ToolSpec
+from vibe_jupyter.skills.skill import FILE_NAME as SKILL_FILE
+from vibe_jupyter.skills.skill import TOOLS_FOLDER, Skill, SkillsInUse
 from vibe_jupyter.tools.contract import StaticToolset, Tool, ToolContext, ToolDefinition, registered_tools
 from vibe_jupyter.tools.discovery import (
     CustomTool,
+    Options,
     ToolFile,
     ToolFiles,
     WithOutput,
@@ -126,7 +129,50 @@ class CustomTools:
                 yield home / Path(str(item.value)).expanduser()
 
 
+class ToolsOfSkills:
+    """What skills bring in their folders ``tools``, offered while they are in use. Such tools run beside the kernel."""
+
+    def __init__(self) -> None:
+        self._files = ToolFiles()
+        self._sets: dict[str, StaticToolset] = {}
+        """By the name of the skill."""
+
+    def load(self, skill: Skill, look: FolderLook, options: Options) -> tuple[Sequence[str], Sequence[str]]:
+        """Run the files of a skill that are new or changed; the names of its tools, and what is wrong. Main thread."""
+        folder = skill.folder / TOOLS_FOLDER
+        problems: list[str] = []
+        if skill.origin == "project":  # as they were when the user trusted them
+            files = [file for file in _files_of_project(look) if folder in file.path.parents]
+        else:
+            files = _files_below(folder, problems)
+        definitions, more = self._files.definitions(files, options)
+        self._sets[skill.name] = StaticToolset([CustomTool(one, on_engine, _describe_value) for one in definitions])
+        return [one.name for one in definitions], [*problems, *more]
+
+    def specs(self, in_use: SkillsInUse) -> list[ToolSpec]:
+        """Of the tools of these skills."""
+        return [spec for toolset in self._of(in_use) for spec in toolset.specs()]
+
+    def find(self, name: str, in_use: SkillsInUse) -> Tool[Any] | None:
+        """A tool of these skills."""
+        return next(filter(None, (toolset.find(name) for toolset in self._of(in_use))), None)
+
+    def forget(self) -> None:
+        """A conversation is over, and with it what tools remember of it."""
+        self._files.forget()
+
+    def _of(self, in_use: SkillsInUse) -> list[StaticToolset]:
+        return [self._sets[skill.name] for skill in in_use.skills if skill.name in self._sets]
+
+
 def _project_files(look: FolderLook) -> list[ToolFile]:
+    """Those that are always offered; what lies in the folder of a skill belongs to it."""
+    of_skills = [look.folder / path for path in look.files if PurePath(path).name == SKILL_FILE]
+    files = _files_of_project(look)
+    return [file for file in files if not any(skill.parent in file.path.parents for skill in of_skills)]
+
+
+def _files_of_project(look: FolderLook) -> list[ToolFile]:
     files = [ToolFile(look.folder / path, content, of_project=True) for path, content in look.files.items()]
     others = look.folder / PROJECT_FOLDER / MIDDLEWARE
     return [file for file in files if is_tool_file(file.path) and not file.path.is_relative_to(others)]

@@ -37,6 +37,8 @@ class InstructionSources(NamedTuple):
     """The user's own folder."""
     project_text: bytes | None
     """AGENTS.md of the folder; None where there is none that may be used."""
+    skills: str = ""
+    """What is said of skills; empty where there are none."""
 
     @property
     def unasked(self) -> list[str]:
@@ -50,7 +52,7 @@ class InstructionSources(NamedTuple):
     @property
     def terms(self) -> tuple[object, ...]:
         """What would be untrue of a later prompt, if it changed."""
-        return self.around.attended, self.sees_images, *self.unasked
+        return self.around.attended, self.sees_images, self.skills, *self.unasked
 
 
 class Instructions:
@@ -84,7 +86,7 @@ def _write_instructions(sources: InstructionSources) -> str:
     longest = sources.settings.project_context.max_doc_bytes
     texts = {"the user": own, "this folder": sources.project_text}
     said = [_agents_section(whose, text, longest) for whose, text in texts.items() if text and text.strip()]
-    return "\n\n".join([system_prompt(), _frame_text(sources), *said])
+    return "\n\n".join(filter(None, [system_prompt(), _frame_text(sources), sources.skills, *said]))
 
 
 def _agents_section(whose: str, text: bytes, longest: int) -> str:

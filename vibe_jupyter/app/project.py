@@ -30,6 +30,8 @@ TOOLS: Final = "tools"
 """The folder of custom tools below the user's own."""
 MIDDLEWARE: Final = "middleware"
 """The folder of the user's own middleware."""
+SKILLS: Final = "skills"
+"""The folder of skills there."""
 _CONFIG: Final = f"{PROJECT_FOLDER}/config.toml"
 _SERVERS: Final = ".mcp.json"
 _STATES: Final[Mapping[State, str]] = {
@@ -279,7 +281,7 @@ class ProjectFolder:
         self._environ = environ
         self._looks = ReadCache[FolderLook]()
         self._named_paths: list[str] = []
-        """Where else its tools and agents are, as its settings said when they were read last."""
+        """Where else its tools, agents and skills are, as its settings said when they were read last."""
 
     def look(self) -> FolderLook:
         """Read everything that would be loaded; load nothing.
@@ -298,10 +300,7 @@ class ProjectFolder:
         demanded: list[str] = []
         self._named_paths = []
         if first.settings is not None:
-            self._named_paths = [
-                *config.named_paths(first.settings, "tool_paths"),
-                *config.named_paths(first.settings, "agent_paths"),
-            ]
+            self._named_paths = config.named_paths(first.settings, "tool_paths", "agent_paths", "skill_paths")
             brought = scan_folder(self.folder, self._named_paths)
             demanded = config.list_demands(first.settings)
         if first.servers is not None:

@@ -6,7 +6,7 @@ Registered by `%load_ext`, so it imports nothing heavy: settings and tools come 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from IPython.core import completer
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
@@ -27,8 +27,10 @@ _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
 _CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
 _LINE: Final = re.compile(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
-_PROMPT: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
-"""A prompt of an MCP server on the magic's line: ``/server:prompt name=value``."""
+_SLASH: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
+"""On the magic's line a skill, or a prompt of an MCP server: ``/server:prompt name=value``."""
+_FIRST_WORD: Final = re.compile(r"\s*(?P<last>/\S*)")
+"""Of a cell's prompt."""
 _TURNS: Final = ("10", "50", "200")
 """Offered after --max-turns."""
 
@@ -62,30 +64,29 @@ class CompletionMatch:
         self.completions = [SimpleCompletion(text=one, type=kind) for one in texts if one.casefold().startswith(folded)]
 
 
+class TabSources(NamedTuple):
+    """Where names come from, each asked when Tab needs it."""
+
+    folder: Callable[[], Path]
+    """Where relative paths begin."""
+    tools: Callable[[], Iterable[str]]
+    """Names of the tools; building them is left until they are asked for."""
+    servers: Callable[[], Iterable[str]]
+    """Names of the MCP servers that are declared."""
+    agents: Callable[[], Iterable[str]]
+    """Names of the agents that can take a prompt."""
+    skills: Callable[[], Iterable[str]]
+    """Slash commands of skills."""
+    offers: Callable[[], ServerOffers | None]
+    """None before the first prompt, when no server runs."""
+
+
 class Completion:
     """Knows what may follow in a prompt. Main thread only."""
 
-    def __init__(
-        self,
-        shell: InteractiveShell,
-        *,
-        folder: Callable[[], Path],
-        tools: Callable[[], Iterable[str]],
-        servers: Callable[[], Iterable[str]],
-        agents: Callable[[], Iterable[str]],
-        offers: Callable[[], ServerOffers | None] = lambda: None,
-    ) -> None:
+    def __init__(self, shell: InteractiveShell, sources: TabSources) -> None:
         self._shell = cast(Any, shell)
-        self._folder = folder
-        """Where relative paths begin."""
-        self._tools = tools
-        """Names of the tools; building them is left until they are asked for."""
-        self._servers = servers
-        """Names of the MCP servers that are declared."""
-        self._agents = agents
-        """Names of the agents that can take a prompt."""
-        self._offers = offers
-        """None before the first prompt, when no server runs."""
+        self._sources = sources
 
     def register(self) -> None:
         """Offer this to IPython; takes the place of an earlier one."""
@@ -101,11 +102,11 @@ class Completion:
 
     def servers(self) -> list[str]:
         """See `KnownNames`."""
-        return _known_names(self._servers)
+        return _known_names(self._sources.servers)
 
     def agents(self) -> list[str]:
         """See `KnownNames`."""
-        return _known_names(self._agents)
+        return _known_names(self._sources.agents)
 
     def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
@@ -126,14 +127,17 @@ class Completion:
             return None
         # Outside of a whole-cell prompt, what stands above the line is code.
         prompt = line if magic else before.lstrip().partition("\n")[2]
-        offers = self._offers()
+        offers = self._sources.offers()
         resource = unfinished_resource(prompt)
         if resource is not None and offers is not None and resource.server in offers.servers():
             return _complete_resource(resource, offers)
         mention = unfinished_mention(prompt)
         if mention is not None:
             return self._complete_mention(mention)
-        return None if magic is None else self._on_magic_line(magic["words"], is_cell=line.lstrip().startswith("%%"))
+        if magic is not None:
+            return self._on_magic_line(magic["words"], is_cell=line.lstrip().startswith("%%"))
+        begun = _FIRST_WORD.fullmatch(prompt)
+        return None if begun is None else self._complete_slash("", begun["last"])
 
     def _complete_mention(self, mention: Mention) -> CompletionMatch:
         if mention.is_quoted or "/" in mention.text:
@@ -141,7 +145,7 @@ class Completion:
         names = user_names(self._shell.user_ns, self._shell.user_ns_hidden)
         found = CompletionMatch(mention.text, sorted(names), "instance")
         found.completions += CompletionMatch(mention.text, self._complete_paths(mention), "path").completions
-        offers = self._offers()
+        offers = self._sources.offers()
         if offers is not None and mention.text:
             found.completions += CompletionMatch(
                 mention.text, [f"{name}:" for name in offers.servers()], "path"
@@ -150,9 +154,8 @@ class Completion:
 
     def _on_magic_line(self, words: str, *, is_cell: bool) -> CompletionMatch | None:
         *before, last = re.split(r"[ \t]+", words)
-        offers = self._offers()
-        if offers is not None and (found := _complete_prompt(words, offers)) is not None:
-            return found
+        if (call := _SLASH.match(words)) is not None:
+            return self._complete_slash(call["before"].rstrip(), call["last"])
         option = _open_option(before)
         if option is None:
             command = next((one for one in COMMANDS if not is_cell and before[:1] == [one.name]), None)
@@ -165,7 +168,17 @@ class Completion:
             return self._complete_value(name, value)
         if last.startswith("-"):
             return CompletionMatch(last, OPTION_NAMES, "magic")
+        if last.startswith("/"):
+            return self._complete_slash("", last)
         return CompletionMatch(last, sorted(one.name for one in COMMANDS if one.is_prompt or not is_cell), "magic")
+
+    def _complete_slash(self, before: str, last: str) -> CompletionMatch:
+        """Skills and prompts of servers; behind one of these its arguments."""
+        offers = self._sources.offers()
+        if before:
+            return CompletionMatch(last, offers.arguments(before, last) if offers is not None else (), "magic")
+        prompts = offers.prompts() if offers is not None else ()
+        return CompletionMatch(last, [*_known_names(self._sources.skills), *prompts], "magic")
 
     def _complete_value(self, option: str, value: str) -> CompletionMatch | None:
         match option:
@@ -176,7 +189,7 @@ class Completion:
             case "--max-turns":
                 return CompletionMatch(value, _TURNS, "magic")
             case "--yes":
-                return CompletionMatch(value.rpartition(",")[2], _known_names(self._tools), "magic")
+                return CompletionMatch(value.rpartition(",")[2], _known_names(self._sources.tools), "magic")
             case _:
                 return None
 
@@ -188,7 +201,7 @@ class Completion:
 
         folder, slash, _ = mention.text.rpartition("/")
         try:
-            located = Workspace(self._folder()).resolve(f"{folder}/" if slash else ".")
+            located = Workspace(self._sources.folder()).resolve(f"{folder}/" if slash else ".")
         except (VibeError, OSError):
             return
         if not located.inside or located.protection("read"):
@@ -207,15 +220,6 @@ def _complete_resource(begun: ResourceMention, offers: ServerOffers) -> Completi
     fitting = [uri for uri in offers.resources(begun.server) if begun.is_quoted or not re.search(r"[\s\"]", uri)]
     texts = [f'{start}{uri}"' if begun.is_quoted else f"{start}{uri}" for uri in fitting if uri]
     return CompletionMatch(start + begun.uri, texts, "path")
-
-
-def _complete_prompt(words: str, offers: ServerOffers) -> CompletionMatch | None:
-    """A prompt of a server and its arguments; None where the words begin with none."""
-    call = _PROMPT.match(words)
-    if call is None:
-        return None
-    before, last = call["before"], call["last"]
-    return CompletionMatch(last, offers.arguments(before.rstrip(), last) if before else offers.prompts(), "magic")
 
 
 def unregister_completion(shell: InteractiveShell) -> None:

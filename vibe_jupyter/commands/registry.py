@@ -116,7 +116,7 @@ def _help(call: TypedCommand) -> str | None:
 
 def _refuse_misspelt(command: VibeCommand | None, name: str, words: Sequence[str]) -> None:
     if command is None:
-        nearest = [] if words else difflib.get_close_matches(name.lower(), _NAMES, 1, _MISSPELT)
+        nearest = [] if words or name.startswith("/") else difflib.get_close_matches(name.lower(), _NAMES, 1, _MISSPELT)
         if nearest:
             raise ConfigError(f"There is no command {name!r}. Did you mean %vibe {nearest[0]}? {_AS_PROMPT}")
     elif not command.is_prompt and (len(words) == 1 or (name, *words[:1]) == ("model", "check")):
@@ -285,6 +285,11 @@ COMMANDS: Final = (
         _manage_servers,
         following=SERVER_ACTIONS,
         complete=_server_words,
+    ),
+    VibeCommand(
+        "skills",
+        (("%vibe skills", "the skills there are, and what is wrong with their files"),),
+        _alone(lambda call: call.build_app().skills.listing()),
     ),
     VibeCommand(
         "trust",

@@ -89,14 +89,14 @@ def list_demanded_servers(file: ProjectFile) -> list[str]:
     return [*lines, *problems]
 
 
-def named_paths(file: ProjectFile, key: Literal["agent_paths", "tool_paths"]) -> list[str]:
-    """Where else its agents or tools would be; nothing in a file that cannot be read."""
+def named_paths(file: ProjectFile, *keys: Literal["agent_paths", "skill_paths", "tool_paths"]) -> list[str]:
+    """Where else its agents, skills or tools would be; nothing in a file that cannot be read."""
     try:
         layer = parse_toml(file.text, file.path, "project")
     except ConfigError:
         return []
-    named = layer.table.get(key)
-    return [] if named is None else [item.value for item in named.items if isinstance(item.value, str)]
+    named = [layer.table[key] for key in keys if key in layer.table]
+    return [item.value for node in named for item in node.items if isinstance(item.value, str)]
 
 
 def _without(layer: SettingNode, *keys: str) -> SettingNode:

@@ -212,6 +212,10 @@ class Settings(Entry):
         names: Sequence[str] = (name, *others, *OTHER_NAMES.get(name, ()))
         return is_chosen(names, enabled=self.enabled_tools, disabled=self.disabled_tools)
 
+    def offers_skill(self, name: str) -> bool:
+        """Whether both lists leave a skill."""
+        return is_chosen((name,), enabled=self.enabled_skills, disabled=self.disabled_skills)
+
     def tool_options(self, name: str, model: type[M]) -> M:
         """The options of a tool, checked when the settings were read."""
         return options_of(self.tools.get(name), model)

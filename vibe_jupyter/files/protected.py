@@ -72,6 +72,7 @@ _GUARDED_FOLDERS: Final[dict[str, str]] = {
     ".idea": "holds settings of the editor, which can start programs",
     ".zed": "holds settings of the editor, which can start programs",
     ".devcontainer": "holds settings of the editor, which can start programs",
+    ".agents": "holds skills, which agents follow",
     ".claude": "holds settings of another agent",
     ".codex": "holds settings of another agent",
     ".gemini": "holds settings of another agent",

@@ -101,6 +101,9 @@ class RunTerms:
     """Whether an external client asks, which no option of a run can allow anything."""
     approve_all: bool = False
     """``auto_approve``: what would ask because of its level runs; places, deny lists and ``never`` still hold."""
+    bars: Callable[[Sequence[str]], str] | None = None
+    """Why a tool that goes by these names cannot be called at this moment of the run, whatever else is allowed; empty
+    where it can."""
 
 
 class _Question(NamedTuple):
@@ -221,6 +224,10 @@ class Permissions:
     def _denied_by_rules(self, question: _Question, terms: RunTerms) -> Deny | None:
         forbidden = level_under(question.names, terms.levels) == "never"
         listed = not forbidden and self._is_listed(question)
+        for name in question.levels:
+            names = question.names.own if name == question.tool else (name,)
+            if terms.bars is not None and (reason := terms.bars(names)):
+                return Deny(reason=reason)
         for name, level in question.levels.items():
             excepted = listed and name == question.tool
             if level == "never" and not excepted:

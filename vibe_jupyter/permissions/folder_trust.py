@@ -28,17 +28,21 @@ State = Literal["trusted", "untrusted", "changed", "unknown"]
 """``changed``: it was decided for another content."""
 
 PROJECT_FOLDER: Final = ".vibe"
+SHARED_FOLDER: Final = ".agents"
+"""Where programs of all kinds look for what agents of all kinds may use."""
 LOADED_FILES: Final = (".py", ".md")
-"""Ends of names in folders of tools: tools, and how they are described."""
+"""Ends of names in folders of tools and skills: tools, and what is said of them."""
 AGENT_FILES: Final = (".toml",)
 """Ends of names in folders of agents."""
 LOADED: Final[Mapping[str, tuple[str, ...]]] = {
-    "config.toml": (),
-    "tools": LOADED_FILES,
-    "agents": AGENT_FILES,
-    "middleware": (".py",),
+    f"{PROJECT_FOLDER}/config.toml": (),
+    f"{PROJECT_FOLDER}/tools": LOADED_FILES,
+    f"{PROJECT_FOLDER}/agents": AGENT_FILES,
+    f"{PROJECT_FOLDER}/middleware": (".py",),
+    f"{PROJECT_FOLDER}/skills": LOADED_FILES,
+    f"{SHARED_FOLDER}/skills": LOADED_FILES,
 }
-"""Files and folders in `PROJECT_FOLDER` of which something is loaded or run, and of which ends."""
+"""Files and folders of a project of which something is loaded or run, and of which ends."""
 BESIDE: Final = (".mcp.json", "AGENTS.md")
 """Files beside that folder: what is run, and what the model reads."""
 MOST_FILES: Final = 500
@@ -206,12 +210,11 @@ def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp
 
 
 def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> Iterator[Path]:
-    own = folder / PROJECT_FOLDER
-    if own.is_symlink():
-        problems.append(f"{own} is a link; nothing is loaded through it")
-    elif own.is_dir():
-        for name, ends in LOADED.items():
-            yield from _files_below(own / name, ends, problems)
+    linked = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER) if (folder / name).is_symlink()]
+    problems += [f"{own} is a link; nothing is loaded through it" for own in linked]
+    for path, ends in ((folder / name, ends) for name, ends in LOADED.items()):
+        if path.parent not in linked and path.parent.is_dir():
+            yield from _files_below(path, ends, problems)
     for name in BESIDE:
         yield from _files_below(folder / name, (), problems)
     for name in also:
@@ -222,7 +225,7 @@ def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> 
             or any(step.is_symlink() for step in _path_steps(path, folder))
         ):
             problems.append(f"{name} is not a path inside {folder}; not loaded")
-        elif not any(path.is_relative_to(own / known) for known in LOADED):
+        elif not any(path.is_relative_to(folder / known) for known in LOADED):
             yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems)
 
 

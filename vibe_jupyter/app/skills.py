@@ -1,0 +1,229 @@
+"""The skills of a kernel: found before each prompt, offered to the model, and in use from when one is loaded until the
+run ends."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
+from vibe_jupyter.agent.call_context import ToolStep
+from vibe_jupyter.app.kernel_parts import ToolParts
+from vibe_jupyter.app.project import SKILLS, CurrentSettings, FolderLook, KernelSettings
+from vibe_jupyter.config.settings import OTHER_NAMES
+from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER, SHARED_FOLDER
+from vibe_jupyter.protocol import Headline, Notice, TextPart, ToolSpec
+from vibe_jupyter.safe_imports import without_collections, without_working_folder
+from vibe_jupyter.skills.discovery import FoundSkills, SkillFile, SkillReader, skill_files
+from vibe_jupyter.skills.section import listing, loaded_text, skills_section
+from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse
+from vibe_jupyter.skills.slash import called_skill
+from vibe_jupyter.tools.contract import StaticToolset
+from vibe_jupyter.tools.skill import SkillTool
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.custom_tools import ToolsOfSkills
+    from vibe_jupyter.tools.contract import Tool
+
+MOST_FILES: Final = 200
+"""Files of one skill that are looked at to name some."""
+_OTHER_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ask_user_question": ("AskUserQuestion",),
+    "edit_cell": ("NotebookEdit",),
+    "todo": ("TodoWrite",),
+    "write_file": ("Write",),
+}
+"""What skills written for other programs call our tools, where the settings know no such name."""
+
+
+class _UsedSkill(NamedTuple):
+    text: str
+    """What the model reads."""
+    problems: Sequence[str]
+    """What is wrong with its tools."""
+
+
+class KernelSkills:
+    """The toolset of the tool `skill`, and of the tools that skills in use bring. Empty without skills."""
+
+    def __init__(self, setup: KernelSettings, parts: ToolParts) -> None:
+        self.section = ""
+        """What the system prompt says of skills; empty where it says nothing."""
+        self._setup = setup
+        self._parts = parts
+        self._reader = SkillReader()
+        self._available: Mapping[str, Skill] = {}
+        self._in_use = SkillsInUse()
+        self._look: FolderLook | None = None
+        """The folder as the current prompt found it."""
+        self._options: Mapping[str, Mapping[str, Any]] = {}
+        self._own = StaticToolset([SkillTool(lambda: self._available, self._load_skill)])
+        self._brought: ToolsOfSkills | None = None
+        self._tool_problems: list[str] = []
+
+    def before_prompt(self, current: CurrentSettings) -> Sequence[str]:
+        """Look again, and begin with no skill in use; gives what is to be told."""
+        settings = current.reading.settings
+        found = self._find(current)
+        self._available = {skill.name: skill for skill in found.skills if settings.offers_skill(skill.name)}
+        offered = self._available.values() if current.reading.offers_tool(SkillTool.name) else ()
+        self.section = skills_section(tuple(offered))
+        self._in_use, self._look, self._tool_problems = SkillsInUse(), current.look, []
+        self._options = {name: entry.model_dump(exclude_none=True) for name, entry in settings.tools.items()}
+        return found.problems
+
+    def specs(self) -> Sequence[ToolSpec]:
+        if not self._available:
+            return ()
+        return (*self._own.specs(), *(self._brought.specs(self._in_use) if self._brought is not None else ()))
+
+    def find(self, name: str) -> "Tool[Any] | None":
+        if not self._available:
+            return None
+        brought = self._brought.find(name, self._in_use) if self._brought is not None else None
+        return self._own.find(name) or brought
+
+    def run_hooks(self, prompt: str, others: RunHooks | None) -> RunHooks | None:
+        """The same hooks, and before them the skill that a prompt calls by its slash command."""
+        skill = called_skill(prompt, self._available.values())
+        return others if skill is None else _SlashHooks(self, skill, others)
+
+    def why_barred(self, names: Sequence[str]) -> str:
+        """Why a tool that goes by these names cannot be called while the skills in use are; empty where it can."""
+        if SkillTool.name in names:  # it reads, and can only narrow further
+            return ""
+        return self._in_use.why_barred(names, [other for name in names for other in _spellings(name)])
+
+    def listing(self) -> str:
+        """For `%vibe skills`.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        current = self._setup.current()
+        found, settings = self._find(current), current.reading.settings
+        shown = [skill for skill in found.skills if settings.offers_skill(skill.name)]
+        hidden = {skill.name: "by your settings" for skill in found.skills if skill not in shown}
+        if not current.look.trusted:
+            paths = [Path(path) for path in current.look.brought.files if Path(path).name == FILE_NAME]
+            hidden |= {path.parent.name: "since the folder is not trusted: %vibe trust" for path in paths}
+        return listing(shown, hidden, [*found.problems, *found.replaced, *self._tool_problems])
+
+    def slash_names(self) -> list[str]:
+        """As they are typed, for Tab.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        current = self._setup.current()
+        settings = current.reading.settings
+        skills = [skill for skill in self._find(current).skills if settings.offers_skill(skill.name)]
+        return [f"/{skill.name}" for skill in skills if skill.user_invocable]
+
+    def forget(self) -> None:
+        """A conversation is over, and with it what tools remember of it."""
+        self._in_use = SkillsInUse()
+        if self._brought is not None:
+            self._brought.forget()
+
+    async def use(self, skill: Skill) -> _UsedSkill:
+        """Have a skill in use from now on, with the tools it brings. Engine loop."""
+        names, problems = await self._load_tools(skill)
+        self._in_use = self._in_use.having(skill, names)
+        self._tool_problems += problems
+        return _UsedSkill(loaded_text(skill, _files_of(skill)), problems)
+
+    async def _load_skill(self, skill: Skill) -> str:
+        used = await self.use(skill)
+        return "\n".join([used.text, *used.problems])
+
+    async def _load_tools(self, skill: Skill) -> tuple[Sequence[str], Sequence[str]]:
+        """Run the files with tools that a skill has, on the main thread; their names, and what is wrong with them."""
+        look, options = self._look, self._options
+        if look is None or not (skill.folder / TOOLS_FOLDER).is_dir():
+            return (), ()
+        if self._brought is None:
+            with without_working_folder(), without_collections():
+                from vibe_jupyter.app.custom_tools import ToolsOfSkills
+
+            self._brought = ToolsOfSkills()
+        brought = self._brought
+        return await self._parts.main_thread.call(lambda: brought.load(skill, look, options))
+
+    def _find(self, current: CurrentSettings) -> FoundSkills:
+        problems: list[str] = []
+        found = self._reader.find(self._skill_files(current, problems))
+        return found._replace(problems=(*problems, *found.problems))
+
+    def _skill_files(self, current: CurrentSettings, problems: list[str]) -> Iterator[SkillFile]:
+        home = config.vibe_home(self._setup.environ)
+        named = current.reading.tree.table.get("skill_paths")
+        paths = [(str(one.value), one.origin.layer) for one in (named.items if named is not None else ())]
+        seen: set[Path] = set()
+        for path in (home / Path(text).expanduser() for text, layer in paths if layer != "project"):
+            yield from _files_once(path, seen, problems, is_named=True)
+        inside = [text for text, layer in paths if layer == "project"]
+        yield from _project_files(current.look, [*inside, f"{PROJECT_FOLDER}/{SKILLS}", f"{SHARED_FOLDER}/{SKILLS}"])
+        for path in (home / SKILLS, Path.home() / SHARED_FOLDER / SKILLS):
+            yield from _files_once(path, seen, problems)
+
+
+class _SlashHooks:
+    """Puts the skill before the user's words, and shows its description."""
+
+    def __init__(self, skills: KernelSkills, skill: Skill, others: RunHooks | None) -> None:
+        self._skills = skills
+        self._skill = skill
+        self._others = others
+
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
+        emit = hook_context.call_context.emit
+        headline = Headline(verb="Loaded", doing="Loading", asking="Load", target=self._skill.name, note="a skill")
+        step = ToolStep(SkillTool.name, headline)
+        await emit(step.started())
+        used = await self._skills.use(self._skill)
+        shown = {"text/markdown": self._skill.body}
+        await emit(step.finished("ok", self._skill.description, display={**shown}))
+        for problem in used.problems:
+            await emit(Notice(level="warning", text=problem))
+        prepared = PreparedPrompt() if self._others is None else await self._others.begin(hook_context)
+        text = f"{used.text}\nThe user calls this skill with the words that follow."
+        return prepared._replace(before=(TextPart(text=text), *prepared.before))
+
+    async def end(self) -> None:
+        if self._others is not None:
+            await self._others.end()
+
+
+def _spellings(name: str) -> Sequence[str]:
+    return (*OTHER_NAMES.get(name, ()), *_OTHER_SPELLINGS.get(name, ()))
+
+
+def _files_once(path: Path, seen: set[Path], problems: list[str], *, is_named: bool = False) -> Iterator[SkillFile]:
+    """The skills in a folder that was not looked at before; if it is named and not there, that is a problem."""
+    resolved = path.resolve()
+    if resolved not in seen and (is_named or path.is_dir()):
+        seen.add(resolved)
+        yield from skill_files(path, "skill_paths" if is_named else "user", problems)
+
+
+def _project_files(look: FolderLook, folders: Sequence[str]) -> Iterator[SkillFile]:
+    """Those of a project as they were when its trust was looked up; none unless it is trusted."""
+    for folder in dict.fromkeys(Path(os.path.normpath(look.folder / one)) for one in folders):
+        for name, content in look.files.items():
+            path = look.folder / name
+            if path.name == FILE_NAME and path.parent.parent == folder:
+                yield SkillFile(path, content, "project")
+
+
+def _files_of(skill: Skill) -> list[str]:
+    """What lies beside its SKILL.md, by path below its folder."""
+    found: list[str] = []
+    for root, folders, files in os.walk(skill.folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        names = [Path(root, name).relative_to(skill.folder).as_posix() for name in sorted(files) if name[0] != "."]
+        found += [name for name in names if name != FILE_NAME]
+        if len(found) >= MOST_FILES:
+            break
+    return found[:MOST_FILES]

@@ -1,0 +1,96 @@
+"""The tool `skill`: loads a skill's instructions into the conversation, or reads a file that belongs to one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.skills.skill import FILE_NAME, Skill
+from vibe_jupyter.tools.contract import ToolContext
+
+LONGEST: Final = 40_000
+"""Characters of a skill, or of one of its files, that the model is given whole."""
+LARGEST_FILE: Final = 1_048_576
+"""Bytes of a file that is read."""
+
+UseSkill = Callable[[Skill], Awaitable[str]]
+"""Begins to use a skill; gives what the model reads of it."""
+
+
+class SkillArgs(BaseModel):
+    """Which skill, or which file of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1)
+    file: str = ""
+
+
+class SkillTool:
+    """Reads in the folders of skills alone, which is why it asks nobody."""
+
+    name = "skill"
+    description = "Load the instructions of a skill, or read one file of it."
+    level: Level = "always"
+    arguments = SkillArgs
+    result_limit = LONGEST
+
+    def __init__(self, skills: Callable[[], Mapping[str, Skill]], use: UseSkill) -> None:
+        self._skills = skills
+        """Those that are available now, by name."""
+        self._use = use
+
+    def headline(self, args: SkillArgs) -> Headline:
+        if args.file:
+            note = f"of the skill {args.name}"
+            return Headline(verb="Read", doing="Reading", asking="Read", target=args.file, note=note)
+        return Headline(verb="Loaded", doing="Loading", asking="Load", target=args.name, note="a skill")
+
+    def preview(self, args: SkillArgs) -> Preview:
+        return Preview(kind="text", text=f"Read {args.file or FILE_NAME} of the skill {args.name}.")
+
+    def touches(self, args: SkillArgs) -> Sequence[Resource]:
+        return ()
+
+    async def run(self, args: SkillArgs, context: ToolContext) -> ToolResult:
+        skill = self._find_skill(args.name)
+        if args.file:
+            text = await asyncio.to_thread(_file_text, skill, args.file)
+            return ToolResult.text(text, summary=f"{len(text):,} characters", display={"text/plain": text})
+        text = await self._use(skill)
+        return ToolResult.text(text, summary=skill.description, display={"text/markdown": skill.body})
+
+    def _find_skill(self, name: str) -> Skill:
+        skills = self._skills()
+        skill = skills.get(name.strip().removeprefix("/").removesuffix(f"/{FILE_NAME}").casefold())
+        if skill is None:
+            known = f"The skills are: {', '.join(skills)}." if skills else "There are none."
+            raise ToolError(f"There is no skill {name!r}. {known}")
+        return skill
+
+
+def _file_text(skill: Skill, file: str) -> str:
+    """What a file in the skill's folder holds.
+
+    Raises:
+        ToolError: it is elsewhere, protected, too large or no text.
+    """
+    folder = Workspace(skill.folder)
+    located = folder.resolve(file)
+    if not located.inside:
+        raise ToolError(f"{file!r} is not in the folder of the skill {skill.name}. Read it with read_file.")
+    if why := located.protection("read"):
+        raise ToolError(f"{file!r} {why}; it is not read with a skill. Read it with read_file, which asks the user.")
+    folder.require(located, "regular")
+    with folder.open_read(located) as opened:
+        content = opened.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise ToolError(f"{file!r} is larger than {LARGEST_FILE:,} bytes.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ToolError(f"{file!r} is not UTF-8 text. Its path is {located.path}.") from None
