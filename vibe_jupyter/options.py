@@ -20,8 +20,7 @@ SERVER_ACTIONS = ("accept", "add", "log", "off", "on", "remove", "restart", "ser
 """What may follow `%vibe mcp`."""
 
 PROMPT_HELP = """\
-%%vibe                  the cell below is the prompt; the agent works on it
-%vibe PROMPT            the same in one line
+%%vibe, %vibe PROMPT    the agent works on the cell below, or on the line
   --model NAME          this cell only: an alias, or NAME@URL for another server
   --agent NAME          this cell only: another agent, such as plan
   --max-turns N         stop before request N+1 (1-200, default 50)
