@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN
 from vibe_jupyter.llm.client import SentRequest
 
 PARTS: Final = ("system", "tools", "report", "messages", "images", "settings")
 """What a request is made of; every byte of it belongs to one of these."""
 WHOLE: Final = "all"
-CHARACTERS_PER_TOKEN: Final = 4
-"""What is counted with: the server's own tokens differ a little."""
 _REPORT: Final = re.compile(r"<notebook>.*?</notebook>", re.DOTALL)
 _IMAGE: Final = re.compile(r'"data:image/[^"]*"|(?<="images":)\s*\[[^\]]*\]')
 _DECODER: Final = json.JSONDecoder()
