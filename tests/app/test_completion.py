@@ -7,6 +7,7 @@ import pytest
 
 from tests.app.conftest import Session
 from tests.kernel.wire import WAIT
+from vibe_jupyter.options import OPTION_NAMES
 from vibe_jupyter.skills.discovery import shipped_skills
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -42,7 +43,9 @@ class Tab:
 def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
     assert tab("%vibe ") == [
         "agent",
+        "compact",
         "config",
+        "context",
         "fix",
         "help",
         "mcp",
@@ -61,8 +64,8 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
 
 
 def test_tab_offers_options_also_on_the_first_line_of_a_cell(tab: Tab) -> None:
-    assert tab("%vibe --m") == ["--model", "--max-turns"]
-    assert tab("%%vibe --", "\nhello") == ["--model", "--agent", "--max-turns", "--yes", "--keep-going"]
+    assert tab("%vibe --m") == ["--model", "--max-turns", "--max-price"]
+    assert tab("%%vibe --", "\nhello") == [*OPTION_NAMES]
     assert tab("%%vibe --model scripted --a", "\nhello") == ["--agent"]
 
 
