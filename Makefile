@@ -95,7 +95,7 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser
-	@failed=0; for table in load interrupt streaming decode loop progress frames objects staleness files decisions mcp_calls mcp_start turn_path bridge chart_pictures; do \
+	@failed=0; for table in load interrupt streaming decode loop progress frames objects staleness files decisions mcp_calls mcp_start turn_path resume bridge chart_pictures; do \
 		set -- $$table; name=$$1; shift; PYTHONPATH=. $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
 # A site that loads nothing from elsewhere; the quickstart runs with the tour model.

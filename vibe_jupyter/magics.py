@@ -178,6 +178,7 @@ def load_magics(shell: InteractiveShell) -> None:
         tools=lambda: magics.app.tool_names(),
         servers=lambda: magics.app.mcp.names(),
         agents=lambda: magics.app.setup.agent_names(),
+        sessions=lambda: magics.app.sessions.saved.ids(),
         skills=lambda: magics.app.skills.slash_names(),
         offers=lambda: magics._app and magics._app.mcp.offers,  # pyright: ignore[reportPrivateUsage]
     )

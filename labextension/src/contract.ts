@@ -26,6 +26,7 @@ export interface Methods {
   show: { args: ShowArgs; result: Record<string, never> };
   find: { args: FindArgs; result: FindResult };
   keep: { args: KeepArgs; result: KeepResult };
+  remember: { args: RememberArgs; result: Record<string, never> };
 }
 
 export type Method = keyof Methods;
@@ -184,6 +185,8 @@ export interface NotebookPanel {
   visible: boolean;
   /** Whether this tab started the running cell. */
   ran: boolean;
+  /** Id of the conversation that the notebook's metadata names; empty for none. */
+  conversation: string;
 }
 
 /** All cells, in their order. */
@@ -301,6 +304,11 @@ export interface KeepArgs {
 export interface KeepResult {
   /** Whether the live view is still in the cell. */
   stands: boolean;
+}
+
+export interface RememberArgs {
+  /** Id for the notebook's metadata; nothing else of a conversation goes there. */
+  conversation: string;
 }
 
 /** One request, as it comes on iopub. */

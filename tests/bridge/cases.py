@@ -105,6 +105,7 @@ FIRST: list[tuple[str, Json, Json]] = [
     ),
     ("show", {"cell": "driver-1", "model_id": "none"}, good()),
     ("find", {"model_id": "none"}, good(cell=None)),
+    ("remember", {"conversation": "c1"}, good()),
     ("outputs", outputs("nowhere-1", 10), NO_CELL),
     ("outputs", outputs("plain-01", 10), good(outputs=[])),
     ("outputs", outputs("plain-01", 10, 0), bad("bad_request", "This cell has 0 outputs, and none at 0.")),

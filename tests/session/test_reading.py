@@ -121,7 +121,7 @@ def test_records_of_a_newer_version_are_passed_over_and_named(path: Path) -> Non
     new_event = encode_record(2, "2026-01-31T12:00:00.000Z", "event", b'{"type":"cell_painted","colour":"red"}')
     new_kind = new_event.replace(b'"event"', b'"index"')
     sealed = encode_record(3, "2026-01-31T12:00:00.000Z", "index", b"{}")  # type: ignore[arg-type]
-    path.write_bytes(header(version=2) + line(1, user("a")) + new_event + sealed + line(4, user("b")) + new_kind)
+    path.write_bytes(header(version=3) + line(1, user("a")) + new_event + sealed + line(4, user("b")) + new_kind)
     contents = read_journal(path)
     assert contents.events == (user("a"), user("b"))
     assert contents.dropped[0] == "Line 1: a newer version wrote this; update vibe-jupyter to read all of it."

@@ -73,8 +73,8 @@ class HostedFiles:
 
     client: LLMClient
     model: Model
-    folder: Path
-    """The session's own."""
+    folder: Path | None
+    """The session's own; None where nothing is kept."""
 
     async def take(self, file: HostedFile) -> FileProduced:
         """Keep a file and say so. What cannot be had is a file with a problem, never an error."""
@@ -90,14 +90,19 @@ class HostedFiles:
             return made
         try:
             content = await self._file_content(file)
-            path = await asyncio.to_thread(_save_file, self.folder / _FOLDER, safe_name(made.name), content)
+            path = await self._save_content(made.name, content)
         except (_Missing, ModelError) as problem:
             return made.model_copy(update={"problem": str(problem)})
         except OSError as problem:
             return made.model_copy(update={"problem": f"it could not be kept: {problem.strerror or problem}"})
         carried = base64.b64encode(content).decode() if len(content) <= CARRIED_LIMIT else ""
-        said = {"size": len(content), "path": str(path), "data": carried, "preview": _text_preview(file, content)}
+        said = {"size": len(content), "path": path, "data": carried, "preview": _text_preview(file, content)}
         return made.model_copy(update=said)
+
+    async def _save_content(self, name: str, content: bytes) -> str:
+        if self.folder is None:
+            return ""
+        return str(await asyncio.to_thread(_save_file, self.folder / _FOLDER, safe_name(name), content))
 
     async def _file_content(self, file: HostedFile) -> bytes:
         if file.text is not None:

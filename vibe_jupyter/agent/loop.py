@@ -113,7 +113,7 @@ class AgentLoop:
             emit=self._emit_event,
             show=self._progress.take,
             redactor=agent.redactor,
-            results=conversation.journal.path.parent,
+            results=conversation.folder,
             cancelled=lambda: run.interrupted,
         )
         self._began = time.monotonic()
@@ -138,7 +138,8 @@ class AgentLoop:
                 pass
             return ended
 
-        await self._work(take_turns, run_hooks)
+        prompt = "".join(part.text for part in words if isinstance(part, TextPart))
+        await self._work(take_turns, prompt, run_hooks)
 
     async def compact_only(self, instructions: str) -> None:
         """Compact the conversation, as a run of its own."""
@@ -146,11 +147,14 @@ class AgentLoop:
         async def compact() -> FinishReason:
             return "stop" if await self._run.guard(self._keeper.compact(instructions)) else "interrupted"
 
-        await self._work(compact)
+        await self._work(compact, "")
 
-    async def _work(self, steps: Callable[[], Awaitable[FinishReason]], run_hooks: RunHooks | None = None) -> None:
+    async def _work(
+        self, steps: Callable[[], Awaitable[FinishReason]], prompt: str, run_hooks: RunHooks | None = None
+    ) -> None:
         reason: FinishReason = "interrupted"
         error = ""
+        self._agent.redactor.look()  # the first event holds the prompt
         try:
             await self._emit_event(
                 RunStarted(
@@ -158,6 +162,7 @@ class AgentLoop:
                     model=self._agent.model.alias,
                     provider=self._agent.model.server.host,
                     agent=self._agent.name,
+                    prompt=prompt,
                 )
             )
             reason = await steps()

@@ -252,7 +252,7 @@ class ModelCall:
             with without_working_folder():
                 from vibe_jupyter.agent.hosted_tools import HostedFiles, HostedTools  # noqa: PLC0415 - few servers
 
-            folder = self._conversation.journal.path.parent
+            folder = self._conversation.folder
             self._hosted = HostedTools(self._call_context, HostedFiles(self._agent.client, self._agent.model, folder))
         return self._hosted
 

@@ -1,12 +1,9 @@
 """One app per kernel: builds the parts at the first prompt and takes each prompt through them."""
 
-import concurrent.futures
 import contextlib
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -22,8 +19,10 @@ from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.app.run_view import CLOSE_WAIT, Reply, RunView, new_conversation, working_folder
+from vibe_jupyter.app.run_view import Reply, RunView, working_folder
+from vibe_jupyter.app.saved_sessions import kept_in, status_line
 from vibe_jupyter.app.serving import NotebookServing
+from vibe_jupyter.app.sessions import KernelSessions, SessionParts
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.context.executions import ExecutionLog
@@ -33,21 +32,17 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
-from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.options import STOP_CELL, Options
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets, present_names
 from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.variables.own_words import allow_ai_repr
-from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
-    from vibe_jupyter.llm.client import SentRequest
     from vibe_jupyter.ui.front_end import FrontEnd
 
 _MODEL_KEY = "key of the model"
@@ -83,9 +78,10 @@ class App:
         self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
-        parts = ToolParts(
-            *around, folder, home, self.models.sees_images, lambda: _folder_of(self._conversation), self.setup.plan
-        )
+        shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
+        self.sessions = KernelSessions(SessionParts(*shared, lambda: self.is_serving, self._forget))
+        """The conversation that is open, and those that are saved."""
+        parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: self.sessions.folder, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
@@ -99,13 +95,10 @@ class App:
             ),
         )
         self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
-        self._session, self._instructions, self._rules = "", Instructions(), RunRules(self.setup)
-        """Of the conversation; the id is empty before its first prompt."""
-        self._conversation: Conversation | None = None
-        self._client: LLMClient | None = None
+        self._instructions, self._rules = Instructions(), RunRules(self.setup)
         self.context = ContextParts(
             *(self._engine, self._run_view, self._main_thread, self._report, self._instructions, self._rules),
-            *(self._permissions, self.setup, lambda: self._conversation, self._build_agent),
+            *(self._permissions, self.setup, lambda: self.sessions.conversation, self._build_agent),
         )
         self._enders: list[str] = []
         """Code of the queued cells that stopped the current run."""
@@ -155,10 +148,12 @@ class App:
             approve_all=reading.settings.bypass_tool_permissions,
             bars=self.skills.why_barred,
         )
-        conversation = self._open_conversation()
         around = self._report.look(text, options.allowed)
+        offer = self.sessions.offer(attended=around.attended)
+        conversation = self.sessions.open_conversation(reading.settings)
         with self._presses.raising():  # it looks at the user's objects
-            told = self._report.sections(around, self._permissions.levels, current)
+            told = self.sessions.loss_report()
+            told += self._report.sections(around, self._permissions.levels, current)
         own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
         sources = InstructionSources(
             around, reading.settings, self.models.sees_images(), home, own, self.skills.section
@@ -173,14 +168,9 @@ class App:
             ),
         )
         along = self.skills.run_hooks(text, self.mcp.run_hooks(text))
-        run = start_run(
-            agent,
-            conversation,
-            text,
-            terms=terms,
-            context=told,
-            run_hooks=along,
-        )
+        run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=along)
+        if offer:
+            run.emit(Notice(level="info", text=offer))
         for news in self.setup.news(current.look, [*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
         self._enders, self._runs_again = _queued_stops(self._pump), False
@@ -189,9 +179,11 @@ class App:
             run.send(Interrupt())
         try:
             self._presses.check()
-            kept_in = f"the conversation is kept in {conversation.journal.path}"
-            return self._run_view.show(run, self._keep, kept_in=kept_in).reply(self._run_view.find_cell)
+            self.sessions.begin_run()
+            place = f"the conversation is {kept_in(conversation)}"
+            return self._run_view.show(run, self._keep, kept_in=place).reply(self._run_view.find_cell)
         finally:
+            self.sessions.end_run()
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
                 self._report.remember()
 
@@ -207,11 +199,6 @@ class App:
         stopped_by_next = self._pump is not None and self._pump.behind_running()[:1] == self._enders[:1] != []
         return self._runs_again or stopped_by_next
 
-    @property
-    def sent(self) -> "SentRequest | None":
-        """The latest request to a model server in this conversation; None before there is one."""
-        return None if self._client is None else self._client.sent
-
     def status(self) -> str:
         """Model, server, agent, conversation and grants, for the user."""
         try:
@@ -220,14 +207,7 @@ class App:
         except ConfigError as error:
             where = f"none. {error}"
         lines = [f"Model: {where}", self.setup.agent_line(), f"Folder: {self._workspace.root}"]
-        if self._conversation is None:
-            lines.append("Conversation: none yet")
-        else:
-            usage = self._conversation.usage
-            lines.append(
-                f"Conversation: {len(self._conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
-                f"{usage.completion_tokens:,} out, kept in {self._conversation.journal.path}"
-            )
+        lines.append(status_line(self.sessions.conversation))
         if reason := why_no_shell():
             lines.append(f"Shell: {reason}")
         granted = self._permissions.granted()
@@ -239,9 +219,14 @@ class App:
         """Begin a new conversation and forget what was allowed; the user's variables stay."""
         if self._main_thread.is_serving:
             raise NotebookError("A run is active in this kernel. End it with Stop or ■, then reset.")
+        self._forget()
+        return "New conversation. Your variables are unchanged; permissions for this session were cleared."
+
+    def _forget(self) -> None:
+        """Drop what belongs to the conversation so far."""
         self._run_view.abandon()
         self.outside.stop()
-        self._forget_conversation()
+        self.sessions.forget()
         self._instructions.forget()
         self._rules.forget()
         self._permissions.forget()
@@ -252,7 +237,6 @@ class App:
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
         self._report.forget()
-        return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
     def stop(self) -> str:
         """End the current run, or one left behind; what to print."""
@@ -279,7 +263,7 @@ class App:
             raise NotebookError("A run is active in this kernel, so the extension stays loaded. Stop the run first.")
         self._run_view.abandon()
         self.outside.stop()
-        self._forget_conversation()
+        self.sessions.forget()
         self._report.close()
         if self._notebook is not None:
             self._notebook.close()
@@ -306,7 +290,7 @@ class App:
         return Agent(
             name=current.profile.name,
             model=model,
-            client=self._open_client(),
+            client=self.sessions.open_client(),
             tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
             permissions=self._permissions,
             middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
@@ -328,26 +312,6 @@ class App:
         self._offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
         self._taken = (settings, reading.rules)
-
-    def _open_client(self) -> LLMClient:
-        if self._client is None:
-            self._session = secrets.token_hex(16)
-            self._client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", affinity=self._session)
-        return self._client
-
-    def _open_conversation(self) -> Conversation:
-        if self._conversation is None:
-            self._conversation = new_conversation(os.environ, self._session)
-        return self._conversation
-
-    def _forget_conversation(self) -> None:
-        if self._conversation is not None:
-            self._conversation.journal.close()
-            self._conversation = None
-        if self._client is not None:
-            closing = self._engine.submit(self._client.close())
-            concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
-            self._client = None
 
     def _on_queued(self, cell: QueuedCell) -> bool:
         """Take what the agent runs in its place. Some queued cells end the run at once."""
@@ -408,8 +372,3 @@ def _serving_parts(
 def _queued_stops(pump: Pump | None) -> list[str]:
     """Each ``%vibe stop`` that came in the moment before this cell began: it is meant for the run that begins."""
     return [] if pump is None else [code for code in pump.behind_running() if STOP_CELL.fullmatch(code)]
-
-
-def _folder_of(conversation: Conversation | None) -> Path | None:
-    """Where the session that is open keeps its files."""
-    return conversation.journal.path.parent if conversation is not None else None

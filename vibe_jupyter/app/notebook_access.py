@@ -1,8 +1,11 @@
 """The way from the kernel to the notebook's page: its bridge, its cells, and what is drawn there."""
 
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -14,7 +17,8 @@ from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
-from vibe_jupyter.notebook.open_notebook import FinishedRuns, OpenNotebook
+from vibe_jupyter.notebook.document import conversation_in
+from vibe_jupyter.notebook.open_notebook import GLANCE_FILE, FinishedRuns, OpenNotebook, notebook_file
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
@@ -83,6 +87,37 @@ class NotebookAccess:
     async def has_page(self) -> bool:
         """Whether a page with our extension shows this notebook; known within seconds. On the engine's loop."""
         return await self._bridge.panel() is not None
+
+    def path(self) -> Path | None:
+        """Of the notebook, as far as anything names it; right after a rename where a page answered."""
+        named = self._file()
+        panel = self._bridge.known_panel
+        if panel is None:
+            return named
+        # A kernel runs in the folder of its notebook.
+        return (named.parent if named is not None else Path.cwd()) / PurePath(panel.path).name
+
+    def _file(self) -> Path | None:
+        namespace: object = getattr(self._shell, "user_ns", {})
+        return notebook_file(cast("Mapping[str, object]", namespace), os.environ)
+
+    def saved_conversation(self) -> str:
+        """Id of the conversation that the notebook's metadata names; empty for none."""
+        panel = self._bridge.known_panel
+        if panel is not None:
+            return panel.conversation
+        path = self._file()
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            if path is not None and path.stat().st_size <= GLANCE_FILE:
+                return conversation_in(json.loads(path.read_bytes()).get("metadata"))
+        return ""
+
+    async def remember_conversation(self, conversation: str) -> None:
+        """Have the notebook's metadata name a conversation. On the engine's loop."""
+        panel = await self._bridge.panel()
+        if panel is not None and panel.conversation != conversation:
+            with contextlib.suppress(NotebookError):  # the page is gone, or its extension is older
+                await self._bridge.request("remember", conversation=conversation)
 
     async def draw(self, view: "ShownView") -> None:
         """Have the page draw a view that a server put into a cell it runs. On the engine's loop."""

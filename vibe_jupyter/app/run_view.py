@@ -12,13 +12,11 @@ import importlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.app.shell_host import ShellHost
@@ -41,8 +39,6 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
-from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.journal import Journal
 from vibe_jupyter.ui.front_end import RunRetention
 
 if TYPE_CHECKING:
@@ -449,17 +445,6 @@ class _Life:
             self.over.set_exception(error)
             raise
         self.over.set_result(None)
-
-
-def new_conversation(environ: Mapping[str, str], session_id: str) -> Conversation:
-    """One that is kept in a journal of its own.
-
-    Raises:
-        JournalError: it cannot be kept.
-    """
-    now = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    folder = config.vibe_home(environ) / "logs" / "session" / f"session_{now}_{session_id[:8]}"
-    return Conversation(Journal.create(folder, session_id=session_id))
 
 
 def working_folder() -> Path:

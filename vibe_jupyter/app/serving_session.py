@@ -18,7 +18,7 @@ from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.deferred_tools import tool_lists
 from vibe_jupyter.app.kernel_parts import ServingParts
 from vibe_jupyter.app.notebook_access import NotebookAccess
-from vibe_jupyter.app.run_view import new_conversation
+from vibe_jupyter.app.saved_sessions import new_conversation
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError, ToolError, VibeError
 from vibe_jupyter.kernel.execution import CodeRunner
@@ -36,6 +36,7 @@ from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
+from vibe_jupyter.session.store import ID_BYTES
 from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
@@ -82,7 +83,7 @@ class ServingSession:
             access=self._access,
             turn=self._turns.turn,
         )
-        self._conversation = new_conversation(kernel.setup.environ, secrets.token_hex(16))
+        self._conversation = new_conversation(settings, kernel.setup.environ, secrets.token_hex(ID_BYTES))
         self.view = ServingView(kernel.engine, kernel.notebook, settings.keep(), handled=kernel.host.handled_message)
         self.http = HttpServer()
         gate = ExternalGate(

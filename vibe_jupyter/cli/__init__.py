@@ -14,6 +14,7 @@ __all__ = ["main"]
 COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
     "ask": "one prompt without a notebook: the answer, or all that happened as JSON",
+    "sessions": "list the saved conversations",
     "doctor": "check what JupyterLab and the kernel need, and say what to do",
     "permission": "say whether a command or path would be asked about, and why",
     "schema": "the JSON Schema of the events that `ask --output streaming` prints",

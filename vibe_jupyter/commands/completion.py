@@ -75,6 +75,8 @@ class TabSources(NamedTuple):
     """Names of the MCP servers that are declared."""
     agents: Callable[[], Iterable[str]]
     """Names of the agents that can take a prompt."""
+    sessions: Callable[[], Iterable[str]]
+    """Ids of the conversations that are saved."""
     skills: Callable[[], Iterable[str]]
     """Slash commands of skills."""
     offers: Callable[[], ServerOffers | None]
@@ -107,6 +109,10 @@ class Completion:
     def agents(self) -> list[str]:
         """See `KnownNames`."""
         return _known_names(self._sources.agents)
+
+    def sessions(self) -> list[str]:
+        """See `KnownNames`."""
+        return _known_names(self._sources.sessions)
 
     def _match_context(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")

@@ -5,8 +5,10 @@ when the extension is loaded, so it is light: what an action needs is imported w
 """
 
 import difflib
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_jupyter.errors import ConfigError, NotebookError
@@ -22,6 +24,8 @@ _MISSPELT: Final = 0.82
 _AS_PROMPT: Final = "To send it as a prompt, write it below %%vibe."
 _USAGE_WIDTH: Final = 24
 """Characters of the first column of the help page."""
+_PAGE_WIDTH: Final = 80
+"""Characters of a small terminal."""
 _ON_A_SERVER: Final = frozenset(SERVER_ACTIONS) - {"add", "serve"}
 """What `%vibe mcp` does with a server that is named."""
 
@@ -53,6 +57,10 @@ class KnownNames(Protocol):
 
     def agents(self) -> Iterable[str]:
         """The agents that can take a prompt."""
+        ...
+
+    def sessions(self) -> Iterable[str]:
+        """Ids of the conversations that are saved, the latest first."""
         ...
 
 
@@ -107,7 +115,8 @@ def help_page(*, whole: bool = False) -> str:
     if whole:
         return "\n".join([PROMPT_HELP, RARE_OPTIONS_HELP, *lines, SETTINGS_HELP])
     rare = ", ".join(command.name for command in COMMANDS if command.is_rare)
-    return "\n".join([PROMPT_HELP, *lines, f"More, listed by %vibe help all: {rare}", SETTINGS_HELP])
+    more = textwrap.fill(f"More, listed by %vibe help all: {rare}", _PAGE_WIDTH)
+    return "\n".join([PROMPT_HELP, *lines, more, SETTINGS_HELP])
 
 
 def _help(call: TypedCommand) -> str | None:
@@ -206,7 +215,7 @@ def _show_sent(call: TypedCommand) -> str | None:
         return None
     with without_working_folder():
         from vibe_jupyter.commands.sent import sent_command
-    sent = call.present_app.sent if call.present_app is not None else None
+    sent = call.present_app.sessions.sent if call.present_app is not None else None
     return sent_command(sent, *call.words)
 
 
@@ -220,6 +229,34 @@ def _show_context(call: TypedCommand) -> str | None:
             return None
 
 
+def _list_sessions(call: TypedCommand) -> str | None:
+    if call.words not in ([], ["all"]):
+        return None
+    return _session_commands().list_command(call.build_app().sessions, everywhere=bool(call.words))
+
+
+def _resume_session(call: TypedCommand) -> str:
+    return call.build_app().sessions.resume(call.text.strip())
+
+
+def _fork_session(call: TypedCommand) -> str | None:
+    return call.build_app().sessions.fork(*call.words) if len(call.words) < 2 else None
+
+
+def _rename_session(call: TypedCommand) -> str | None:
+    return f"{call.build_app().sessions.rename(call.text)} {_AS_PROMPT}" if call.words else None
+
+
+def _delete_session(call: TypedCommand) -> str | None:
+    match call.words:
+        case [name]:
+            return _session_commands().delete_command(call.build_app().sessions, name, is_sure=False)
+        case [name, "yes"]:
+            return _session_commands().delete_command(call.build_app().sessions, name, is_sure=True)
+        case _:
+            return None
+
+
 def _compact(call: TypedCommand) -> str:
     return _context_commands(call).compact(call.text.strip())
 
@@ -229,6 +266,28 @@ def _context_commands(call: TypedCommand) -> "ContextCommands":
     with without_working_folder():
         from vibe_jupyter.app.context_commands import ContextCommands
     return ContextCommands(parts)
+
+
+def _export_session(call: TypedCommand) -> str | None:
+    if len(call.words) > 2:
+        return None
+    return _session_commands().export_command(call.build_app().sessions, call.words)
+
+
+def _show_history(call: TypedCommand) -> str | None:
+    match call.words:
+        case []:
+            return _session_commands().history_command(call.build_app().sessions)
+        case [number] if number.isdecimal():
+            return _session_commands().recall_command(call.build_app().sessions, int(number))
+        case _:
+            return None
+
+
+def _session_commands() -> ModuleType:
+    with without_working_folder():
+        from vibe_jupyter.commands import sessions
+    return sessions
 
 
 def _set_up(call: TypedCommand) -> str:
@@ -246,6 +305,10 @@ def _model_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
             return names.models()
         case _:
             return ()
+
+
+def _session_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
+    return () if words else names.sessions()
 
 
 def _server_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
@@ -278,10 +341,7 @@ COMMANDS: Final = (
     VibeCommand("config", (("%vibe config [path]", "every setting, and where it was set"),), _show_config, ("path",)),
     VibeCommand(
         "mcp",
-        (
-            ("%vibe mcp [tools]", "MCP servers and their tools; `add`, `remove`, `restart`"),
-            ("%vibe mcp serve", "let an external client use this notebook's tools"),
-        ),
+        (("%vibe mcp [tools]", "MCP servers; add, remove, restart; `serve` this notebook"),),
         _manage_servers,
         following=SERVER_ACTIONS,
         complete=_server_words,
@@ -328,6 +388,52 @@ COMMANDS: Final = (
         (("%vibe compact [TEXT]", "summarise the conversation now; TEXT: what to keep"),),
         _compact,
         following=("TEXT",),
+        is_rare=True,
+    ),
+    VibeCommand(
+        "sessions",
+        (("%vibe sessions [all]", "saved conversations of this folder, or all"),),
+        _list_sessions,
+        following=("all",),
+    ),
+    VibeCommand(
+        "resume",
+        (("%vibe resume [ID]", "continue the latest here, or one by id or title"),),
+        _resume_session,
+        following=("ID",),
+        complete=_session_words,
+        is_rare=True,
+    ),
+    VibeCommand(
+        "fork",
+        (("%vibe fork [ID]", "go on in a copy of a conversation"),),
+        _fork_session,
+        following=("ID",),
+        complete=_session_words,
+        is_rare=True,
+    ),
+    VibeCommand("rename", (("%vibe rename TITLE", "give the conversation a title"),), _rename_session, is_rare=True),
+    VibeCommand(
+        "delete",
+        (("%vibe delete ID [yes]", "remove a saved one; asks, unless `yes` follows"),),
+        _delete_session,
+        following=("ID",),
+        complete=_session_words,
+        is_rare=True,
+    ),
+    VibeCommand(
+        "export",
+        (("%vibe export [FILE]", "write the conversation, or `ID FILE`, as .md or .json"),),
+        _export_session,
+        following=("ID", "FILE"),
+        complete=_session_words,
+        is_rare=True,
+    ),
+    VibeCommand(
+        "history",
+        (("%vibe history [N]", "earlier prompts; N puts one into the next cell"),),
+        _show_history,
+        following=("N",),
         is_rare=True,
     ),
     VibeCommand(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import RefusalCode
-from vibe_jupyter.notebook.document import bound_output, brief_output
+from vibe_jupyter.notebook.document import METADATA_KEY, bound_output, brief_output, conversation_in
 from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
 from vibe_jupyter.version import __version__
 
@@ -51,6 +51,16 @@ class HeadlessDocument:
     def order(self) -> list[str]:
         """Their ids."""
         return [cell["id"] for cell in self.cells]
+
+    @property
+    def conversation(self) -> str:
+        """Id of the conversation that the metadata names; empty for none."""
+        return conversation_in(self._notebook.get("metadata"))
+
+    def remember(self, conversation: str) -> None:
+        """Have the metadata name a conversation."""
+        self._notebook.setdefault("metadata", {})[METADATA_KEY] = {"conversation": conversation}
+        self.dirty = True
 
     def cell(self, cell_id: str) -> Cell:
         """The cell of this id."""
@@ -273,6 +283,10 @@ class _Edit(_Args):
     edits: list[CellEdit]
 
 
+class _Remember(_Args):
+    conversation: str
+
+
 class _Run(_Args):
     cell: str
     code_hash: str
@@ -295,6 +309,7 @@ class BridgeMethods:
             "show": self._answer_show,
             "find": self._find,
             "keep": self._answer_keep,
+            "remember": self._answer_remember,
         }
 
     def answer(self, content: dict[str, Any], parent: dict[str, Any]) -> Result | None:
@@ -324,6 +339,7 @@ class BridgeMethods:
             "visible": True,
             "ran": asked_by["session"] == self._runner.client,
             "front_end": "headless",
+            "conversation": self._document.conversation,
         }
 
     def _answer_cells(self, _args: object, _asked_by: object) -> Result:
@@ -395,3 +411,7 @@ class BridgeMethods:
         """Nothing is missed here; but the cell must be there, as in a page."""
         self._document.cell(str(args.get("cell")))
         return {"stands": False}
+
+    def _answer_remember(self, args: object, _asked_by: object) -> Result:
+        self._document.remember(_Remember.model_validate(args).conversation)
+        return {}

@@ -167,6 +167,11 @@ class Bridge:
         return self._panel is not None
 
     @property
+    def known_panel(self) -> NotebookPanel | None:
+        """The page that answered last in this run; None before one did."""
+        return self._panel
+
+    @property
     def has_answered(self) -> bool:
         """Whether a page ever answered."""
         return self._known

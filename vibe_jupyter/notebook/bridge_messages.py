@@ -14,7 +14,7 @@ REQUEST: Final = "vibe_bridge"
 REPLY: Final = "vibe_bridge_reply"
 EVENT: Final = "vibe_bridge_event"
 
-Method = Literal["hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep"]
+Method = Literal["hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep", "remember"]
 RefusalCode = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 """The ways a request fails."""
 PageEvent = Literal["hello", "run_done"]
@@ -56,6 +56,8 @@ class NotebookPanel(Value):
     visible: bool = False
     ran: bool = False
     """Whether this tab started the running cell."""
+    conversation: str = ""
+    """Id of the conversation that the notebook's metadata names; empty for none."""
 
     @classmethod
     def of(cls, client: str, panel: str, said: dict[str, JsonValue]) -> "NotebookPanel":
@@ -233,6 +235,11 @@ class KeepResult(TypedDict):
     """Whether the live view is still in the cell."""
 
 
+class RememberArgs(TypedDict):
+    conversation: str
+    """Id for the notebook's metadata; nothing else of a conversation goes there."""
+
+
 METHODS: Final[dict[Method, tuple[type, type]]] = {
     "hello": (HelloArgs, NotebookPanel),
     "cells": (NoFields, CellListing),
@@ -244,6 +251,7 @@ METHODS: Final[dict[Method, tuple[type, type]]] = {
     "show": (ShowArgs, NoFields),
     "find": (FindArgs, FindResult),
     "keep": (KeepArgs, KeepResult),
+    "remember": (RememberArgs, NoFields),
 }
 """What may be asked: the types of its arguments and of its result."""
 

@@ -57,6 +57,9 @@ _SPACES: Final = re.compile(r"\s+")
 MAJOR: Final = 4
 """Of nbformat; Jupyter has written no other since 2015."""
 
+METADATA_KEY: Final = "vibe_jupyter"
+"""Where our words stand in a notebook's metadata."""
+
 NotebookJson = dict[str, Any]
 
 TEXTS: Final = ("text/plain", "text/markdown", "text/html")
@@ -354,3 +357,11 @@ def _as_text(value: object) -> str:
 
 def _byte_count(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def conversation_in(metadata: object) -> str:
+    """Id of the conversation that a notebook's metadata name; empty for none."""
+    found: object = metadata
+    for key in (METADATA_KEY, "conversation"):
+        found = cast("Mapping[str, object]", found).get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""

@@ -114,6 +114,8 @@ class RunStarted(Value):
     """Host the prompt goes to, such as ``api.mistral.ai``."""
     agent: str
     """Name of the profile."""
+    prompt: str = ""
+    """As the user wrote it, but for secrets; empty for a run of another kind."""
 
 
 class TurnStarted(Value):

@@ -5,7 +5,8 @@ words, so requests of one conversation stay prefixes of each other. Nothing is e
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from vibe_jupyter.protocol import (
     AssistantMessage,
@@ -15,14 +16,16 @@ from vibe_jupyter.protocol import (
     Message,
     MessageAdded,
     RunFinished,
+    RunStarted,
     TextPart,
     ToolCall,
     ToolFinished,
     ToolMessage,
     ToolStarted,
     Usage,
+    UserMessage,
 )
-from vibe_jupyter.session.journal import Journal
+from vibe_jupyter.session.journal import Journal, JournalContents, JournalNote, UnkeptJournal
 
 NOT_STARTED = "Interrupted before it started: nothing was done."
 MAY_HAVE_RUN = "Interrupted: it may have run, wholly or in part. Check before doing it again."
@@ -32,9 +35,14 @@ RESULT_LOST = "It ran to its end, but the result was lost. Check before doing it
 class Conversation:
     """Appends to the journal first and to the history second, so that memory never knows more than the disk."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal | UnkeptJournal, session_id: str = "") -> None:
         self.journal = journal
+        self.id = session_id
+        self.title = ""
+        """Given by the user; empty where the first prompt stands for it."""
         self._history: list[Message] = []
+        self.prompts: list[str] = []
+        """What the user asked, as it was written, but for secrets."""
         self.usage = Usage()
         """Tokens of all finished runs."""
         self.rewrites = 0
@@ -47,13 +55,44 @@ class Conversation:
         """What the latest compaction kept word for word."""
         self.overflowed_at: int | None = None
         """Tokens that a model server refused as too many; None where none did."""
+        self.cost = 0.0
+        """US dollars of all finished runs, as far as prices are known."""
         self.server_sessions: dict[str, str] = {}
         """What model servers call their part of this conversation, by their address."""
+
+    @classmethod
+    def resumed(cls, journal: Journal, contents: JournalContents) -> "Conversation":
+        """One that goes on where its journal ends. Nothing is run again."""
+        made = cls(journal, contents.header.session_id if contents.header else "")
+        for place, event in enumerate(contents.events):
+            if isinstance(event, HistoryRewritten):
+                made._history = list(fold_history(contents.events[:place]))
+            if isinstance(event, RunFinished | HistoryRewritten):
+                made.apply(event)
+        made._history = list(fold_history(contents.events))
+        made.prompts = [prompt for _, prompt in fold_prompts(contents.events)]
+        made.title = next((note.title for note in reversed(contents.notes) if note.title is not None), "")
+        return made
+
+    @property
+    def folder(self) -> Path | None:
+        """Where files of the conversation are kept; None where nothing is."""
+        return self.journal.folder
 
     @property
     def history(self) -> tuple[Message, ...]:
         """What the model is sent, without the system prompt. Grows, and is rewritten by `HistoryRewritten` alone."""
         return tuple(self._history)
+
+    async def note(self, note: JournalNote) -> None:
+        """Write down what became known of the conversation.
+
+        Raises:
+            JournalError: it could not be written.
+        """
+        await self.journal.append(note)
+        if note.title is not None:
+            self.title = note.title
 
     async def record(self, event: DurableEvent) -> None:
         """Write an event to disk, then take it into account.
@@ -82,8 +121,11 @@ class Conversation:
                 self.rewrites += 1
                 self.counted_from, self.rewritten_size = len(self._history), event.tokens_after
                 self.carried = event.carried if event.kind == "compacted" else self.carried
-            case RunFinished(usage=usage):
+            case RunStarted(prompt=prompt) if prompt:
+                self.prompts.append(prompt)
+            case RunFinished(usage=usage, cost=cost):
                 self.usage = self.usage + usage
+                self.cost += cost or 0.0
             case _:
                 pass
 
@@ -153,6 +195,24 @@ def rewrite_history(history: Sequence[Message], event: HistoryRewritten) -> list
         rewritten += [*history[place : edit.at], *edit.by]
         place = edit.at + edit.length
     return [*rewritten, *history[place:]]
+
+
+def fold_prompts(events: Iterable[DurableEvent]) -> Iterator[tuple[int, str]]:
+    """Each prompt of the user, with the place of its event."""
+    known = False
+    for place, event in enumerate(events):
+        match event:
+            case RunStarted(prompt=prompt):
+                known = bool(prompt)
+                if known:
+                    yield place, prompt
+            case MessageAdded(message=UserMessage() as message) if not known:
+                # Version 1 of the journal did not say it. What the notebook added stands before the prompt.
+                texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+                if texts:
+                    yield place, texts[-1]
+            case _:
+                pass
 
 
 def open_calls(history: Sequence[Message]) -> list[ToolCall]:

@@ -28,10 +28,16 @@ from vibe_jupyter.errors import JournalError
 from vibe_jupyter.protocol import DurableEvent
 from vibe_jupyter.protocol.messages import Value
 
-FORMAT_VERSION = 1
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+FORMAT_VERSION = 2
+"""1 had no notes, and no folder, notebook or origin in its header; it loads as it is."""
 MAX_LINE = 64 * 2**20  # bytes; an event holds at most a few images of about 1 MB each
 
-Kind = Literal["header", "event"]
+Kind = Literal["header", "event", "note"]
 
 _KINDS: tuple[str, ...] = get_args(Kind)
 _HEAD = re.compile(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
@@ -51,21 +57,48 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class JournalHeader(Value):
     """What a journal begins with."""
 
+    # A header of a newer version is read as far as it is known.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
     version: int = FORMAT_VERSION
     session_id: str
     started: str
     """UTC, ISO 8601 with milliseconds."""
     pid: int
     """The process that writes."""
+    folder: str = ""
+    """Where the kernel ran; empty where nobody said."""
+    notebook: str = ""
+    """Its path; empty in a terminal, and where nothing names it."""
+    parent: str = ""
+    """Id of the conversation this one was forked from."""
+    imported: str = ""
+    """Id that the conversation has in Mistral Vibe, where it comes from there."""
+
+
+class JournalNote(Value):
+    """What became known of the conversation later; what is None stays as it was."""
+
+    title: str | None = None
+    """Given by the user."""
+    notebook: str | None = None
+    """As in the header, after a rename."""
+    variables: tuple[str, ...] | None = None
+    """Names of the user's variables when a run was over."""
+    pid: int | None = None
+    """The process that writes from here on."""
+
+
+JournalBody = JournalHeader | JournalNote | DurableEvent
 
 
 class JournalRecord(NamedTuple):
     """One intact line."""
 
     seq: int
-    """The header is 0, then one more for each event; it gives the order, since clocks jump."""
+    """The header is 0, then one more for each event or note; it gives the order, since clocks jump."""
     time: str
-    body: JournalHeader | DurableEvent
+    body: JournalBody
 
 
 class UnreadableRecord(Exception):
@@ -77,7 +110,7 @@ def journal_time() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def encode_body(body: JournalHeader | DurableEvent) -> bytes:
+def encode_body(body: JournalBody) -> bytes:
     """The body's JSON.
 
     Raises:
@@ -116,9 +149,11 @@ def decode_record(line: bytes) -> JournalRecord:
     )
 
 
-def _decode_body(kind: str, text: bytes) -> JournalHeader | DurableEvent:
+def _decode_body(kind: str, text: bytes) -> JournalBody:
     try:
-        return JournalHeader.model_validate_json(text) if kind == "header" else _EVENT.validate_json(text)
+        if kind == "event":
+            return _EVENT.validate_json(text)
+        return (JournalHeader if kind == "header" else JournalNote).model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"])
@@ -133,6 +168,9 @@ class JournalContents(NamedTuple):
     events: tuple[DurableEvent, ...]
     dropped: tuple[str, ...]
     """One sentence for each thing that was passed over, with its line number."""
+    notes: tuple[JournalNote, ...] = ()
+    next_seq: int = 1
+    """Number of the record that comes next."""
 
 
 def read_journal(path: Path) -> JournalContents:
@@ -157,6 +195,7 @@ class _Reading:
     def __init__(self) -> None:
         self._header: JournalHeader | None = None
         self._events: list[DurableEvent] = []
+        self._notes: list[JournalNote] = []
         self._dropped: list[str] = []
         self._next = 0
 
@@ -171,7 +210,9 @@ class _Reading:
             self._rescue_line(number, line, str(error))
 
     def contents(self) -> JournalContents:
-        return JournalContents(self._header, tuple(self._events), tuple(self._dropped))
+        return JournalContents(
+            self._header, tuple(self._events), tuple(self._dropped), tuple(self._notes), max(1, self._next)
+        )
 
     def _rescue_line(self, number: int, line: bytes, why: str) -> None:
         """Where line breaks were lost, a bad line still holds intact records."""
@@ -194,7 +235,10 @@ class _Reading:
             return
         if record.seq > self._next > 0:
             self._dropped.append(f"Before line {number}: {record.seq - self._next} record(s) are missing.")
-        self._events.append(record.body)
+        if isinstance(record.body, JournalNote):
+            self._notes.append(record.body)
+        else:
+            self._events.append(record.body)
         self._next = record.seq + 1
 
     def _accept_header(self, number: int, header: JournalHeader) -> None:
@@ -235,8 +279,29 @@ class _Tail:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._good_end = 0
+        self._good_end = os.fstat(descriptor).st_size
         self._torn = False
+
+    def lock(self) -> None:
+        """Be the only writer until the file is closed, or the process ends in whatever way.
+
+        Raises:
+            BlockingIOError: there is another.
+        """
+        if fcntl is None:  # Windows: a second kernel is not noticed there
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if isinstance(error, BlockingIOError):
+                raise  # else a file system without locks
+
+    def end_line(self) -> None:
+        """Close a line that a crash left open."""
+        if self._good_end:
+            os.lseek(self._descriptor, self._good_end - 1, os.SEEK_SET)
+            if os.read(self._descriptor, 1) != b"\n":
+                self.append(b"\n")
 
     def append(self, line: bytes) -> None:
         if self._torn:
@@ -259,8 +324,30 @@ class _Tail:
 
 class _Job(NamedTuple):
     time: str
+    kind: Kind
     body: bytes
     done: "Future[None]"
+
+
+class JournalInUse(JournalError):
+    """Another process writes the journal."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        who = "another kernel" if pid is None else f"another kernel (process {pid})"
+        super().__init__(f"Cannot write {path}: {who} has the conversation open.")
+        self.who = who
+        """In words."""
+
+
+class Place(NamedTuple):
+    """Where a conversation is held."""
+
+    folder: str = ""
+    notebook: str = ""
+    """Both as in `JournalHeader`."""
+
+
+NO_PLACE = Place()
 
 
 class Journal:
@@ -269,24 +356,44 @@ class Journal:
     A failed write fails its own `append` alone; the next one first cuts the file back to its last good end.
     """
 
-    def __init__(self, path: Path, tail: _Tail) -> None:
+    def __init__(self, path: Path, tail: _Tail, *, seq: int = 1) -> None:
         self.path = path
+        self._seq = seq
+        """Of the next record. On the writer thread."""
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
-        self._pid = os.getpid()
+        self.pid = os.getpid()
+        """The process that may write."""
         self._writer = threading.Thread(target=self._write_queue, args=(tail,), name="vibe-journal", daemon=True)
         self._writer.start()
 
     @classmethod
-    def create(cls, folder: Path, *, session_id: str) -> "Journal":
+    def create(
+        cls, folder: Path, *, session_id: str, place: Place = NO_PLACE, parent: str = "", imported: str = ""
+    ) -> "Journal":
         """Begin a journal in a folder of its own, which only its owner can read.
+
+        Args:
+            folder: its own.
+            session_id: of the conversation.
+            place: where it is held.
+            parent: as in `JournalHeader`.
+            imported: as in `JournalHeader`.
 
         Raises:
             JournalError: the folder cannot be made or written, or already holds a journal.
         """
         path = folder / FILE_NAME
-        header = JournalHeader(session_id=session_id, started=journal_time(), pid=os.getpid())
+        header = JournalHeader(
+            session_id=session_id,
+            started=journal_time(),
+            pid=os.getpid(),
+            folder=place.folder,
+            notebook=place.notebook,
+            parent=parent,
+            imported=imported,
+        )
         try:
             _make_private(folder)
             # Exclusive: two kernels never write one file.
@@ -294,6 +401,7 @@ class Journal:
         except OSError as error:
             raise _cannot_record(path, error) from error
         try:
+            tail.lock()
             tail.append(_encode_record(0, header.started, "header", encode_body(header)))
             _sync_folder(folder)
         except OSError as error:
@@ -303,19 +411,54 @@ class Journal:
             raise _cannot_record(path, error) from error
         return cls(path, tail)
 
-    async def append(self, event: DurableEvent) -> None:
-        """Return when the event is on disk. It is written even if the waiting is cancelled.
+    @classmethod
+    def reopen(cls, path: Path) -> "tuple[Journal, JournalContents]":
+        """Go on with a journal, as its only writer, and what it says so far.
+
+        Nothing in it is changed; a torn last line is ended, so that the next record begins on a line of its own.
+
+        Raises:
+            JournalInUse: another process writes it.
+            JournalError: it cannot be read or written.
+        """
+        try:
+            tail = _Tail(os.open(path, os.O_RDWR | os.O_APPEND))
+        except OSError as error:
+            raise _cannot_record(path, error) from error
+        try:
+            tail.lock()
+            contents = read_journal(path)
+            tail.end_line()
+        except BlockingIOError:
+            tail.close()
+            raise JournalInUse(path, _writer_of(path)) from None
+        except OSError as error:
+            tail.close()
+            raise _cannot_record(path, error) from error
+        except BaseException:
+            tail.close()
+            raise
+        return cls(path, tail, seq=contents.next_seq), contents
+
+    @property
+    def folder(self) -> Path | None:
+        """Where files of the conversation are kept; None where nothing is."""
+        return self.path.parent
+
+    async def append(self, event: DurableEvent | JournalNote) -> None:
+        """Return when the event or note is on disk. It is written even if the waiting is cancelled.
 
         Raises:
             JournalError: it could not be written; nothing that depends on it may be done.
         """
         try:
-            job = _Job(time=journal_time(), body=encode_body(event), done=Future())
+            kind: Kind = "note" if isinstance(event, JournalNote) else "event"
+            job = _Job(time=journal_time(), kind=kind, body=encode_body(event), done=Future())
         except ValueError as error:
-            raise JournalError(f"Cannot record a {event.type} event: {error}.") from error
+            raise JournalError(f"Cannot record a {type(event).__name__}: {error}.") from error
         job.done.set_running_or_notify_cancel()  # From here on it cannot be cancelled, only no longer waited for.
         with self._lock:
-            if self._closed or os.getpid() != self._pid:
+            if self._closed or os.getpid() != self.pid:
                 raise JournalError(f"Cannot record in {self.path}: the session is closed. Start a new one.")
             self._jobs.put(job)
         await asyncio.wrap_future(job.done)
@@ -330,20 +473,31 @@ class Journal:
 
     def _write_queue(self, tail: _Tail) -> None:
         """The writer thread: jobs in the order they came, until the end mark."""
-        seq = 1
         while (job := self._jobs.get()) is not None:
             try:
-                tail.append(_encode_record(seq, job.time, "event", job.body))
+                tail.append(_encode_record(self._seq, job.time, job.kind, job.body))
             except OSError as error:
                 job.done.set_exception(_cannot_record(self.path, error))
             except MemoryError:
                 job.done.set_exception(JournalError(f"Cannot record in {self.path}: out of memory."))
             else:
-                seq += 1
+                self._seq += 1
                 job.done.set_result(None)
         # Nobody waits for it, and the reader copes with a torn tail.
         with suppress(OSError):
             tail.close()
+
+
+class UnkeptJournal:
+    """Takes what a journal would take, and keeps nothing: the conversation is in memory alone."""
+
+    folder: Path | None = None
+
+    async def append(self, event: DurableEvent | JournalNote) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
@@ -351,6 +505,15 @@ def _encode_record(seq: int, time: str, kind: Kind, body: bytes) -> bytes:
     if len(line) > MAX_LINE:
         raise OSError(None, f"the record has {len(line)} bytes, at most {MAX_LINE} are read back")
     return line
+
+
+def _writer_of(path: Path) -> int | None:
+    """The process that writes a journal, as far as it says."""
+    with suppress(JournalError):
+        header, _, _, notes, _ = read_journal(path)
+        pids = [note.pid for note in notes if note.pid is not None]
+        return pids[-1] if pids else header and header.pid
+    return None
 
 
 def _make_private(folder: Path) -> None:

@@ -9,6 +9,7 @@ import { interrupt } from "./interrupt";
 import { keep } from "./keep";
 import { outputs } from "./outputs";
 import { picture } from "./picture";
+import { remember } from "./remember";
 import { run } from "./run";
 import { show } from "./show";
 
@@ -24,4 +25,5 @@ export const handlers: { [M in Method]: Handler<M> } = {
   show,
   find,
   keep,
+  remember,
 };

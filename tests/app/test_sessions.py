@@ -1,0 +1,180 @@
+"""Conversations over restarts of the kernel: listed, continued, forked, renamed, deleted, exported, recalled."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import CONFIG, Session
+from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import running_kernel
+from vibe_jupyter.session.journal import read_journal
+from vibe_jupyter.testing import ScriptedModel, call, say
+
+pytestmark = pytest.mark.xdist_group("sessions")
+SHORT = re.compile(r"^[* ] ([0-9a-f]{8})  ", re.MULTILINE)
+
+
+class Machine:
+    """One user's folders and model server, on which kernels come and go."""
+
+    def __init__(self, folder: Path, model: ScriptedModel) -> None:
+        self.folder = folder
+        self.model = model
+        self.home = folder / "vibe"
+        self.home.mkdir()
+        self.configure("")
+
+    def configure(self, more: str) -> None:
+        text = CONFIG.format(url=self.model.url)
+        (self.home / "config.toml").write_text(f"{text}\n{more}", encoding="utf-8")
+
+    @contextmanager
+    def kernel(self, name: str = "") -> Iterator[Session]:
+        """A kernel with the extension, in a folder of this name below."""
+        work = self.folder / name
+        work.mkdir(exist_ok=True)
+        with running_kernel(INSTALLED, self.folder) as wire:
+            wire.run(f"import os; os.chdir({str(work)!r})")
+            wire.run("%load_ext vibe_jupyter")
+            yield Session(wire, self.model, work)
+
+    def journals(self) -> list[Path]:
+        return sorted((self.home / "logs" / "session").glob("*/journal.jsonl"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with ScriptedModel([]) as model:
+        yield Machine(tmp_path, model)
+
+
+def texts(request: object) -> str:
+    return json.dumps(request)
+
+
+@pytest.mark.requirement("session.resume.continue", "magics.prompt.history")
+def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Machine) -> None:
+    machine.model.will_reply(call("run_code", code="df"), say("It has one row."), say("2."), say("3."))
+    with machine.kernel() as session:
+        session.run("df = [1]\nn = 2")
+        session.run("%%vibe --yes=run_code\nRemember the number 4711\nand more")
+    before = machine.model.requests[-1].messages
+    with machine.kernel() as session:
+        assert "No prompts yet in this conversation" in session.run("%vibe history").text
+        said = session.run("%vibe resume").text
+        assert "Continuing 'Remember the number 4711' (" in said
+        assert "`df`, `n` are gone: the kernel was restarted." in said
+        session.run("%%vibe\nWhich number?")
+        messages = machine.model.requests[-1].messages
+        assert messages[1 : len(before)] == before[1:]
+        assert messages[len(before)]["content"] == "It has one row."
+        assert "These variables are gone: df, n." in texts(messages[-1])
+        listed = session.run("%vibe history").text.splitlines()
+        assert listed[:2] == ["1  Remember the number 4711 and more", "2  Which number?"]
+        recalled = session.wire.cell(session.wire.send("%vibe history 1", allow_stdin=False))
+        payload = recalled.reply["payload"]
+        assert payload[0]["text"] == "%%vibe\nRemember the number 4711\nand more"
+        assert "There is no prompt 9 in this conversation. There are 2." in session.run("%vibe history 9").text
+        session.run("%%vibe\nand now?")
+        assert "variables are gone" not in texts(machine.model.requests[-1].messages[-1])
+    assert len(machine.journals()) == 1
+    assert read_journal(machine.journals()[0]).dropped == ()
+
+
+@pytest.mark.requirement("session.resume.by-id", "programmatic.cli.sessions")
+def test_conversations_are_listed_named_by_id_renamed_forked_exported_and_deleted(machine: Machine) -> None:
+    machine.model.will_reply(*(say(f"Answer {number}.") for number in range(4)))
+    with machine.kernel() as session:
+        session.run("%vibe first of all, please")
+        assert "called 'Penguins by island' from now on" in session.run("%vibe rename Penguins by island").text
+        session.run("%vibe reset")
+        session.run("%vibe second of all, please")
+        table = session.run("%vibe sessions").text
+        second, first = SHORT.findall(table)
+        assert re.search(rf"^\* {second} +0 min +2 .* second of all, please$", table, re.MULTILINE)
+        assert re.search(rf"^  {first} +0 min +2 .* Penguins by island$", table, re.MULTILINE)
+        unknown = session.run("%vibe resume 00nosuch").text
+        assert "No conversation has '00nosuch' in its id or title. The nearest: " in unknown
+        assert first in unknown
+        assert "Continuing 'Penguins by island'" in session.run(f"%vibe resume {first[:6]}").text
+        assert "is the open conversation" in session.run("%vibe resume penguins").text
+        assert re.search(r"Continuing in a copy, [0-9a-f]{8}, of 'Penguins", session.run("%vibe fork").text)
+        session.run("%vibe third of all, please")
+        assert "Answer 0." in texts(machine.model.requests[-1].messages)
+        assert session.run("%vibe export out.md").text.startswith("Written: out.md, ")
+        assert "## Prompt\n\nthird of all, please\n\n## Answer\n\nAnswer 2." in (session.folder / "out.md").read_text()
+        assert "out.md exists already" in session.run("%vibe export out.md").text
+        session.run(f"%vibe export {second} out.json")
+        exported = json.loads((session.folder / "out.json").read_text())
+        assert exported["conversation"]["title"] == "second of all, please"
+        assert [message["role"] for message in exported["messages"]] == ["user", "assistant"]
+        assert "Nobody can be asked here" in session.run(f"%vibe delete {second}").text
+        kept = session.type_in(session.wire.send(f"%vibe delete {second}"), "n").text
+        assert "Nothing was deleted." in kept
+        gone = session.type_in(session.wire.send(f"%vibe delete {second}"), "y").text
+        assert "Deleted: 'second of all, please' (" in gone
+        assert second not in session.run("%vibe sessions").text
+    shell = subprocess.run(
+        [sys.executable, "-c", "from vibe_jupyter.cli import main; raise SystemExit(main())", "sessions"],
+        env={**os.environ, "VIBE_HOME": str(machine.home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(SHORT.findall(shell.stdout)) == 2
+    assert first in shell.stdout
+
+
+@pytest.mark.requirement("session.log.switch", "session.log.directory", "config.key.session_logging")
+def test_logging_can_be_switched_off_and_its_folder_set(machine: Machine) -> None:
+    machine.model.will_reply(call("run_code", code="print('x' * 200_000)"), say("Long."), say("Done."))
+    machine.configure("[session_logging]\nenabled = false\n")
+    secret = "zebra-crossing"
+    with machine.kernel() as session:
+        session.run(f"%%vibe --yes=run_code\n{secret}")
+        assert "kept in memory alone" in session.run("%vibe status").text
+        assert secret in session.run("%vibe history").text
+        assert "not kept on disk" in session.run("%vibe export out.md").text
+    found = [path for path in machine.home.rglob("*") if path.is_file() and secret in path.read_text(errors="replace")]
+    assert found == []
+    assert not (machine.home / "logs").exists()
+    machine.configure('[session_logging]\nsave_dir = "kept/here"\nsession_prefix = "talk"\n')
+    with machine.kernel() as session:
+        session.run(f"%vibe {secret} once more, please")
+    (journal,) = machine.home.glob("kept/here/talk_*/journal.jsonl")
+    assert secret in journal.read_text()
+    for place in (machine.home / "kept", *(machine.home / "kept").rglob("*")):
+        assert place.stat().st_mode & 0o077 == 0, place
+
+
+@pytest.mark.requirement("session.isolation.session", "session.resume.torn")
+def test_two_kernels_never_write_one_conversation_and_share_no_grants(machine: Machine) -> None:
+    machine.model.will_reply(call("run_code", code="1"), say("One."), say("Here."), say("There."))
+    with machine.kernel() as session, machine.kernel("other") as other:
+        request = session.wire.send("%%vibe\nfirst of all")
+        view = session.view(request)
+        view.command(type="approve", approval_id=view.card(), remember="session")
+        session.wire.cell(request)
+        assert "run_code" in session.run("%vibe status").text
+        said = other.run("%vibe resume first of all").text
+        assert re.search(r"Another kernel \(process \d+\) has this conversation open\. Continuing in a copy of", said)
+        assert "Allowed for this session: nothing" in other.run("%vibe status").text
+        other.run("%vibe only there, please")
+        session.run("%vibe only here, please")
+        assert "only there" not in texts(machine.model.requests[-1].messages)
+        assert "One." in texts(machine.model.requests[-1].messages)
+    for journal in machine.journals():
+        assert read_journal(journal).dropped == ()
+        journal.write_bytes(journal.read_bytes()[:-9])  # as a crash leaves it
+    machine.model.will_reply(say("Still here."))
+    with machine.kernel() as session:
+        session.run("%vibe resume")
+        session.run("%vibe and now, please")
+    assert "only here, please" in texts(machine.model.requests[-1].messages)

@@ -1,0 +1,135 @@
+"""The saved conversations as this kernel sees them: where they are, which is meant, which belong to its notebook."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vibe_jupyter import config
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.config.settings import SessionLogging
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import NO_PLACE, Journal, JournalContents, Place, UnkeptJournal
+from vibe_jupyter.session.store import SavedSession, SessionStore, find_session, unique_ids
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+
+
+class SavedSessions:
+    """One for a kernel. Main thread only."""
+
+    def __init__(self, setup: KernelSettings, notebook: "NotebookAccess | None") -> None:
+        self._setup = setup
+        self._notebook = notebook
+
+    @property
+    def store(self) -> SessionStore:
+        """The folder that the settings name now."""
+        return session_store(self._setup.settings(), self._setup.environ)
+
+    def ids(self) -> list[str]:
+        """Of all, as short as they can be told apart."""
+        sessions = self.store.sessions()
+        short = unique_ids(sessions)
+        return [short[one.id] for one in sessions]
+
+    def find(self, text: str, *, but: str = "") -> SavedSession:
+        """The one with this part of its id or title; without text the latest of this notebook or folder.
+
+        Args:
+            text: what the user typed; may be empty.
+            but: id of one that is not meant by an empty text.
+
+        Raises:
+            ConfigError: no conversation fits, or more than one.
+        """
+        sessions = self.store.sessions()
+        if text:
+            return find_session(text, sessions)
+        found = self.latest(sessions, but=but)
+        if found is None:
+            raise ConfigError("No other conversation of this notebook or folder is saved; see %vibe sessions all.")
+        return found
+
+    def latest(self, sessions: Sequence[SavedSession], *, but: str = "", of_folder: bool = True) -> SavedSession | None:
+        """The one that the notebook names, or else the latest that was held in it, or else in this folder."""
+        others = [one for one in sessions if one.id != but]
+        named = self._notebook.saved_conversation() if self._notebook is not None else ""
+        place = self.place()
+        for fits in (
+            [one for one in others if named and one.id == named],
+            [one for one in others if place.notebook and one.notebook == place.notebook],
+            [one for one in others if of_folder and place.folder and one.folder == place.folder],
+        ):
+            if fits:
+                return fits[0]
+        return None
+
+    def fork(self, found: SavedSession) -> tuple[Journal, JournalContents]:
+        """A copy that is held here.
+
+        Raises:
+            JournalError: it cannot be read or written.
+        """
+        return self.store.fork(found, self._setup.settings().session_logging.session_prefix, self.place())
+
+    def place(self) -> Place:
+        """Where a conversation would be held now."""
+        path = self._notebook.path() if self._notebook is not None else None
+        with contextlib.suppress(OSError):
+            return Place(str(Path.cwd()), "" if path is None else str(path))
+        return NO_PLACE
+
+
+def new_conversation(
+    settings: config.Settings, environ: Mapping[str, str], session_id: str, place: Place = NO_PLACE
+) -> Conversation:
+    """One that is kept in a journal of its own, or in memory alone where the user wants that.
+
+    Raises:
+        JournalError: it cannot be kept.
+    """
+    logging = settings.session_logging
+    if not logging.enabled:
+        return Conversation(UnkeptJournal(), session_id)
+    folder = session_store(settings, environ).new_folder(logging.session_prefix, session_id)
+    return Conversation(Journal.create(folder, session_id=session_id, place=place), session_id)
+
+
+def session_store(settings: config.Settings, environ: Mapping[str, str]) -> SessionStore:
+    """Where conversations are saved."""
+    return SessionStore(save_folder(settings.session_logging, environ))
+
+
+def save_folder(logging: SessionLogging, environ: Mapping[str, str]) -> Path:
+    """The folder of `save_dir`; a relative one counts from the user's own folder."""
+    home = config.vibe_home(environ)
+    return home / Path(logging.save_dir).expanduser() if logging.save_dir else home / "logs" / "session"
+
+
+def kept_in(conversation: Conversation) -> str:
+    """Where it is kept, in words."""
+    journal = conversation.journal
+    return f"kept in {journal.path}" if isinstance(journal, Journal) else "kept in memory alone"
+
+
+def status_line(conversation: Conversation | None) -> str:
+    """The open conversation, for the user."""
+    if conversation is None:
+        return "Conversation: none yet"
+    usage = conversation.usage
+    return (
+        f"Conversation: {len(conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
+        f"{usage.completion_tokens:,} out, {kept_in(conversation)}"
+    )
+
+
+def local_time(time: str) -> str:
+    """A time of the journal, as the user's clock says it."""
+    try:
+        return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return time

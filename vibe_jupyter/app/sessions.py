@@ -1,0 +1,278 @@
+"""The conversation of this kernel: the one that is open, and how a saved one takes its place.
+
+A conversation is continued only when the user says so. What an empty kernel no longer has is said then, and reported to
+the model with the next prompt; nothing is run again by itself.
+"""
+
+import concurrent.futures
+import contextlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.lost_variables import loss_text, lost_variables
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.app.run_view import CLOSE_WAIT
+from vibe_jupyter.app.saved_sessions import SavedSessions, local_time, new_conversation
+from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
+from vibe_jupyter.files.truncation import section
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.protocol import Cell
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import Journal, JournalContents, JournalInUse, JournalNote
+from vibe_jupyter.session.store import ID_BYTES, SHORT_ID, SavedSession
+from vibe_jupyter.version import __version__
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.llm.client import SentRequest
+
+NOTE_WAIT: Final = 5.0
+"""Seconds that a note may take to be written."""
+END_NOTE_WAIT: Final = 0.5
+"""The same at the end of a run, which a slow disk does not hold up; it is written all the same."""
+LISTING_WAIT: Final = 2.0
+"""Seconds in which a page tells its cells when a conversation is continued."""
+_RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
+
+
+class SessionParts(NamedTuple):
+    """What conversations need of the kernel's app."""
+
+    shell: InteractiveShell
+    engine: Engine
+    setup: KernelSettings
+    notebook: "NotebookAccess | None"
+    variables: Callable[[], Mapping[str, object]]
+    """The user's."""
+    is_busy: Callable[[], bool]
+    """Whether a run is open, or code of ours has the main thread."""
+    forget: Callable[[], None]
+    """Ends the run that was left behind, and drops what belongs to the conversation so far: permissions for the
+    session, the state of tools, what the model was shown."""
+
+
+class KernelSessions:
+    """One for a kernel. Main thread only."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self.shell = parts.shell
+        self.saved = SavedSessions(parts.setup, parts.notebook)
+        self.conversation: Conversation | None = None
+        """None before its first prompt."""
+        self._client: LLMClient | None = None
+        self._session_id = secrets.token_hex(ID_BYTES)
+        """Of the conversation that is open, or that comes."""
+        self._offered = False
+        self._lost: Sequence[str] = ()
+        """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
+        self._noted: tuple[str, ...] = ()
+        """The variables of the last note."""
+        self._named_in_notebook = ""
+        """Id of the conversation that the notebook's metadata was last given."""
+
+    @property
+    def sent(self) -> "SentRequest | None":
+        """The latest request to a model server in this conversation; None before there is one."""
+        return None if self._client is None else self._client.sent
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the conversation that is open keeps its files."""
+        return self.conversation.folder if self.conversation is not None else None
+
+    def open_client(self) -> LLMClient:
+        """The connections of this conversation."""
+        if self._client is None:
+            self._client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", affinity=self._session_id)
+        return self._client
+
+    def open_conversation(self, settings: config.Settings) -> Conversation:
+        """The one that is open, or a new one.
+
+        Raises:
+            JournalError: it cannot be kept.
+        """
+        if self.conversation is None:
+            place = self.saved.place()
+            self.conversation = new_conversation(settings, self._parts.setup.environ, self._session_id, place)
+        return self.conversation
+
+    def offer(self, *, attended: bool) -> str:
+        """What to say of an earlier conversation of this notebook before the first prompt; empty for nothing.
+
+        Args:
+            attended: whether anyone could continue it.
+        """
+        if self._offered or self.conversation is not None or not attended or self._parts.notebook is None:
+            return ""
+        self._offered = True
+        with contextlib.suppress(JournalError):
+            found = self.saved.latest(self.saved.store.sessions(), of_folder=False)
+            if found is not None:
+                return f"A conversation of this notebook from {local_time(found.ended)} can be continued: %vibe resume"
+        return ""
+
+    def loss_report(self) -> str:
+        """What the model is shown with the next prompt of a conversation that was continued; empty for nothing."""
+        lost, self._lost = self._lost, ()
+        said = f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."
+        return section("resumed", said) if lost else ""
+
+    def begin_run(self) -> None:
+        """A run of the open conversation begins: have the notebook name it."""
+        notebook, conversation = self._parts.notebook, self.conversation
+        if notebook is None or conversation is None or conversation.folder is None:
+            return
+        if self._named_in_notebook != conversation.id:
+            self._named_in_notebook = conversation.id
+            self._parts.engine.submit(notebook.remember_conversation(conversation.id))
+
+    def end_run(self) -> None:
+        """A run is over: write down which variables there are."""
+        if self.conversation is None:
+            return
+        variables = self._parts.variables()
+        names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
+        if names != self._noted:
+            self._noted = names
+            writing = self._parts.engine.submit(_note_quietly(self.conversation, JournalNote(variables=names)))
+            concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
+
+    def resume(self, text: str = "") -> str:
+        """Continue a saved conversation: the latest of this notebook or folder, or the one that is named.
+
+        Raises:
+            NotebookError: a run is open.
+            ConfigError: no conversation fits, or more than one.
+            JournalError: it cannot be read or written.
+        """
+        self._check_free()
+        found = self.saved.find(text, but=self._present_id())
+        if found.id == self._present_id():
+            return f"{found.title!r} is the open conversation."
+        cells = self._cells()
+        try:
+            journal, contents = Journal.reopen(self.saved.store.journal_of(found))
+            said = "Continuing"
+        except JournalInUse as busy:
+            journal, contents = self.saved.fork(found)
+            said = f"{busy.who[0].upper()}{busy.who[1:]} has this conversation open. Continuing in a copy of"
+        return self._continue(journal, contents, cells, f"{said} {_described(found)}.")
+
+    def fork(self, text: str = "") -> str:
+        """Go on in a copy of the open conversation, or of the one that is named; the other stays as it is.
+
+        Raises:
+            As `resume`.
+        """
+        self._check_free()
+        found = self.saved.find(text) if text else self.present()
+        cells = self._cells()
+        journal, contents = self.saved.fork(found)
+        copy = contents.header.session_id[:SHORT_ID] if contents.header is not None else ""
+        said = f"Continuing in a copy, {copy}, of {_described(found)}. %vibe resume {found.short_id} goes back."
+        return self._continue(journal, contents, cells, said)
+
+    def rename(self, title: str) -> str:
+        """Give the open conversation a title.
+
+        Raises:
+            ConfigError: none is open.
+            JournalError: it cannot be written.
+        """
+        if self.conversation is None:
+            raise ConfigError("No conversation is open yet. %vibe resume continues a saved one.")
+        title = " ".join(title.split())
+        self._note(JournalNote(title=title))
+        return f"This conversation is called {title!r} from now on."
+
+    def delete(self, found: SavedSession) -> None:
+        """Remove a saved conversation with all its files.
+
+        Raises:
+            ConfigError: it is the open one.
+            JournalError: it cannot be removed, or another kernel has it open.
+        """
+        if found.id == self._present_id():
+            raise ConfigError("That is the open conversation. %vibe reset closes it; then it can be deleted.")
+        self.saved.store.delete(found)
+
+    def present(self) -> SavedSession:
+        """The open conversation as it is saved.
+
+        Raises:
+            ConfigError: there is none, or it is not saved.
+        """
+        if self.conversation is None:
+            raise ConfigError("No conversation is open yet. Name one by its id; %vibe sessions lists them.")
+        for one in self.saved.store.sessions():
+            if one.id == self.conversation.id:
+                return one
+        raise ConfigError("The open conversation is not kept on disk ([session_logging] enabled = false).")
+
+    def forget(self) -> None:
+        """Close the conversation; the next prompt begins a new one."""
+        self._session_id, self._lost, self._noted = secrets.token_hex(ID_BYTES), (), ()
+        if self.conversation is not None:
+            self.conversation.journal.close()
+            self.conversation = None
+        if self._client is not None:
+            closing = self._parts.engine.submit(self._client.close())
+            concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
+            self._client = None
+
+    def _present_id(self) -> str:
+        return self.conversation.id if self.conversation is not None else ""
+
+    def _check_free(self) -> None:
+        if self._parts.is_busy():
+            raise NotebookError(_RUNS)
+
+    def _continue(self, journal: Journal, contents: JournalContents, cells: Sequence[Cell], said: str) -> str:
+        """Take a saved conversation in the place of the open one; what to print."""
+        self._parts.forget()
+        self.conversation = conversation = Conversation.resumed(journal, contents)
+        self._session_id, self._offered = conversation.id, True
+        self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None))
+        self.begin_run()
+        present = self._parts.variables()
+        known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
+        self._lost = lost_variables(known, present, conversation.history)
+        return "\n".join(filter(None, [said, *contents.dropped, loss_text(self._lost, cells, present)]))
+
+    def _cells(self) -> Sequence[Cell]:
+        """The notebook's, as far as they are there at once."""
+        notebook = self._parts.notebook
+        if notebook is None:
+            return ()
+        notebook.cells.resume()
+        with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
+            listing = self._parts.engine.submit(notebook.cells.reads.glance()).result(LISTING_WAIT)
+            return listing.cells if listing is not None else ()
+        return ()
+
+    def _note(self, note: JournalNote) -> None:
+        assert self.conversation is not None
+        writing = self._parts.engine.submit(self.conversation.note(note))
+        try:
+            writing.result(NOTE_WAIT)
+        except concurrent.futures.TimeoutError:
+            raise JournalError(f"The journal was not written within {NOTE_WAIT:g} s. Try again.") from None
+
+
+async def _note_quietly(conversation: Conversation, note: JournalNote) -> None:
+    with contextlib.suppress(JournalError):  # the next run meets the same journal, and says so
+        await conversation.note(note)
+
+
+def _described(found: SavedSession) -> str:
+    count = f"{found.messages:,} message{'s' if found.messages != 1 else ''}"
+    return f"{found.title!r} ({found.short_id}, {count}, last at {local_time(found.ended)})"

@@ -1,0 +1,31 @@
+"""`vibe-jupyter sessions`: the saved conversations, from a shell."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from vibe_jupyter import config
+from vibe_jupyter.app.saved_sessions import session_store
+from vibe_jupyter.commands.sessions import session_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter sessions``."""
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="those of this folder only (default: all)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, with all that is known")
+    parser.set_defaults(command=_list_chosen)
+
+
+def _list_chosen(chosen: argparse.Namespace) -> int:
+    known = session_store(config.load_settings(), os.environ).sessions()
+    folder = str(chosen.folder.resolve()) if chosen.folder is not None else None
+    listed = [one for one in known if folder is None or one.folder == folder]
+    if chosen.json:
+        for one in listed:
+            print(json.dumps(one.model_dump(exclude={"name"})))
+    elif listed:
+        print(session_table(listed, known))
+    else:
+        print("No conversation is saved yet." if folder is None else f"No conversation of {folder} is saved.")
+    return 0

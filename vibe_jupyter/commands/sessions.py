@@ -1,0 +1,151 @@
+"""What `%vibe sessions`, `delete`, `export` and `history` print, and the list that a shell gets."""
+
+import builtins
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+
+from IPython.core.error import StdinNotImplementedError
+
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.session.export import as_json, as_markdown
+from vibe_jupyter.session.journal import read_journal
+from vibe_jupyter.session.store import SavedSession, unique_ids
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.sessions import KernelSessions
+
+LISTED: Final = 30
+"""Conversations that a list shows in a notebook."""
+_TITLE: Final = 48
+_PLACE: Final = 28
+"""Characters of a column."""
+_PROMPT: Final = 100
+_SUFFIXES: Final = (".md", ".markdown", ".json")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def list_command(sessions: "KernelSessions", *, everywhere: bool) -> str:
+    """`%vibe sessions`."""
+    known = sessions.saved.store.sessions()
+    if not known:
+        return "No conversation is saved yet."
+    present = sessions.conversation.id if sessions.conversation is not None else ""
+    here = [one for one in known if everywhere or one.folder == str(Path.cwd()) or one.id == present]
+    others = len(known) - len(here)
+    lines = [session_table(here[:LISTED], known, present=present)] if here else ["None of this folder."]
+    if len(here) > LISTED:
+        lines.append(f"And {len(here) - LISTED} earlier ones; `vibe-jupyter sessions` lists all.")
+    if others:
+        lines.append(f"{others} of other folders: %vibe sessions all")
+    lines.append("%vibe resume ID continues one.")
+    return "\n".join(lines)
+
+
+def session_table(listed: Sequence[SavedSession], known: Sequence[SavedSession], *, present: str = "") -> str:
+    """A line each: short id, age, messages, cost, notebook or folder, and title.
+
+    Args:
+        listed: the ones to show.
+        known: all there are, from which an id must be told.
+        present: id of the open one, which is marked.
+    """
+    ids = unique_ids(known)
+    width = max((len(ids[one.id]) for one in listed), default=0)
+    rows = [f"  {'id':<{width}}  {'age':>8}  {'messages':>8}  {'cost':>7}  {'where':<{_PLACE}}  title"]
+    for one in listed:
+        cost = "" if one.cost is None else f"${one.cost:.2f}"
+        mark = "*" if one.id == present else " "
+        rows.append(
+            f"{mark} {ids[one.id]:<{width}}  {_age(one.ended):>8}  {one.messages:>8,}  {cost:>7}  "
+            f"{_cut(_where(one), _PLACE):<{_PLACE}}  {_cut(one.title, _TITLE)}"
+        )
+    return "\n".join(row.rstrip() for row in rows)
+
+
+def delete_command(sessions: "KernelSessions", name: str, *, is_sure: bool) -> str:
+    """`%vibe delete`."""
+    found = sessions.saved.find(name)
+    told = f"{found.title!r} ({found.short_id}, {found.messages:,} messages, {_age(found.ended)} old)"
+    if not is_sure:
+        try:
+            answer = builtins.input(f"Delete {told}? It cannot be brought back. [y/N] ")
+        except StdinNotImplementedError:
+            raise ConfigError(f"Nobody can be asked here. %vibe delete {found.short_id} yes deletes {told}.") from None
+        except EOFError:
+            answer = ""
+        if answer.strip().lower() not in ("y", "yes"):
+            return "Nothing was deleted."
+    sessions.delete(found)
+    return f"Deleted: {told}."
+
+
+def export_command(sessions: "KernelSessions", words: Sequence[str]) -> str:
+    """`%vibe export`."""
+    name, file = "", ""
+    for word in words:
+        if PurePath(word).suffix.lower() in _SUFFIXES and not file:
+            file = word
+        elif not name:
+            name = word
+        else:
+            raise ConfigError(f"%vibe export takes an id and a file that ends in .md or .json; {word!r} is neither.")
+    found = sessions.saved.find(name) if name else sessions.present()
+    path = Path(file or f"conversation-{found.short_id}.md").expanduser()
+    contents = read_journal(sessions.saved.store.journal_of(found))
+    text = (as_json if path.suffix.lower() == ".json" else as_markdown)(found, contents.events)
+    try:
+        with path.open("x", encoding="utf-8", errors="replace", newline="\n") as written:
+            written.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already. Name another file.") from None
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror}. Name another file.") from error
+    return f"Written: {path}, {os.path.getsize(path):,} bytes."
+
+
+def history_command(sessions: "KernelSessions") -> str:
+    """`%vibe history`."""
+    prompts = sessions.conversation.prompts if sessions.conversation is not None else []
+    if not prompts:
+        return "No prompts yet in this conversation. %vibe resume continues an earlier one."
+    width = len(str(len(prompts)))
+    lines = [
+        f"{number:>{width}}  {_cut(' '.join(prompt.split()), _PROMPT)}" for number, prompt in enumerate(prompts, 1)
+    ]
+    return "\n".join([*lines, "%vibe history N puts one into the next cell."])
+
+
+def recall_command(sessions: "KernelSessions", number: int) -> str:
+    """`%vibe history N`."""
+    prompts = sessions.conversation.prompts if sessions.conversation is not None else []
+    if not 1 <= number <= len(prompts):
+        there_are = f"There are {len(prompts)}." if prompts else "There are none yet."
+        raise ConfigError(f"There is no prompt {number} in this conversation. {there_are}")
+    sessions.shell.set_next_input(f"%%vibe\n{prompts[number - 1]}")
+    return ""
+
+
+def _where(session: SavedSession) -> str:
+    if session.notebook:
+        return PurePath(session.notebook).name
+    try:
+        return f"~/{PurePath(session.folder).relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return session.folder
+
+
+def _age(time: str) -> str:
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    if seconds < _HOUR:
+        return f"{max(0, int(seconds // _MINUTE))} min"
+    return f"{int(seconds // _HOUR)} h" if seconds < 2 * _DAY else f"{int(seconds // _DAY)} days"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
