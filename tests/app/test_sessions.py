@@ -59,7 +59,7 @@ def texts(request: object) -> str:
     return json.dumps(request)
 
 
-@pytest.mark.requirement("session.resume.continue", "magics.prompt.history")
+@pytest.mark.requirement("magics.prompt.history")
 def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Machine) -> None:
     machine.model.will_reply(call("run_code", code="df"), say("It has one row."), say("2."), say("3."))
     with machine.kernel() as session:
@@ -154,7 +154,7 @@ def test_logging_can_be_switched_off_and_its_folder_set(machine: Machine) -> Non
         assert place.stat().st_mode & 0o077 == 0, place
 
 
-@pytest.mark.requirement("session.isolation.session", "session.resume.torn")
+@pytest.mark.requirement("session.resume.torn")
 def test_two_kernels_never_write_one_conversation_and_share_no_grants(machine: Machine) -> None:
     machine.model.will_reply(call("run_code", code="1"), say("One."), say("Here."), say("There."))
     with machine.kernel() as session, machine.kernel("other") as other:
