@@ -55,6 +55,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "mcp",
         "model",
         "permissions",
+        "prompt",
         "rename",
         "reset",
         "resume",

@@ -87,7 +87,7 @@ def test_what_only_reads_runs_without_asking_and_all_else_asks(session: Session)
     code = (
         "from vibe_jupyter import magics\n"
         "app = magics._magics_registry(get_ipython())['VibeMagics'].app\n"
-        "tools = app._offered_tools\n"
+        "tools = app.offered_tools\n"
         "print({spec.name: tools.find(spec.name).level for spec in tools.specs()})"
     )
     levels: dict[str, str] = json.loads(session.run(code).text.replace("'", '"'))

@@ -12,7 +12,7 @@ from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.permissions.shell import ShellVerdict
-from vibe_jupyter.permissions.shell.git import git_environment
+from vibe_jupyter.permissions.shell.git_environment import git_environment
 from vibe_jupyter.permissions.shell.git_objects import OBJECT_SIZE_LIMIT
 from vibe_jupyter.permissions.shell.judge import judge_all, search_guard
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level

@@ -39,8 +39,8 @@ class Agent:
     """Strikes keys out of everything that is recorded, shown or sent."""
 
 
-def system_prompt(name: str = "default") -> str:
-    """The system prompt of that name, from ``prompts/NAME.md``."""
+def system_prompt(name: str) -> str:
+    """The prompt of that name that comes with this package, from ``prompts/NAME.md``."""
     return resources.files("vibe_jupyter.agent").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -13,7 +14,7 @@ from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
-from vibe_jupyter.app.instructions import AGENTS_FILE, Instructions, InstructionSources
+from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
 from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
@@ -27,17 +28,21 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
+from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer
+from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import STOP_CELL, Options
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
+from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import BUILT_IN, FilteredToolset, JoinedToolsets, present_names
+from vibe_jupyter.tools.contract import BUILT_IN, BriefToolset, FilteredToolset, JoinedToolsets, present_names
 from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.variables.own_words import allow_ai_repr
 
@@ -75,7 +80,7 @@ class App:
         log = ExecutionLog(shell, self._host.namespace)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
         mentions = Mentions(self._host.namespace, self._workspace)
-        self._report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
+        self.report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
@@ -95,9 +100,10 @@ class App:
             ),
         )
         self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
-        self._instructions, self._rules = Instructions(), RunRules(self.setup)
+        self.instructions = Instructions(self._engine, self.setup.project.folder, home)
+        self._rules = RunRules(self.setup)
         self.context = ContextParts(
-            *(self._engine, self._run_view, self._main_thread, self._report, self._instructions, self._rules),
+            *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
             *(self._permissions, self.setup, lambda: self.sessions.conversation, self._build_agent),
         )
         self._enders: list[str] = []
@@ -132,6 +138,7 @@ class App:
         """One run; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
+        self.instructions.look(reading.settings, current.look.files)
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
@@ -148,23 +155,22 @@ class App:
             approve_all=reading.settings.bypass_tool_permissions,
             bars=self.skills.why_barred,
         )
-        around = self._report.look(text, options.allowed)
+        around = self.report.look(text, options.allowed)
         offer = self.sessions.offer(attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
         with self._presses.raising():  # it looks at the user's objects
             told = self.sessions.loss_report()
-            told += self._report.sections(around, self._permissions.levels, current)
-        own, home = current.look.files.get(AGENTS_FILE), config.vibe_home(os.environ)
-        sources = InstructionSources(
-            around, reading.settings, self.models.sees_images(), home, own, self.skills.section
-        )
+            told += self.report.sections(around, self._permissions.levels, current)
+            instructions = self.instructions.text(
+                _instruction_sources(self, current, around, agent.model, agent.redactor)
+            )
         agent = replace(
             agent,
-            instructions=self._instructions.text(sources),
+            instructions=instructions,
             compaction=self._rules.compaction(
                 reading.settings,
                 agent.model,
-                lambda: self._report.fresh(around, self._permissions.levels, current, self._main_thread),
+                lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
             ),
         )
         along = self.skills.run_hooks(text, self.mcp.run_hooks(text))
@@ -185,7 +191,7 @@ class App:
         finally:
             self.sessions.end_run()
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
-                self._report.remember()
+                self.report.remember()
 
     @property
     def is_serving(self) -> bool:
@@ -227,7 +233,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
-        self._instructions.forget()
+        self.instructions.forget()
         self._rules.forget()
         self._permissions.forget()
         self._built_in.forget()
@@ -236,7 +242,7 @@ class App:
         self.mcp.forget()
         if self._notebook is not None:
             self._notebook.cells.reads.remembered.forget()
-        self._report.forget()
+        self.report.forget()
 
     def stop(self) -> str:
         """End the current run, or one left behind; what to print."""
@@ -264,7 +270,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
-        self._report.close()
+        self.report.close()
         if self._notebook is not None:
             self._notebook.close()
         self.mcp.close()
@@ -287,11 +293,12 @@ class App:
             if unknown:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
         model = self.models.for_run(options.model, settings)
+        tools = JoinedToolsets(self.offered_tools, *self.mcp.toolsets)
         return Agent(
             name=current.profile.name,
             model=model,
             client=self.sessions.open_client(),
-            tools=JoinedToolsets(self._offered_tools, *self.mcp.toolsets),
+            tools=tools if settings.include_prompt_detail else BriefToolset(tools),
             permissions=self._permissions,
             middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
             instructions="",
@@ -309,7 +316,7 @@ class App:
         allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
-        self._offered_tools = FilteredToolset(self._tools, reading.offers_tool)
+        self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
         self._taken = (settings, reading.rules)
 
@@ -341,6 +348,37 @@ class App:
                 self._engine.submit(self._notebook.show(self._run_view.view))
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())
+
+
+def list_prompt_layers(app: App) -> Sequence[PromptLayer]:
+    """The system prompt of this conversation, or as it would be if one began now.
+
+    Raises:
+        ConfigError: no model, a wrong setting, or no prompt of the name it gives.
+    """
+    current = app.setup.current()
+    around = app.report.look("", frozenset())
+    sources = _instruction_sources(app, current, around, app.models.current(), app.setup.strike())
+    return app.instructions.preview(sources)
+
+
+def _instruction_sources(
+    app: App, current: CurrentSettings, around: Surroundings, model: Model, redactor: Redactor
+) -> InstructionSources:
+    settings = current.reading.settings
+    tools = frozenset(spec.name for spec in app.offered_tools.specs())
+    layers = LayerSources(
+        settings,
+        around,
+        model=model.name,
+        shell=default_shell(),
+        sees_images=model.sees_images,
+        tools=tools,
+        servers=app.mcp.uses(settings, tools),
+        skills=app.skills.section,
+    )
+    theme = written_theme(current.reading.tree)
+    return InstructionSources(layers, current.look.files, model.alias, theme, partial(redactor, look=False))
 
 
 def _open_notebook(

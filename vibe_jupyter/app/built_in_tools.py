@@ -110,7 +110,7 @@ class BuiltInTools:
 
         def guard(command: str) -> Mapping[str, str]:
             with without_working_folder():  # what judges a command, with its tables, comes with the first one
-                from vibe_jupyter.permissions.shell.git import git_environment
+                from vibe_jupyter.permissions.shell.git_environment import git_environment
                 from vibe_jupyter.permissions.shell.judge import search_guard
 
             return {**git_environment(), **search_guard(command, self._parts.workspace)}

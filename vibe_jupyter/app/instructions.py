@@ -1,130 +1,160 @@
-"""The system prompt of a conversation: how to work, where, and what the user's and the folder's AGENTS.md say.
+"""The system prompt of a conversation: its layers, put together at the first prompt.
 
-It is put together at the first prompt, and stays as it is while who may allow what and what is seen does: every request
-begins with it.
+It stays as it is while who may allow what, what is seen, and what the user chose for it does: every request begins with
+it. What it says of the project is as the conversation began.
 """
 
-import platform
-import re
-import sys
-from collections.abc import Mapping
+import asyncio
+import concurrent.futures
+import os
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from os import scandir
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vibe_jupyter.agent.agent import system_prompt
+from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.config import Settings
-from vibe_jupyter.context.situation import Surroundings
-from vibe_jupyter.files.truncation import head_and_tail, section
-
-AGENTS_FILE: Final = "AGENTS.md"
-_LIBRARIES: Final = (
-    *("numpy", "pandas", "polars", "pyarrow", "duckdb", "scipy", "scikit_learn", "statsmodels", "matplotlib"),
-    *("seaborn", "plotly", "altair", "xgboost", "lightgbm", "torch", "tensorflow", "jax"),
+from vibe_jupyter.config.toml_file import SettingNode
+from vibe_jupyter.context.project_context import (
+    AGENTS_FILE,
+    ProjectQuery,
+    ProjectState,
+    ReadGit,
+    agents_text,
+    project_text,
+    read_project,
 )
-"""Distributions that code for notebooks depends on, in the form of their folders' names."""
-_INSTALLED: Final = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>\d[^-]*)\.(?:dist|egg)-info")
+from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables, prompt_variables
+from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, prompt_layers, tools_text
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.tools.shell_path import find_shell
+
+NO_SHELL: Final = "none"
+_THEME: Final = "terminal"
 
 
 class InstructionSources(NamedTuple):
-    """What the prompt is made of, beside its fixed text."""
+    """What the prompt is made of."""
 
-    around: Surroundings
-    settings: Settings
-    sees_images: bool
-    home: Path
-    """The user's own folder."""
-    project_text: bytes | None
-    """AGENTS.md of the folder; None where there is none that may be used."""
-    skills: str = ""
-    """What is said of skills; empty where there are none."""
-
-    @property
-    def unasked(self) -> list[str]:
-        """What runs without asking besides what only reads."""
-        if self.settings.bypass_tool_permissions:
-            return ["everything"]
-        return sorted(
-            {name for name, level in self.settings.levels().items() if level == "always"} | self.around.allowed
-        )
+    layers: LayerSources
+    files: Mapping[str, bytes]
+    """What may be loaded of the project, by path below it."""
+    model_alias: str
+    """What the user calls the model."""
+    theme: str
+    """As the settings name it; nothing here but a word for prompt files."""
+    redact: Callable[[str], str] = str
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What would be untrue of a later prompt, if it changed."""
-        return self.around.attended, self.sees_images, self.skills, *self.unasked
+        """What would be untrue of a later prompt, or not as the user chose it, if it changed."""
+        layers, settings = self.layers, self.layers.settings
+        chosen = (
+            settings.system_prompt_id,
+            settings.include_commit_signature,
+            settings.include_model_info,
+            settings.include_prompt_detail,
+            settings.include_project_context,
+        )
+        here = (layers.around.attended, layers.sees_images, *layers.unasked)
+        offered = (tools_text(layers.tools), tuple(layers.servers), layers.skills, layers.subagents)
+        return chosen, here, offered, self.model_alias, layers.model
 
 
 class Instructions:
-    """The text of one conversation."""
+    """The system prompt of one conversation. Main thread only."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine, folder: Path, home: Path) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._home = home
         self._terms: tuple[object, ...] | None = None
-        self._text = ""
+        self._project: concurrent.futures.Future[ProjectState] | None = None
+        self._began: datetime | None = None
+        self.layers: tuple[PromptLayer, ...] = ()
+        """As they were sent last; empty before the first prompt of the conversation."""
+
+    def look(self, settings: Settings, files: Mapping[str, bytes]) -> None:
+        """Begin to look at the project, unless this conversation has: it goes on beside what else is prepared."""
+        if settings.include_project_context and self._project is None:
+            self._project = self._engine.submit(read_project(self._query(settings, files), _read_git))
 
     def text(self, sources: InstructionSources) -> str:
-        """As it was written first, or again where it would be untrue."""
+        """As it was written first, or again where it would be untrue.
+
+        Raises:
+            ConfigError: there is no prompt of the name that the settings give.
+        """
         if sources.terms != self._terms:
-            self._terms, self._text = sources.terms, _write_instructions(sources)
-        return self._text
+            self.layers, self._terms = self._write_layers(sources), sources.terms
+        return self.latest
 
     @property
     def latest(self) -> str:
         """As it was sent last; empty before the first prompt."""
-        return self._text
+        return "\n\n".join(layer.text for layer in self.layers)
 
     def forget(self) -> None:
         """Begin a new conversation."""
-        self._terms = None
+        self._terms = self._project = self._began = None
+        self.layers = ()
+
+    def preview(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:
+        """The layers as they are in this conversation, or would be if it began now.
+
+        Raises:
+            ConfigError: as above.
+        """
+        return self.layers or Instructions(self._engine, self._folder, self._home)._write_layers(sources)
+
+    def _query(self, settings: Settings, files: Mapping[str, bytes]) -> ProjectQuery:
+        return ProjectQuery(self._folder, PromptFiles(files, self._home), settings.project_context)
+
+    def _write_layers(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:
+        settings = sources.layers.settings
+        query = self._query(settings, sources.files)
+        self._began = now = self._began or datetime.now().astimezone()
+        values = prompt_variables(model=sources.model_alias, theme=sources.theme, shell=sources.layers.shell, now=now)
+        base = fill_variables(query.prompts.base_prompt(settings.system_prompt_id), values)
+        project = ""
+        self.look(settings, sources.files)
+        if settings.include_project_context and self._project is not None:
+            told = project_text(query, self._project.result(), values)
+            project = "\n\n".join(filter(None, [told, *_agents_texts(query)]))
+        written = prompt_layers(sources.layers, base=base, project=project, now=now)
+        return tuple(layer._replace(text=sources.redact(layer.text)) for layer in written)
 
 
-def _write_instructions(sources: InstructionSources) -> str:
+def default_shell() -> str:
+    """The shell that commands are run by, else the user's."""
+    path = find_shell() or os.environ.get("SHELL") or os.environ.get("COMSPEC") or NO_SHELL
+    return Path(path).name
+
+
+def written_theme(tree: SettingNode) -> str:
+    """The theme that a file for Mistral Vibe names; its default where none does."""
+    node = tree.table.get("textual_theme")
+    return str(node.value) if node is not None else _THEME
+
+
+def _agents_texts(query: ProjectQuery) -> list[str]:
     try:
-        own = (sources.home / AGENTS_FILE).read_bytes()
+        own = (query.prompts.home / AGENTS_FILE).read_bytes()
     except OSError:
         own = None
-    longest = sources.settings.project_context.max_doc_bytes
-    texts = {"the user": own, "this folder": sources.project_text}
-    said = [_agents_section(whose, text, longest) for whose, text in texts.items() if text and text.strip()]
-    return "\n\n".join(filter(None, [system_prompt(), _frame_text(sources), sources.skills, *said]))
+    said = {"the user": own, "this folder": query.prompts.project.get(AGENTS_FILE)}
+    return [agents_text(whose, content, query.settings.max_doc_bytes) for whose, content in said.items()]
 
 
-def _agents_section(whose: str, text: bytes, longest: int) -> str:
-    body = head_and_tail(text.decode("utf-8-sig", "replace").strip(), longest)
-    return f"Instructions of {whose} ({AGENTS_FILE}):\n{section('agents', body)}"
+async def _read_git(folder: Path, commits: int, seconds: float) -> str:
+    read = await asyncio.to_thread(_git_reader, folder)
+    return await read(folder, commits, seconds) if read is not None else ""
 
 
-def _frame_text(sources: InstructionSources) -> str:
-    around = sources.around
-    where = "none, a terminal without cells"
-    if around.has_notebook:
-        where = "a page shows the notebook" if around.is_live else "no page; the notebook's file alone"
-    who = "the user is here and can allow calls" if around.attended else "nobody is here; what needs approval is denied"
-    unasked = f" and {', '.join(sources.unasked)}" if sources.unasked else ""
-    return "\n".join(
-        [
-            f"Date: {datetime.now().astimezone():%Y-%m-%d}. Python {platform.python_version()}{_libraries_text()}.",
-            f"Front end: {where}. Approval: {who}. Run unasked: what only reads{unasked}.",
-            f"Images: you {'see' if sources.sees_images else 'do not see'} figures.",
-        ]
-    )
-
-
-def _libraries_text() -> str:
-    found = _installed_versions()
-    return "".join(f", {name.replace('_', '-')} {found[name]}" for name in _LIBRARIES if name in found)
-
-
-def _installed_versions() -> Mapping[str, str]:
-    """By the names of the folders that say so, which costs a fraction of what reading them does."""
-    found: dict[str, str] = {}
-    for folder in sys.path:
-        try:
-            with scandir(folder or ".") as entries:
-                matches = [_INSTALLED.fullmatch(entry.name) for entry in entries]
-        except OSError:
-            continue
-        for match in matches:
-            if match is not None:
-                found.setdefault(match["name"].lower().replace("-", "_").replace(".", "_"), match["version"])
-    return found
+def _git_reader(folder: Path) -> ReadGit | None:
+    """What reads a repository, imported only for those who have one."""
+    if not any(os.path.lexists(place / ".git") for place in (folder, *folder.parents)):
+        return None
+    with without_working_folder():
+        from vibe_jupyter.context.git_state import read_git_state
+    return read_git_state

@@ -1,7 +1,7 @@
 """The MCP servers of one kernel's app: opened when a run needs them, and approved by the user first."""
 
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from vibe_jupyter import config
@@ -13,6 +13,7 @@ from vibe_jupyter.app.run_view import CLOSE_WAIT, RunView
 from vibe_jupyter.config.mcp_servers import ToolServer
 from vibe_jupyter.config.tables import is_chosen
 from vibe_jupyter.context.mention_syntax import mentioned_resources
+from vibe_jupyter.context.prompt_layers import ServerUse
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.mcp.acceptance import AcceptedServers, PlannedServer, ServerIdentity, ServerPlan, plan_servers
 from vibe_jupyter.mcp.connection import ServerPool
@@ -22,7 +23,7 @@ from vibe_jupyter.mcp.server_requests import McpRunHooks, ServerRequests
 from vibe_jupyter.mcp.server_requests import NamedOnServers as WantedOfServers
 from vibe_jupyter.mcp.token_store import KeyringStore
 from vibe_jupyter.mcp.tool import ToolWays
-from vibe_jupyter.mcp.tool_names import PREFIX, RemoteTool, name_prefix, published_name
+from vibe_jupyter.mcp.tool_names import PREFIX, RemoteTool, name_prefix, other_names, published_name
 from vibe_jupyter.mcp.toolset import McpToolset, WantTool
 from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.permissions.redaction import Redactor
@@ -32,6 +33,8 @@ from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")
 
+_DELEGATING: Final = "task"
+"""The tool that has a sub-agent work."""
 _LOOK: Final = 0.1
 """Seconds between two looks at whether the user wants no more."""
 
@@ -92,6 +95,31 @@ class McpServers:
                 "shows what it would run and asks, where somebody can answer."
             )
         return [*self.plan.problems, *told]
+
+    def uses(self, settings: config.Settings, tools: Collection[str]) -> list[ServerUse]:
+        """The accepted servers, and whether their tools are offered here, or to sub-agents alone.
+
+        Of a server that never ran, the tools are taken to be offered. One that nobody could use is left out.
+
+        Args:
+            settings: those of the agent that is asked.
+            tools: names of the built-in tools that it is offered.
+        """
+        found: list[ServerUse] = []
+        for one in self.plan.at("accepted"):
+            known = self.pins.names(one.name)
+            off = one.filled.disabled_tools if one.filled is not None else ()
+            offered = [
+                name
+                for name in known
+                if is_chosen((name,), enabled=(), disabled=off)
+                and settings.offers_tool(published_name(one.name, name), *other_names(one.name, name))
+            ]
+            if offered or not known:
+                found.append(ServerUse(one.name, is_delegated=False))
+            elif _DELEGATING in tools:
+                found.append(ServerUse(one.name, is_delegated=True))
+        return found
 
     def run_hooks(self, text: str) -> RunHooks | None:
         """What starts the servers when a run begins, and fetches what the prompt names on them; None without servers.

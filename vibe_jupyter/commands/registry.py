@@ -290,6 +290,16 @@ def _session_commands() -> ModuleType:
     return sessions
 
 
+def _show_prompt(call: TypedCommand) -> str | None:
+    if len(call.words) > 1:
+        return None
+    app = call.build_app()
+    with without_working_folder():
+        from vibe_jupyter.app.app import list_prompt_layers
+        from vibe_jupyter.commands.prompt import prompt_command
+    return prompt_command(list_prompt_layers(app), *call.words)
+
+
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
     with without_working_folder():
@@ -374,6 +384,13 @@ COMMANDS: Final = (
         (("%vibe sent [PART]", "the last request by part, with tokens; or a part as sent"),),
         _show_sent,
         following=("system", "tools", "report", "messages", "images", "settings", "all"),
+        is_rare=True,
+    ),
+    VibeCommand(
+        "prompt",
+        (("%vibe prompt [PART]", "the system prompt by part, with tokens"),),
+        _show_prompt,
+        following=("base", "signature", "model", "platform", "tools", "servers", "skills", "sub-agents", "project"),
         is_rare=True,
     ),
     VibeCommand(

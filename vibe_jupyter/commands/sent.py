@@ -45,10 +45,10 @@ def sent_command(sent: SentRequest | None, part: str = "") -> str | None:
     parts = split_request(text)
     if part:
         return parts[part].text or f"The request has no {part}."
-    lines = [f"To {sent.model} at {sent.host}: {len(sent.body):,} bytes, about {_tokens_of(len(text)):,} tokens."]
+    lines = [f"To {sent.model} at {sent.host}: {len(sent.body):,} bytes, about {token_count(text):,} tokens."]
     for name, one in parts.items():
         number = f"  ({one.pieces})" if name in ("messages", "images") else ""
-        lines.append(f"  {name:<10}{one.size:>11,} bytes {_tokens_of(len(one.text)):>9,} tokens{number}")
+        lines.append(f"  {name:<10}{one.size:>11,} bytes {token_count(one.text):>9,} tokens{number}")
     lines.append("A token is taken for four characters; images cost what the server says.")
     lines.append(
         f"%vibe sent PART shows one as it was sent ({', '.join(PARTS)}), %vibe sent {WHOLE} the whole request."
@@ -84,8 +84,9 @@ def split_request(text: str) -> Mapping[str, RequestPart]:
     return parts
 
 
-def _tokens_of(characters: int) -> int:
-    return -(-characters // CHARACTERS_PER_TOKEN)
+def token_count(text: str) -> int:
+    """Tokens of a text, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, str]]:

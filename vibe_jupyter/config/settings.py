@@ -105,9 +105,13 @@ class ToolEntry(BaseModel):
 class ProjectContext(Entry):
     """Bounds of what is shown."""
 
-    unused: ClassVar = frozenset({"truncation_buffer"})
-
+    tree: bool = False
+    """Whether the folder's tree is shown; what the kernel holds is reported anyway."""
+    readme: bool = False
     max_chars: int = Field(default=40_000, ge=0)
+    """Of the tree, with what is said of its cut."""
+    truncation_buffer: int = Field(default=1_000, ge=0)
+    """Characters of them kept free for that."""
     max_doc_bytes: int = Field(default=32_768, ge=0)
     max_depth: int = Field(default=3, ge=0)
     max_files: int = Field(default=1_000, ge=0)
@@ -178,7 +182,7 @@ class Settings(Entry):
     enabled_skills: Patterns = ()
     disabled_skills: Patterns = ()
 
-    system_prompt_id: PromptName = "default"
+    system_prompt_id: PromptName = "cli"
     compaction_prompt_id: PromptName = "compact"
     compaction_model: ModelEntry | None = None
     """None for the model that is compacted."""

@@ -34,6 +34,8 @@ LOADED_FILES: Final = (".py", ".md")
 """Ends of names in folders of tools and skills: tools, and what is said of them."""
 AGENT_FILES: Final = (".toml",)
 """Ends of names in folders of agents."""
+PROMPT_FILES: Final = (".md",)
+"""Ends of names in folders of prompts."""
 LOADED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{PROJECT_FOLDER}/config.toml": (),
     f"{PROJECT_FOLDER}/tools": LOADED_FILES,
@@ -41,6 +43,7 @@ LOADED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{PROJECT_FOLDER}/middleware": (".py",),
     f"{PROJECT_FOLDER}/skills": LOADED_FILES,
     f"{SHARED_FOLDER}/skills": LOADED_FILES,
+    f"{PROJECT_FOLDER}/prompts": PROMPT_FILES,
 }
 """Files and folders of a project of which something is loaded or run, and of which ends."""
 BESIDE: Final = (".mcp.json", "AGENTS.md")

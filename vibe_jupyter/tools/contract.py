@@ -64,6 +64,7 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What tools were called before: settings and saved permissions may still say so."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_SENTENCE: Final = re.compile(r".*?[.!?](?=\s)")
 
 
 def present_names(names: Iterable[str]) -> frozenset[str]:
@@ -301,6 +302,27 @@ class FilteredToolset:
 
     def find(self, name: str) -> Tool[Any] | None:
         return self._tools.find(name) if self._keep(name) else None
+
+
+class BriefToolset:
+    """A set that is described in a sentence for each tool, without how it is used."""
+
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return [
+            spec.model_copy(update={"description": _first_sentence(spec.description)}) for spec in self._tools.specs()
+        ]
+
+    def find(self, name: str) -> Tool[Any] | None:
+        return self._tools.find(name)
+
+
+def _first_sentence(text: str) -> str:
+    line = text.strip().lstrip("#").strip().partition("\n")[0]
+    found = _SENTENCE.match(line)
+    return found[0] if found else line
 
 
 class JoinedToolsets:

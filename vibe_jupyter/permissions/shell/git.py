@@ -1,4 +1,4 @@
-"""The reading commands of git, and the environment that keeps every git from running what a repository names.
+"""The reading commands of git.
 
 What shows names, numbers and messages alone is allowed. What shows or searches content is allowed where no file that is
 protected or outside the project takes part, told from the names in the index and in the commits it would show.
@@ -6,7 +6,7 @@ protected or outside the project takes part, told from the names in the index an
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -307,22 +307,3 @@ def _is_wanted(path: str) -> bool:
 
 def _is_odd(revision: str) -> bool:
     return revision.startswith("^")
-
-
-def git_environment() -> Mapping[str, str]:
-    """Variables for every command that is run.
-
-    A watcher named by the repository does not start, a folder that only looks like a repository is none, reading
-    takes no locks, nothing opens a pager, and nothing waits for a password. Hooks stay: a commit that was approved
-    runs them.
-    """
-    settings = (("core.fsmonitor", "false"), ("core.pager", "cat"), ("safe.bareRepository", "explicit"))
-    numbered = {f"GIT_CONFIG_KEY_{at}": key for at, (key, _) in enumerate(settings)}
-    numbered |= {f"GIT_CONFIG_VALUE_{at}": value for at, (_, value) in enumerate(settings)}
-    return {
-        **numbered,
-        "GIT_CONFIG_COUNT": str(len(settings)),
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_PAGER": "cat",
-        "GIT_TERMINAL_PROMPT": "0",
-    }

@@ -1,0 +1,203 @@
+"""The state of the folder's git repository as a conversation begins, in the words of the prompt.
+
+Branches are read from files. Git itself is asked for what needs a comparison or the objects, and only where nothing of
+the repository could make it run a program (`vibe_jupyter.permissions.shell.git_config`).
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from vibe_jupyter.permissions.shell import UnknownCommand
+from vibe_jupyter.permissions.shell.git_config import Trait, check_settings
+from vibe_jupyter.permissions.shell.git_environment import git_environment
+from vibe_jupyter.permissions.shell.git_objects import bounded
+from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
+from vibe_jupyter.tools.process import child_environment
+
+T = TypeVar("T")
+
+NOT_ASKED: Final = "not asked, because git could run a program that this repository names"
+SUBJECT_LIMIT: Final = 100
+"""Characters of a commit's first line."""
+_MAIN: Final = ("main", "master")
+_SETTINGS: Final = ("-c", f"core.hooksPath={os.devnull}", "-c", "log.showSignature=false")
+_STATUS: Final = ("status", "--porcelain", "--ignore-submodules=all")
+_LOG: Final = ("log", "--no-color", "--no-decorate", "--no-notes", "--no-patch", "--format=%h %s")
+_CHUNK: Final = 65_536
+"""Bytes of an answer that are taken at once."""
+_LOG_LIMIT: Final = 262_144
+"""Bytes of commits that are read."""
+_HEAD_LIMIT: Final = 4_096
+"""Bytes of a file that names a branch."""
+
+
+class _UnansweredError(Exception):
+    """Git was not asked, failed or took too long; says which."""
+
+
+@dataclass(frozen=True)
+class GitState:
+    """What is known of a repository."""
+
+    branch: str
+    main_branch: str
+    """Empty where there is none by one of the usual names."""
+    status: str
+    """Clean or how many files were changed or are new; or why that is not known."""
+    commits: Sequence[str]
+    """A short id and the first line of each."""
+
+    @property
+    def text(self) -> str:
+        """In lines."""
+        lines = [f"Current branch: {self.branch}"]
+        if self.main_branch:
+            lines.append(f"Main branch: {self.main_branch}")
+        lines.append(f"Status: {self.status}")
+        if self.commits:
+            lines.append("Recent commits:")
+        return "\n".join([*lines, *self.commits])
+
+
+async def read_git_state(folder: Path, commits: int, seconds: float) -> str:
+    """What the prompt says of the repository that the folder is in; empty where there is none.
+
+    Args:
+        folder: with every link followed.
+        commits: how many of the latest.
+        seconds: for each question to git.
+    """
+    try:
+        repository = await asyncio.to_thread(_find_repository, folder)
+    except (UnknownCommand, OSError):
+        return f"Status: {NOT_ASKED}"
+    if repository is None:
+        return ""
+    asking = _Asking(folder, repository, seconds)
+    status, latest = await asyncio.gather(asking.status(), asking.commits(commits))
+    branch, main_branch = _branches(repository)
+    return GitState(branch, main_branch, status, latest).text
+
+
+def _find_repository(folder: Path) -> Repository | None:
+    return find_repository(folder, os.path.expanduser("~"))
+
+
+def _branches(repository: Repository) -> tuple[str, str]:
+    """The current branch and the main one: what the remote calls so, else one of the usual names."""
+    try:
+        head = _one_line(repository.git / "HEAD")
+        named = head.removeprefix("ref: refs/heads/")
+        branch = f"none, detached at {head[:7]}" if named == head else named
+        remote = "refs/remotes/origin"
+        main = _one_line(repository.common / remote / "HEAD").removeprefix(f"ref: {remote}/")
+        present = (name for name in _MAIN if repository.objects.resolve(f"refs/heads/{name}"))
+        return branch, main or next(present, "")
+    except UnknownCommand:
+        return "unknown", ""
+
+
+def _one_line(path: Path) -> str:
+    return _printable(bounded(path, _HEAD_LIMIT).decode("utf-8", "replace").strip())
+
+
+class _Asking:
+    """Questions to git in one repository."""
+
+    def __init__(self, folder: Path, repository: Repository, seconds: float) -> None:
+        self._folder = folder
+        self._repository = repository
+        self._seconds = seconds
+
+    async def status(self) -> str:
+        """Whether anything was changed, or why that is not known."""
+        try:
+            count = await self._ask(_STATUS, "worktree", _count_lines)
+        except _UnansweredError as error:
+            return str(error)
+        return f"{count:,} change{'s' * (count != 1)}" if count else "clean"
+
+    async def commits(self, most: int) -> Sequence[str]:
+        """The latest ones, the newest first; none where git did not say."""
+        if not most:
+            return ()
+        try:
+            said = await self._ask((*_LOG, f"--max-count={most}"), "log", _read_text)
+        except _UnansweredError:
+            return ()
+        return [_printable(line)[:SUBJECT_LIMIT] for line in said.split("\n") if line]
+
+    async def _ask(self, words: Sequence[str], trait: Trait, read: Callable[[Process], Awaitable[T]]) -> T:
+        process = await self._start(words, trait)
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await read(process)
+                if await process.wait():
+                    raise _UnansweredError("unknown, git failed")
+                return answer
+        except TimeoutError:
+            raise _UnansweredError(f"unknown, git took longer than {self._seconds:g} s") from None
+        finally:
+            await _end_process(process)
+
+    async def _start(self, words: Sequence[str], trait: Trait) -> Process:
+        try:
+            check_settings(self._repository.settings, frozenset([trait]))
+        except UnknownCommand:
+            raise _UnansweredError(NOT_ASKED) from None
+        git = shutil.which("git")
+        if git is None or not os.path.isabs(git) or Path(git).is_relative_to(self._repository.root):
+            raise _UnansweredError("unknown, there is no git")
+        environment = {**child_environment(os.environ), **git_environment()}
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(git, *_SETTINGS, *words),
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                cwd=self._folder,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _UnansweredError(f"unknown, git did not start: {error.strerror}") from error
+
+
+async def _count_lines(process: Process) -> int:
+    assert process.stdout is not None
+    count = 0
+    while chunk := await process.stdout.read(_CHUNK):
+        count += chunk.count(b"\n")
+    return count
+
+
+async def _read_text(process: Process) -> str:
+    assert process.stdout is not None
+    raw = b""
+    while chunk := await process.stdout.read(_CHUNK):
+        raw += chunk[: _LOG_LIMIT - len(raw)]
+    return raw.decode("utf-8", "replace")
+
+
+async def _end_process(process: Process) -> None:
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # the group is its own
+        else:
+            process.kill()
+    await process.wait()
+
+
+def _printable(text: str) -> str:
+    """The text on one line, without what could steer a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
