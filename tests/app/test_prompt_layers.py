@@ -95,9 +95,8 @@ def test_prompt_and_schemas_of_all_built_in_tools_stay_below_the_cap(session: Se
     said = first_prompt(session, "remember this")
     tools = session.model.requests[-1].body["tools"]
     offered = {tool["function"]["name"] for tool in tools}
-    assert offered <= {spec.name for spec in stored_specs()}
+    assert {"memory", "run_code", "bash", "edit_cell"} < offered
     others = [spec.model_dump(mode="json") for spec in stored_specs() if spec.name not in offered]
-    assert {spec["name"] for spec in others} == {"exit_plan_mode"}
     assert len(said) + len(json.dumps([*tools, *others])) < MOST_TOKENS * CHARACTERS_PER_TOKEN
 
 
@@ -135,10 +134,10 @@ def test_the_use_of_each_tool_is_told_with_it_where_details_are_wanted(session: 
         with settings(session, "include_prompt_detail = false"):
             first_prompt(session, "remember this")
         brief = {one["function"]["name"]: one["function"] for one in session.model.requests[-1].body["tools"]}
-    assert {name: one["description"] for name, one in full.items()} == {
-        **{spec.name: spec.description for spec in stored_specs() if spec.name != "exit_plan_mode"},
-        "weigh": "Weighs a thing. Give its name in lower case.",
-    }
+    built_in = {spec.name: spec.description for spec in stored_specs() if spec.name in full}
+    assert len(built_in) > 15
+    assert {name: full[name]["description"] for name in built_in} == built_in
+    assert full["weigh"]["description"] == "Weighs a thing. Give its name in lower case."
     assert brief["weigh"]["description"] == "Weighs a thing."
     assert brief["bash"]["description"] == ("Run one shell command in the project folder: git, tests, system tools.")
     assert all(one["parameters"] == full[name]["parameters"] for name, one in brief.items())
@@ -185,7 +184,8 @@ def test_the_prompt_can_be_looked_at_before_it_is_sent_and_part_by_part(session:
     seen = session.run("%vibe prompt").text
     assert len(session.model.requests) == asked
     lines = seen.splitlines()
-    assert [line.split()[0] for line in lines[1:7]] == ["base", "signature", "model", "platform", "tools", "project"]
+    names = ["base", "signature", "model", "platform", "tools", "skills", "project"]
+    assert [line.split()[0] for line in lines[1:8]] == names
     base = session.run("%vibe prompt base").text
     sent = first_prompt(session)
     assert sent.startswith(base.rstrip("\n"))
