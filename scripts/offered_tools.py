@@ -27,13 +27,14 @@ from vibe_jupyter.tools.grep import GrepTool
 from vibe_jupyter.tools.memory import MemoryTool
 from vibe_jupyter.tools.read_file import ReadFileTool
 from vibe_jupyter.tools.search_replace import SearchReplaceTool
+from vibe_jupyter.tools.task import TaskTool
 from vibe_jupyter.tools.todo import TodoTool
 from vibe_jupyter.tools.write_file import WriteFileTool
 from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
     *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellsTool),
-    *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, ExitPlanModeTool),
+    *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, TaskTool, ExitPlanModeTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )
 

@@ -1,6 +1,6 @@
 """What an agent is (model, tools, rules, instructions), and what may go along with a run of it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import NamedTuple, Protocol
@@ -13,7 +13,7 @@ from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import Permissions
 from vibe_jupyter.permissions.redaction import Redactor
-from vibe_jupyter.protocol import ImagePart, TextPart
+from vibe_jupyter.protocol import ImagePart, Level, TextPart
 from vibe_jupyter.tools.contract import Toolset
 
 PromptParts = tuple[TextPart | ImagePart, ...]
@@ -35,8 +35,18 @@ class Agent:
     """The system prompt."""
     stream: bool = True
     compaction: CompactionTerms = DEFAULT_TERMS
+    find_subagent: "Callable[[str], Awaitable[Subagent]] | None" = None
+    """The sub-agent of a name, or a `ToolError` that names those there are; None where none may work for it."""
     redactor: Redactor = field(default_factory=Redactor)
     """Strikes keys out of everything that is recorded, shown or sent."""
+
+
+class Subagent(NamedTuple):
+    """One that works for another, and what holds of its run alone."""
+
+    agent: Agent
+    levels: Mapping[str, Level]
+    """Of its tools; they only narrow those of the run it works for."""
 
 
 def system_prompt(name: str) -> str:

@@ -49,7 +49,7 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.tools.arguments import find_meant
-from vibe_jupyter.tools.contract import Tool, Toolset
+from vibe_jupyter.tools.contract import SubagentReport, Tool, Toolset
 
 LOOK_SHARE: Final = 0.05
 """Of the time that goes by while a call prints, at most, in which its variables are looked through."""
@@ -134,6 +134,8 @@ class CallContext:
     results: Path | None
     """Folder where results are kept that are too long for the model; None where it has no tool to read them there."""
     cancelled: Callable[[], bool]
+    delegate: Callable[[str, str, str], Awaitable[SubagentReport]] | None = None
+    """Has a sub-agent work: call, agent, task; None where none may."""
     redactor: Redactor = field(default_factory=Redactor)
     """For what is kept of a result before it is an event."""
     failed: FailedCalls = field(default_factory=FailedCalls)

@@ -113,7 +113,12 @@ class Budget:
     """Counts what the model's server was asked, by the agent and on behalf of others. Engine loop only."""
 
     def __init__(
-        self, model: Model, middleware: Sequence[Middleware], *, waited: Callable[[], float] = _no_wait
+        self,
+        model: Model,
+        middleware: Sequence[Middleware],
+        *,
+        waited: Callable[[], float] = _no_wait,
+        caller: "Budget | None" = None,
     ) -> None:
         """Begin to count, the time too.
 
@@ -121,6 +126,7 @@ class Budget:
             model: has the prices.
             middleware: the limits among it hold also while an answer comes in.
             waited: seconds that the user was waited for.
+            caller: of the run for which a sub-agent works: tokens and price count there too, and its limits hold.
         """
         self.turns = 0
         self.usage = Usage()
@@ -128,11 +134,20 @@ class Budget:
         self._limits = [one for one in middleware if isinstance(one, RunLimit)]
         self._began = time.monotonic()
         self._waited = waited
+        self._caller = caller
+        self._of_subagents = Usage()
+        self._cost_of_subagents: float | None = 0.0
+        """None where the prices of one of their models are not known."""
+
+    @property
+    def total(self) -> Usage:
+        """Tokens so far, those of sub-agents too."""
+        return self.usage + self._of_subagents
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far; None where the prices of the model are not known."""
-        return self._model.cost(self.usage)
+        """US dollars so far, with what sub-agents cost; None where the prices of a model are not known."""
+        return self._cost_with(self.usage)
 
     @property
     def progress(self) -> RunProgress:
@@ -147,7 +162,18 @@ class Budget:
 
     def add(self, usage: Usage | None) -> None:
         """Count an answer; None when the server sent no counts."""
-        self.usage = self.usage + (usage or Usage())
+        used = usage or Usage()
+        self.usage = self.usage + used
+        if self._caller is not None:
+            self._caller.add_of_subagent(used, self._model.cost(used))
+
+    def add_of_subagent(self, usage: Usage, cost: float | None) -> None:
+        """Count an answer that a sub-agent got."""
+        self._of_subagents = self._of_subagents + usage
+        known = self._cost_of_subagents is not None and cost is not None
+        self._cost_of_subagents = (self._cost_of_subagents or 0.0) + (cost or 0.0) if known else None
+        if self._caller is not None:
+            self._caller.add_of_subagent(usage, cost)
 
     def stop_aside(self, used: Usage | None = None) -> StopRun | None:
         """Why nothing more may be asked, or answered, within this turn, which has begun; None when it may.
@@ -159,7 +185,22 @@ class Budget:
         return next((stop for limit in self._limits if (stop := limit.exceeded(progress)) is not None), None)
 
     def _progress_with(self, turns: int, usage: Usage) -> RunProgress:
-        return RunProgress(turns=turns, usage=usage, cost=self._model.cost(usage), seconds=self._seconds())
+        """With a caller's tokens, price and time where there is one: they are one budget."""
+        if self._caller is None:
+            total = usage + self._of_subagents
+            return RunProgress(turns=turns, usage=total, cost=self._cost_with(usage), seconds=self._seconds())
+        whole, more = self._caller.progress, usage.minus(self.usage)
+        cost, of_more = whole.cost, self._model.cost(more)
+        return RunProgress(
+            turns=turns,
+            usage=whole.usage + more,
+            cost=None if cost is None or of_more is None else cost + of_more,
+            seconds=whole.seconds,
+        )
+
+    def _cost_with(self, usage: Usage) -> float | None:
+        own = self._model.cost(usage)
+        return None if own is None or self._cost_of_subagents is None else own + self._cost_of_subagents
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began - self._waited()

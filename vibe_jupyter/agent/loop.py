@@ -4,13 +4,16 @@ Every way out passes `_finish_run`, so that a run always ends with each call ans
 `RunFinished` (docs/architecture.md, Invariants).
 """
 
+import asyncio
+import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal
 
-from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks
+from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
 from vibe_jupyter.agent.approval import Presence
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, shown
+from vibe_jupyter.agent.delegation import SUBAGENTS, Delegation, NestedRun
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
@@ -31,10 +34,12 @@ from vibe_jupyter.protocol import (
     RunStarted,
     TextPart,
     ToolCall,
+    ToolMessage,
     TurnStarted,
     UserMessage,
 )
 from vibe_jupyter.session.conversation import Conversation, open_calls
+from vibe_jupyter.tools.contract import TASK, SubagentReport, delegate_to_nobody
 
 
 def start_run(
@@ -96,7 +101,17 @@ class AgentLoop:
         conversation: Conversation,
         terms: RunTerms,
         run: Run,
+        *,
+        caller: Budget | None = None,
     ) -> None:
+        """
+        Args:
+            agent: who runs.
+            conversation: what was said before.
+            terms: what holds for this run only.
+            run: gets the events, and has the decisions.
+            caller: the budget of the run for which a sub-agent works; None for a run of its own.
+        """
         self._agent = agent
         self._conversation = conversation
         self._run = run
@@ -115,9 +130,11 @@ class AgentLoop:
             redactor=agent.redactor,
             results=conversation.folder,
             cancelled=lambda: run.interrupted,
+            delegate=self._delegate if agent.find_subagent is not None else None,
         )
+        self._delegation = Delegation(run, terms, self._run_subagent)
         self._began = time.monotonic()
-        self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited)
+        self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited, caller=caller)
         self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
         self._chain = MiddlewareChain(agent.middleware, lambda text: self._notify("warning", text))
         self._stopped: StopRun | None = None
@@ -238,8 +255,8 @@ class AgentLoop:
             return await self._stop(enough.stop)
         message = self._model_call.latest
         self._call_context.equal.begin(message.calls)
-        for call in message.calls:
-            if not await self._run.guard(self._answer_call(call)):
+        for calls in _together(message.calls):
+            if not await self._run.guard(self._answer_calls(calls)):
                 return "interrupted"
         if self._denials.are_enough:
             return "refused"
@@ -293,10 +310,40 @@ class AgentLoop:
         await self._notify(stop.level, stop.notice)
         return stop.reason
 
-    async def _answer_call(self, call: ToolCall) -> None:
-        message, denied = await answer_call(call, self._call_context)
+    async def _answer_calls(self, calls: Sequence[ToolCall]) -> None:
+        """Answer calls at once, if there are several, and record their results in the order of the calls."""
+        if len(calls) == 1:
+            await self._record_answer(calls[0], await answer_call(calls[0], self._call_context))
+            return
+        tasks = [asyncio.ensure_future(answer_call(call, self._call_context)) for call in calls]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        for call, task in zip(calls, tasks, strict=True):
+            if task.cancelled():
+                raise asyncio.CancelledError
+            await self._record_answer(call, task.result())
+
+    async def _record_answer(self, call: ToolCall, answer: tuple[ToolMessage, bool]) -> None:
+        message, denied = answer
         self._denials.note(call, denied=denied)
         await self._emit_event(MessageAdded(message=message))
+
+    async def _delegate(self, call_id: str, name: str, task: str) -> SubagentReport:
+        if self._agent.find_subagent is None:
+            return await delegate_to_nobody(name, task)
+        return await self._delegation.delegate(await self._agent.find_subagent(name), call_id, task)
+
+    async def _run_subagent(self, subagent: Subagent, terms: RunTerms, run: NestedRun, name: str, task: str) -> None:
+        conversation = await asyncio.to_thread(self._conversation.beside, SUBAGENTS, name)
+        try:
+            loop = AgentLoop(subagent.agent, conversation, terms, run, caller=self._budget)
+            await loop.work((), _prompt_parts(task), None)
+        finally:
+            await asyncio.to_thread(conversation.journal.close)
 
     async def _finish_run(self, reason: FinishReason, error: str) -> None:
         """Close what is open; if the journal cannot take it, at least the conversation in memory stays valid."""
@@ -316,7 +363,7 @@ class AgentLoop:
             reason=reason,
             turns=self._budget.turns,
             seconds=round(time.monotonic() - self._began, 3),
-            usage=self._budget.usage,
+            usage=self._budget.total,
             cost=self._budget.cost,
             error=error,
         )
@@ -333,6 +380,15 @@ class AgentLoop:
         if isinstance(kept, DURABLE_EVENTS):
             await self._conversation.record(kept)
         self._run.emit(shown(event, kept))
+
+
+def _together(calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
+    """Calls of one answer, each alone, but for those of sub-agents in a row."""
+    for is_task, group in itertools.groupby(calls, lambda call: call.name == TASK):
+        if is_task:
+            yield tuple(group)
+        else:
+            yield from ((call,) for call in group)
 
 
 def _redacted(sent: PromptParts, words: PromptParts) -> str:

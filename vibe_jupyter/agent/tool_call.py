@@ -32,7 +32,7 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
 )
-from vibe_jupyter.tools.contract import SelfLimitedTool, ToolContext, Toolset
+from vibe_jupyter.tools.contract import SelfLimitedTool, SubagentReport, ToolContext, Toolset, delegate_to_nobody
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 _CUT_OFF = ToolResult.error(INTERRUPTED, summary="interrupted")
@@ -104,8 +104,14 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
     def advance(done: float, total: float | None, words: str) -> None:
         call_context.show(ToolProgress(call_id=call_id, text=words, done=done, total=total))
 
+    async def delegate(agent: str, task: str) -> SubagentReport:
+        if call_context.delegate is None:
+            return await delegate_to_nobody(agent, task)
+        return await call_context.delegate(call_id, agent, task)
+
     return ToolContext(
         call_id=call_id,
+        delegate=delegate,
         redact=call_context.redactor,
         progress=lambda text: call_context.show(ToolProgress(call_id=call_id, text=text)),
         cancelled=call_context.cancelled,

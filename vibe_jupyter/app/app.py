@@ -26,6 +26,7 @@ from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.sessions import KernelSessions, SessionParts
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
+from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer
@@ -159,8 +160,7 @@ class App:
         offer = self.sessions.offer(attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.loss_report()
-            told += self.report.sections(around, self._permissions.levels, current)
+            told = self.sessions.loss_report() + self.report.sections(around, self._permissions.levels, current)
             instructions = self.instructions.text(
                 _instruction_sources(self, current, around, agent.model, agent.redactor)
             )
@@ -174,6 +174,7 @@ class App:
             ),
         )
         along = self.skills.run_hooks(text, self.mcp.run_hooks(text))
+        agent = Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(agent, current)
         run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=along)
         if offer:
             run.emit(Notice(level="info", text=offer))
@@ -186,8 +187,8 @@ class App:
         try:
             self._presses.check()
             self.sessions.begin_run()
-            place = f"the conversation is {kept_in(conversation)}"
-            return self._run_view.show(run, self._keep, kept_in=place).reply(self._run_view.find_cell)
+            shown = self._run_view.show(run, self._keep, kept_in=f"the conversation is {kept_in(conversation)}")
+            return shown.reply(self._run_view.find_cell)
         finally:
             self.sessions.end_run()
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():

@@ -25,6 +25,7 @@ from vibe_jupyter.tools.memory import MemoryFile, MemoryTool
 from vibe_jupyter.tools.read_file import OwnNotebook, ReadFileOptions, ReadFileTool
 from vibe_jupyter.tools.search_replace import SearchReplaceOptions, SearchReplaceTool
 from vibe_jupyter.tools.shell_path import find_shell
+from vibe_jupyter.tools.task import TaskTool
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
 from vibe_jupyter.variables.looks import VariableLooks
@@ -82,6 +83,7 @@ class BuiltInTools:
             ),
             self._todo,
             AskUserQuestionTool(),
+            TaskTool(),
             MemoryTool(MemoryFile(parts.home / "memory", parts.folder)),
         ]
 

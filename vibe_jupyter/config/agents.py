@@ -251,7 +251,9 @@ class Profiles:
         found = self._usable.get(name)
         if found is not None and found.is_subagent:
             return found
-        raise self._refusal(name, self.subagents(), "not a sub-agent")
+        raise self._refusal(
+            name, self.subagents(), "not a sub-agent: only those can be called, which prevents recursive spawning"
+        )
 
     def _refusal(self, name: str, there_are: Sequence[AgentProfile], wrong_kind: str) -> ConfigError:
         if name in self._usable:

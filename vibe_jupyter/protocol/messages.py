@@ -36,6 +36,14 @@ class Usage(Value):
             cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
+    def minus(self, other: "Usage") -> "Usage":
+        """What was used since."""
+        return Usage(
+            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
+            completion_tokens=self.completion_tokens - other.completion_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+        )
+
 
 class SystemMessage(Value):
     """The instructions a conversation begins with."""

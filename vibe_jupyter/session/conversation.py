@@ -60,6 +60,16 @@ class Conversation:
         self.server_sessions: dict[str, str] = {}
         """What model servers call their part of this conversation, by their address."""
 
+    def beside(self, *names: str) -> "Conversation":
+        """A new conversation that is no session of its own, kept in a folder below this one's.
+
+        Raises:
+            JournalError: it cannot be kept.
+        """
+        if self.folder is None:
+            return Conversation(UnkeptJournal(), names[-1])
+        return Conversation(Journal.create(self.folder.joinpath(*names), session_id=names[-1]), names[-1])
+
     @classmethod
     def resumed(cls, journal: Journal, contents: JournalContents) -> "Conversation":
         """One that goes on where its journal ends. Nothing is run again."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -89,6 +89,40 @@ def unheard(_waits: bool) -> None:
     """Where nobody looks."""
 
 
+TASK: Final = "task"
+"""The tool that has sub-agents work: its calls of one answer run at once."""
+
+
+class SubagentReport(NamedTuple):
+    """How a sub-agent's work ended."""
+
+    response: str
+    """Everything it said."""
+    turns_used: int
+    completed: bool
+    """False where a limit, an interrupt or an error ended it."""
+    cost: float | None = None
+    """US dollars; None where the prices of its model are not known."""
+    error: str = ""
+
+
+class Delegate(Protocol):
+    """Has a sub-agent do a piece of work."""
+
+    async def __call__(self, agent: str, task: str) -> SubagentReport:
+        """Wait until it is done, or ended otherwise.
+
+        Raises:
+            ToolError: there is no such sub-agent.
+        """
+        ...
+
+
+async def delegate_to_nobody(agent: str, task: str) -> SubagentReport:
+    """Where a tool is used without a run, and in the run of a sub-agent."""
+    raise ToolError("No sub-agent can work here.")
+
+
 async def answer_nobody(questions: Sequence[Question], asker: str) -> tuple[Answered, ...] | None:
     """The answer where a tool is used without a run."""
     raise ToolError("Nobody is here to answer.")
@@ -110,6 +144,8 @@ class ToolContext:
     """Say that the call begins to wait for what the user types, or waits no longer; callable from any thread."""
     places: Mapping[str, Located] = field(default_factory=dict[str, Located])
     """Where each path of `Tool.touches` leads, as it was judged and shown; `Workspace.open_read` opens it."""
+    delegate: Delegate = delegate_to_nobody
+    """Has a sub-agent do a piece of work, within the limits and permissions of this run."""
     redact: Callable[[str], str] = str
     """Takes secrets out of a text before it is cut, so that none is parted; results are redacted as a whole anyway."""
 

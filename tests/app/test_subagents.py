@@ -1,0 +1,254 @@
+"""Sub-agents in a kernel: what they get, may do and give back, and how they end."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.session.journal import read_journal
+from vibe_jupyter.testing import answer, call, say, status
+from vibe_jupyter.testing.requests import ModelRequest
+from vibe_jupyter.testing.wire import Reply
+
+pytestmark = pytest.mark.xdist_group("app")
+
+WAIT = 20.0
+ROLE = "You are the sub-agent"
+WRITER = """\
+agent_type = "subagent"
+description = "runs code"
+enabled_tools = ["run_code", "task"]
+[tools.run_code]
+permission = "always"
+"""
+PLOTTER = 'agent_type = "subagent"\nmax_turns = 1\n'
+
+
+class Cast:
+    """Who answers the model's requests: the main agent's part and the sub-agents' part."""
+
+    def __init__(self) -> None:
+        self.main: Callable[[ModelRequest], Reply] = lambda _: say("Done.")
+        self.sub: Callable[[ModelRequest], Reply] = lambda _: say("Found.")
+        self.of_subagents: list[ModelRequest] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        if ROLE in str(request.messages[0]["content"]):
+            self.of_subagents.append(request)
+            return self.sub(request)
+        return self.main(request)
+
+    def delegates(self, *tasks: tuple[str, str]) -> None:
+        """The main agent hands out these tasks, agent and task, in one answer, and then ends."""
+        calls = [call("task", agent=agent, task=task) for agent, task in tasks]
+
+        def main(request: ModelRequest) -> Reply:
+            return say("Done.") if request.tool_results else answer(calls=calls)
+
+        self.main = main
+
+
+@pytest.fixture(scope="module")
+def cast() -> Cast:
+    return Cast()
+
+
+@pytest.fixture(scope="module")
+def whole_session(cast: Cast, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("subagents"), script=cast) as session:
+        agents = session.folder / "vibe" / "agents"
+        agents.mkdir()
+        (agents / "coder.toml").write_text(WRITER, encoding="utf-8")
+        (agents / "short.toml").write_text(PLOTTER, encoding="utf-8")
+        yield session
+
+
+@pytest.fixture
+def session(whole_session: Session, cast: Cast) -> Session:
+    whole_session.run("%vibe reset")
+    whole_session.model.requests.clear()
+    cast.of_subagents.clear()
+    cast.sub = lambda _: say("Found.")
+    return whole_session
+
+
+def results(session: Session) -> list[str]:
+    return session.model.requests[-1].tool_results
+
+
+def tools(request: ModelRequest) -> set[str]:
+    return {tool["function"]["name"] for tool in request.body["tools"]}
+
+
+@pytest.mark.requirement(
+    "subagent.isolation.context",
+    "subagent.result.fields",
+    "subagent.result.turns",
+    "subagent.logging.separate",
+    "subagent.nesting.refused",
+    "subagent.questions.refused",
+    "agents.builtin.explore",
+    "ui.display.task-result",
+)
+def test_a_subagent_has_a_history_of_its_own_and_only_its_answer_comes_back(session: Session, cast: Cast) -> None:
+    (session.folder / "notes.txt").write_text("the answer is 42", encoding="utf-8")
+    cast.delegates(("explore", "what do the notes say?"))
+    look = answer("Looking.", [call("read_file", path="notes.txt")])
+    cast.sub = lambda request: say("It is 42.") if request.tool_results else look
+
+    cell = session.run("%vibe --yes=task a question with a secret context")
+
+    first, second = cast.of_subagents
+    assert [message["role"] for message in first.messages] == ["system", "user"]
+    assert first.messages[1]["content"] == "what do the notes say?"
+    assert "the answer is 42" in second.tool_results[0]
+    assert tools(first) == {"read_file", "grep", "read_notebook", "inspect"} & tools(session.model.requests[0])
+    assert results(session) == ["Looking.\n\nIt is 42.\n(completed in 2 turns)"]
+    assert "the answer is 42" not in json.dumps(session.model.requests[-1].messages)
+    assert "completed in 2 turns" in session.html(cell)
+    (journal,) = (session.folder / "vibe").rglob("subagents/*/journal.jsonl")
+    assert [event.type for event in read_journal(journal).events][:2] == ["run_started", "message_added"]
+    own = read_journal(journal.parent.parent.parent / "journal.jsonl").events
+    assert [event.reason for event in own if event.type == "run_finished"] == ["stop"]
+
+
+@pytest.mark.requirement("subagent.validate.exists", "subagent.validate.type", "subagent.args.fields")
+def test_only_a_subagent_can_be_called_and_explore_is_the_one_by_default(session: Session, cast: Cast) -> None:
+    for agent, words in (("nobody", "There are: explore, coder, short."), ("plan", "prevents recursive spawning")):
+        session.run("%vibe reset")
+        cast.delegates((agent, "look"))
+        session.run("%vibe --yes=task go")
+        assert words in results(session)[0]
+    assert cast.of_subagents == []
+    session.run("%vibe reset")
+    cast.main = lambda request: say("Done.") if request.tool_results else call("task", task="look")
+    session.run("%vibe --yes=task go")
+    assert "sub-agent explore" in str(cast.of_subagents[0].messages[0]["content"])
+    session.run("%vibe reset")
+    cast.main = lambda request: say("Done.") if request.tool_results else call("task", agent="explore")
+    session.run("%vibe --yes=task go")
+    assert "task: Field required" in results(session)[0]
+
+
+@pytest.mark.requirement("subagent.parallel.several")
+def test_several_tasks_of_one_answer_run_at_once_and_answer_in_their_order(session: Session, cast: Cast) -> None:
+    cast.delegates(("explore", "first"), ("explore", "second"), ("explore", "third"))
+    together = threading.Barrier(3, timeout=WAIT)
+
+    def sub(request: ModelRequest) -> Reply:
+        together.wait()
+        return say(f"Answer to {request.messages[1]['content']}.")
+
+    cast.sub = sub
+    session.run("%vibe --yes=task go")
+
+    assert [result.split("\n")[0] for result in results(session)] == [
+        "Answer to first.",
+        "Answer to second.",
+        "Answer to third.",
+    ]
+
+
+@pytest.mark.requirement("subagent.permission.default", "subagent.writes.profile")
+def test_a_task_asks_by_default_and_a_subagent_may_no_more_than_its_caller(session: Session, cast: Cast) -> None:
+    cast.delegates(("coder", "make x"))
+    session.run("%vibe go")
+    assert "nobody is here to approve it" in results(session)[0]
+    assert cast.of_subagents == []
+
+    session.run("%vibe reset")
+    cast.sub = lambda request: say("Made.") if request.tool_results else call("run_code", code="x = 1", keep=True)
+    session.run("%vibe --yes=task go")
+    assert "nobody is here to approve it" in cast.of_subagents[-1].tool_results[0]
+    assert "task" not in tools(cast.of_subagents[0])
+
+
+@pytest.mark.requirement("subagent.approval.inherited", "subagent.events.live", "ui.display.task-call")
+def test_a_subagents_call_is_asked_about_in_the_callers_view_and_its_steps_appear_there(
+    session: Session, cast: Cast
+) -> None:
+    cast.delegates(("coder", "make x"))
+    release = threading.Event()
+
+    def sub(request: ModelRequest) -> Reply:
+        if request.tool_results:
+            release.wait(WAIT)
+            return say("Made.")
+        return call("run_code", code="x = 41 + 1", keep=True)
+
+    cast.sub = sub
+    request = session.wire.send("%vibe --yes=task go")
+    view = session.view(request)
+    approval = view.card()
+    view.wait_for("Sub-agent coder is running:")
+    view.command(type="approve", approval_id=approval)
+    view.wait_for("Ran code")
+    release.set()
+    session.wire.cell(request)
+
+    assert results(session)[0].startswith("Made.")
+    assert session.run("print(x)").text == "42\n"
+
+
+@pytest.mark.requirement("subagent.result.interrupted")
+def test_an_interrupt_ends_a_subagent_and_its_answer_says_so(session: Session, cast: Cast) -> None:
+    cast.delegates(("explore", "look long"))
+    asked, release = threading.Event(), threading.Event()
+
+    def sub(request: ModelRequest) -> Reply:
+        if request.tool_results:
+            asked.set()
+            release.wait(WAIT)
+        return say("Late.") if request.tool_results else answer("So far so good.", [call("grep", pattern="x")])
+
+    cast.sub = sub
+    request = session.wire.send("%vibe --yes=task go", allow_stdin=False)
+    assert asked.wait(WAIT)
+    session.wire.interrupt()
+    session.wire.cell(request)
+    release.set()
+
+    cast.main = lambda _: say("Stopped.")
+    session.run("%vibe and now?")
+    (told,) = [message["content"] for message in session.model.requests[-1].messages if message["role"] == "tool"]
+    assert told == "So far so good.\n(interrupted after 2 turns)"
+
+
+@pytest.mark.requirement("subagent.middleware.inherited", "subagent.result.bounded")
+def test_limits_hold_in_a_subagent_and_a_long_answer_is_cut(session: Session, cast: Cast) -> None:
+    cast.delegates(("short", "look"))
+    cast.sub = lambda request: answer("word " * 4_000, [call("grep", pattern="x")])
+    session.run("%vibe --yes=task go")
+    assert len(cast.of_subagents) == 1
+    assert "(interrupted after 1 turn)" in results(session)[0]
+    assert len(results(session)[0]) < 8_000
+    assert "characters" in results(session)[0]
+
+
+@pytest.mark.requirement("subagent.result.error")
+def test_a_failing_subagent_gives_its_error_and_the_caller_goes_on(session: Session, cast: Cast) -> None:
+    cast.delegates(("explore", "look"))
+
+    def sub(request: ModelRequest) -> Reply:
+        if request.tool_results:
+            return status(400, "No such thing.")
+        return answer("Begun.", [call("grep", pattern="x")])
+
+    cast.sub = sub
+    cell = session.run("%vibe --yes=task go")
+    assert results(session)[0].startswith("Begun.\nError: ")
+    assert "Done." in session.html(cell)
+
+
+@pytest.mark.requirement("subagent.guidance.text")
+def test_the_model_is_told_when_a_subagent_helps_and_when_it_does_not(session: Session, cast: Cast) -> None:
+    cast.main = lambda _: say("Hello.")
+    session.run("%vibe hello")
+    told = next(
+        tool["function"] for tool in session.model.requests[-1].body["tools"] if tool["function"]["name"] == "task"
+    )
+    assert "several steps" in told["description"]
+    assert "read_file or grep" in told["description"]

@@ -1,0 +1,69 @@
+"""The sub-agents of a run: each with its profile's settings, as far as they narrow those of the agent it works for."""
+
+from dataclasses import replace
+from typing import Final
+
+from vibe_jupyter.agent.agent import Agent, Subagent
+from vibe_jupyter.agent.limits import RunLimit, TurnLimit
+from vibe_jupyter.agent.turn_rules import ContextWarning
+from vibe_jupyter.app.models import ModelChoice
+from vibe_jupyter.app.project import CurrentSettings, KernelSettings
+from vibe_jupyter.app.run_rules import RunRules
+from vibe_jupyter.config.agents import PLAN_TOOL
+from vibe_jupyter.errors import ConfigError, ToolError
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.options import Options
+from vibe_jupyter.tools.contract import TASK, FilteredToolset
+
+NOT_OFFERED: Final = frozenset({TASK, "ask_user_question", PLAN_TOOL})
+"""Tools of the main agent alone: a sub-agent delegates nothing further, and has no user to talk to."""
+_ROLE: Final = (
+    "You are the sub-agent {name}{about}. Another agent gave you the task below and gets everything you say. Nobody "
+    "answers questions. End with a complete answer: names, numbers and places, not what you did."
+)
+
+
+class Subagents:
+    """Made when one is called: most runs call none."""
+
+    def __init__(self, setup: KernelSettings, rules: RunRules, models: ModelChoice, main_thread: MainThread) -> None:
+        self._setup = setup
+        self._rules = rules
+        self._models = models
+        self._main_thread = main_thread
+
+    def offered_to(self, agent: Agent, current: CurrentSettings) -> Agent:
+        """The agent of a run with these settings, which finds those that may work for it."""
+
+        async def find(name: str) -> Subagent:
+            return await self._main_thread.call(lambda: self._find(name, agent, current))
+
+        return replace(agent, find_subagent=find)
+
+    def _find(self, name: str, agent: Agent, current: CurrentSettings) -> Subagent:
+        try:
+            profile = current.profiles.subagent(name)
+            reading = self._setup.under(current, profile)
+            model = agent.model
+            if "active_model" in profile.overrides.table:
+                model = self._models.current(reading.settings.active_model, settings=reading.settings)
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
+
+        def offers(tool: str) -> bool:
+            return tool not in NOT_OFFERED and reading.offers_tool(tool)
+
+        about = f", {profile.description}" if profile.description else ""
+        # Its own rules; and of its caller the limits that both share, all but that of turns.
+        rules = self._rules.middleware(reading.settings, Options(), model)
+        shared = [one for one in agent.middleware if isinstance(one, RunLimit) and not isinstance(one, TurnLimit)]
+        works = replace(
+            agent,
+            name=profile.name,
+            model=model,
+            tools=FilteredToolset(agent.tools, offers),
+            middleware=[*shared, *(one for one in rules if not isinstance(one, ContextWarning))],
+            instructions=f"{agent.instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
+            find_subagent=None,
+        )
+        return Subagent(works, reading.rules.within(current.reading.rules).levels)

@@ -1,0 +1,70 @@
+"""The tool `task`: hands a piece of work to a sub-agent, which has its own context and gives back one answer."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.contract import TASK, ToolContext
+
+DEFAULT_AGENT: Final = "explore"
+RESPONSE_LIMIT: Final = 6_000
+"""Characters of a sub-agent's answer."""
+
+
+class TaskArgs(BaseModel):
+    """Work for a sub-agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: str = Field(min_length=1, description="All that it must know: it does not see this conversation.")
+    agent: str = DEFAULT_AGENT
+
+
+class TaskTool:
+    """Waits for the sub-agent."""
+
+    name = TASK
+    description = (
+        "Have a sub-agent do work of several steps whose details you do not need, such as a search through many files; "
+        "you get its answer. Several calls in one answer run at once. For a simple look-up use read_file or grep."
+    )
+    level: Level = "ask"
+    arguments = TaskArgs
+
+    def headline(self, args: TaskArgs) -> Headline:
+        return Headline(
+            verb=f"Sub-agent {args.agent}:",
+            doing=f"Sub-agent {args.agent} is running:",
+            asking=f"Let the sub-agent {args.agent} work on:",
+            target="",
+            note=" ".join(args.task.split()),
+        )
+
+    def preview(self, args: TaskArgs) -> Preview:
+        return Preview(kind="text", text=args.task)
+
+    def touches(self, args: TaskArgs) -> Sequence[Resource]:
+        return ()
+
+    async def run(self, args: TaskArgs, context: ToolContext) -> ToolResult:
+        report = await context.delegate(args.agent, args.task)
+        turns = f"{report.turns_used} turn{'' if report.turns_used == 1 else 's'}"
+        ended = f"completed in {turns}" if report.completed else f"interrupted after {turns}"
+        cost = "" if report.cost is None else f", ${report.cost:.4f}"
+        lines = [head_and_tail(report.response, RESPONSE_LIMIT), f"({ended}{cost})"]
+        if report.error:
+            lines.insert(1, f"Error: {report.error}")
+        return ToolResult(
+            parts=(TextPart(text="\n".join(filter(None, lines))),),
+            summary=ended,
+            display={"text/markdown": report.response} if report.response else {},
+            details={
+                "response": report.response,
+                "turns_used": report.turns_used,
+                "completed": report.completed,
+                "cost": report.cost,
+            },
+        )
