@@ -11,7 +11,7 @@ from tests.kernel.matrix import INSTALLED
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, say, status
 from vibe_jupyter.testing.requests import ModelRequest
-from vibe_jupyter.testing.wire import Reply
+from vibe_jupyter.testing.wire import Reply, Tokens
 
 pytestmark = pytest.mark.xdist_group("app")
 
@@ -24,7 +24,15 @@ enabled_tools = ["run_code", "task"]
 [tools.run_code]
 permission = "always"
 """
-PLOTTER = 'agent_type = "subagent"\nmax_turns = 1\n'
+DEAR = """
+[[models]]
+name = "scripted-2"
+provider = "scripted"
+alias = "dear"
+input_price = 1000.0
+output_price = 1000.0
+"""
+SHORT = 'agent_type = "subagent"\nmax_turns = 1\n'
 
 
 class Cast:
@@ -62,7 +70,9 @@ def whole_session(cast: Cast, tmp_path_factory: pytest.TempPathFactory) -> Itera
         agents = session.folder / "vibe" / "agents"
         agents.mkdir()
         (agents / "coder.toml").write_text(WRITER, encoding="utf-8")
-        (agents / "short.toml").write_text(PLOTTER, encoding="utf-8")
+        (agents / "short.toml").write_text(SHORT, encoding="utf-8")
+        with (session.folder / "vibe" / "config.toml").open("a", encoding="utf-8") as config:
+            config.write(DEAR)
         yield session
 
 
@@ -226,6 +236,16 @@ def test_limits_hold_in_a_subagent_and_a_long_answer_is_cut(session: Session, ca
     assert "(interrupted after 1 turn)" in results(session)[0]
     assert len(results(session)[0]) < 8_000
     assert "characters" in results(session)[0]
+
+
+@pytest.mark.requirement("middleware.price.limit")
+def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session, cast: Cast) -> None:
+    a_dollar = Tokens(1_000, 0)
+    cast.main = lambda _: answer(calls=[call("task", task="look")], usage=a_dollar)
+    cast.sub = lambda _: answer(calls=[call("grep", pattern="x")], usage=a_dollar)
+    cell = session.run("%vibe --model=dear --max-price=1.5 --yes=task go")
+    assert len(session.model.requests) == 1 + len(cast.of_subagents) == 2
+    assert "the limit of one run is $1.50" in session.html(cell)
 
 
 @pytest.mark.requirement("subagent.result.error")
