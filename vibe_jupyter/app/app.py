@@ -357,7 +357,10 @@ def list_prompt_layers(app: App) -> Sequence[PromptLayer]:
     Raises:
         ConfigError: no model, a wrong setting, or no prompt of the name it gives.
     """
+    if app.instructions.layers:
+        return app.instructions.layers
     current = app.setup.current()
+    app.skills.before_prompt(current)
     around = app.report.look("", frozenset())
     sources = _instruction_sources(app, current, around, app.models.current(), app.setup.strike())
     return app.instructions.preview(sources)

@@ -100,12 +100,12 @@ class Instructions:
         self.layers = ()
 
     def preview(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:
-        """The layers as they are in this conversation, or would be if it began now.
+        """The layers as they would be if a conversation began now.
 
         Raises:
             ConfigError: as above.
         """
-        return self.layers or Instructions(self._engine, self._folder, self._home)._write_layers(sources)
+        return Instructions(self._engine, self._folder, self._home)._write_layers(sources)
 
     def _query(self, settings: Settings, files: Mapping[str, bytes]) -> ProjectQuery:
         return ProjectQuery(self._folder, PromptFiles(files, self._home), settings.project_context)
