@@ -13,10 +13,19 @@ if TYPE_CHECKING:
 
     from vibe_jupyter import describe
     from vibe_jupyter.app.run_view import Reply
-    from vibe_jupyter.magics import ask
+    from vibe_jupyter.magics import aask, ask
     from vibe_jupyter.tools.custom import tool
 
-__all__ = ["Reply", "__version__", "ask", "describe", "load_ipython_extension", "tool", "unload_ipython_extension"]
+__all__ = [
+    "Reply",
+    "__version__",
+    "aask",
+    "ask",
+    "describe",
+    "load_ipython_extension",
+    "tool",
+    "unload_ipython_extension",
+]
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
@@ -35,10 +44,8 @@ def unload_ipython_extension(shell: "InteractiveShell") -> None:
 
 def __getattr__(name: str) -> Any:
     """Import the public names at first use, so that importing the package stays cheap."""
-    if name == "ask":
-        from vibe_jupyter.magics import ask
-
-        return ask
+    if name in ("aask", "ask"):
+        return getattr(import_module("vibe_jupyter.magics"), name)
     if name == "describe":
         return import_module("vibe_jupyter.describe")
     if name == "Reply":

@@ -88,6 +88,22 @@ class VibeMagics(Magics):
         except KeyboardInterrupt:
             raise RunStopped(STOPPED) from None
 
+    async def ask_beside(self, prompt: str, options: Options) -> "Reply":
+        """The same while the loop of this thread goes on."""
+        try:
+            with self._presses.owned():
+                self._presses.check()
+                try:
+                    reply = await self.app.prompt_beside(prompt, options)
+                except BaseException:
+                    self.app.end_run()
+                    raise
+                self._check_end(reply, options)
+            self._presses.check()
+            return reply
+        except KeyboardInterrupt:
+            raise RunStopped(STOPPED) from None
+
     def _vibe(self, line: str, cell: str | None) -> None:
         if cell is None and self._is_command(line):
             return
@@ -126,9 +142,16 @@ class VibeMagics(Magics):
         except BaseException:
             app.end_run()
             raise
-        if reply.reason == "interrupted" and not app.stopped_for_queue and not options.keep_going:
-            raise KeyboardInterrupt
+        self._check_end(reply, options)
         return reply
+
+    def _check_end(self, reply: "Reply", options: Options) -> None:
+        """
+        Raises:
+            KeyboardInterrupt: the user stopped the run, and not for the sake of the cells that wait.
+        """
+        if reply.reason == "interrupted" and not self.app.stopped_for_queue and not options.keep_going:
+            raise KeyboardInterrupt
 
     def close(self) -> None:
         """End everything this kernel started."""
@@ -221,6 +244,39 @@ def ask(
         ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
         RunStopped: the user stopped it; a KeyboardInterrupt.
     """
+    allowed = frozenset({yes} if isinstance(yes, str) else yes)
+    return _present_magics(prompt).ask(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed))
+
+
+async def aask(
+    prompt: str,
+    *,
+    model: str | None = None,
+    agent: str | None = None,
+    max_turns: int | None = None,
+    yes: str | tuple[str, ...] = (),
+) -> "Reply":
+    """As `ask`, for a cell that awaits it: other tasks of the kernel's event loop go on while the agent works.
+
+    Args:
+        prompt: the task.
+        model: alias, name, or NAME@URL; None for the chosen model.
+        agent: its name; None for the session's.
+        max_turns: requests to the model, 1-200; None for the configured limit.
+        yes: tools that run without asking, in this run only; one name, or some.
+
+    Raises:
+        NotebookError: there is no IPython shell here, or another run is open.
+        ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
+        RunStopped: the user stopped it; a KeyboardInterrupt.
+    """
+    allowed = frozenset({yes} if isinstance(yes, str) else yes)
+    options = Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed)
+    return await _present_magics(prompt).ask_beside(prompt, options)
+
+
+def _present_magics(prompt: str) -> VibeMagics:
+    """The magics of this shell, loaded where they are not."""
     if not prompt.strip():
         raise ConfigError('The prompt is empty. Pass one: vibe_jupyter.ask("look at my data").')
     from IPython import get_ipython
@@ -230,9 +286,7 @@ def ask(
         raise NotebookError("vibe_jupyter.ask works in an IPython session. Start ipython or a notebook, and ask there.")
     if VibeMagics.__name__ not in _magics_registry(shell):
         load_magics(shell)
-    magics = cast("VibeMagics", _magics_registry(shell)[VibeMagics.__name__])
-    allowed = frozenset({yes} if isinstance(yes, str) else yes)
-    return magics.ask(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed))
+    return cast("VibeMagics", _magics_registry(shell)[VibeMagics.__name__])
 
 
 def _magics_registry(shell: InteractiveShell) -> dict[str, object]:

@@ -332,3 +332,48 @@ def test_the_persons_own_logging_does_not_show_the_agents_requests(session: Sess
     session.run("logging.basicConfig(level=logging.WARNING, force=True)")
     assert shown == ""
     assert "mine" in own
+
+
+AWAITED = """
+import asyncio, vibe_jupyter
+ticks = 0
+async def tick():
+    global ticks
+    while True:
+        ticks += 1
+        await asyncio.sleep(0.01)
+ticking = asyncio.create_task(tick())
+try:
+    reply = await vibe_jupyter.aask("go", yes="run_code")
+finally:
+    ticking.cancel()
+print(reply, reply.reason, reply.turns, made, ticks > 5)
+"""
+
+
+@pytest.mark.requirement("magics.api.aask")
+def test_an_awaited_prompt_lets_the_loop_of_the_kernel_go_on(session: Session) -> None:
+    code = "import asyncio, time\nawait asyncio.sleep(0.1)\nmade = 6 * 7"
+    session.model.will_reply(call("run_code", code=code, keep=True), say("Seen.", delay=0.3))
+    assert session.run(AWAITED).text.endswith("Seen. stop 2 42 True\n")
+    session.model.will_reply(say("Once more."))
+    assert session.run("%vibe and now").error == ""
+
+
+@pytest.mark.requirement("magics.api.aask")
+def test_a_click_reaches_an_awaited_prompt_and_an_interrupt_ends_it(session: Session) -> None:
+    session.model.will_reply(call("run_code", code="clicked = 1", keep=True), say("Done."))
+    request = session.wire.send("import vibe_jupyter\nprint(await vibe_jupyter.aask('go'))")
+    view = session.view(request)
+    view.command(type="approve", approval_id=view.card())
+    assert session.wire.cell(request).text.endswith("Done.\n")
+    assert session.run("print(clicked)").text == "1\n"
+
+    session.model.will_reply(call("run_code", code="import time\nprint('begun')\ntime.sleep(60)"), say("Never."))
+    request = session.wire.send("await vibe_jupyter.aask('go', yes='run_code')")
+    view = session.view(request)
+    view.wait_for("begun")
+    session.wire.interrupt()
+    assert "RunStopped" in session.wire.cell(request).error
+    session.model.will_reply(say("Free again."))
+    assert session.run("%vibe hello").error == ""

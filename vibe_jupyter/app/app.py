@@ -2,10 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -13,6 +13,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.agent.run import Run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
 from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
@@ -20,7 +21,7 @@ from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.app.run_view import Reply, RunView, working_folder
+from vibe_jupyter.app.run_view import Reply, RunSummary, RunView, working_folder
 from vibe_jupyter.app.saved_sessions import kept_in, status_line
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.sessions import KernelSessions, SessionParts
@@ -53,6 +54,18 @@ if TYPE_CHECKING:
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
+
+
+class BegunRun(NamedTuple):
+    """A run that waits to be shown."""
+
+    run: Run
+    kept_in: str
+    """Where the user finds it if it does not end in time."""
+
+
+Steps = Generator[BegunRun, RunSummary, Reply]
+"""A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
 
 class App:
@@ -125,17 +138,29 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
+        steps = self._take_prompt(text, options)
+        return _drive(steps, lambda shown: self._run_view.show(shown.run, self._keep, kept_in=shown.kept_in))
+
+    async def prompt_beside(self, text: str, options: Options) -> Reply:
+        """As `prompt`, for a cell that awaits it: the loop of this thread goes on while the run does."""
+        steps = self._take_prompt(text, options)
+        return await _drive_beside(
+            steps, lambda shown: self._run_view.show_beside(shown.run, self._keep, kept_in=shown.kept_in)
+        )
+
+    def _take_prompt(self, text: str, options: Options) -> "Steps":
+        """A prompt to its end, all but the showing of its runs; raises as `prompt`."""
         self._run_view.check_free()
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
-        reply = self._run_prompt(text, options)
+        reply = yield from self._run_prompt(text, options)
         while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
-            reply = self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent))
+            reply = yield from self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent))
         return reply
 
-    def _run_prompt(self, text: str, options: Options) -> Reply:
+    def _run_prompt(self, text: str, options: Options) -> "Steps":
         """One run; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
@@ -187,7 +212,7 @@ class App:
         try:
             self._presses.check()
             self.sessions.begin_run()
-            shown = self._run_view.show(run, self._keep, kept_in=f"the conversation is {kept_in(conversation)}")
+            shown = yield BegunRun(run, f"the conversation is {kept_in(conversation)}")
             return shown.reply(self._run_view.find_cell)
         finally:
             self.sessions.end_run()
@@ -383,6 +408,36 @@ def _instruction_sources(
     )
     theme = written_theme(current.reading.tree)
     return InstructionSources(layers, current.look.files, model.alias, theme, partial(redactor, look=False))
+
+
+def _drive(steps: Steps, show: Callable[[BegunRun], RunSummary]) -> Reply:
+    """Take a prompt to its end; what the showing raises is raised where its run began."""
+    try:
+        begun = next(steps)
+        while True:
+            try:
+                ended = show(begun)
+            except BaseException as error:  # noqa: BLE001 - it comes back out of the steps
+                begun = steps.throw(error)
+            else:
+                begun = steps.send(ended)
+    except StopIteration as end:
+        return end.value
+
+
+async def _drive_beside(steps: Steps, show: Callable[[BegunRun], Awaitable[RunSummary]]) -> Reply:
+    """The same for a showing that is awaited."""
+    try:
+        begun = next(steps)
+        while True:
+            try:
+                ended = await show(begun)
+            except BaseException as error:  # noqa: BLE001 - it comes back out of the steps
+                begun = steps.throw(error)
+            else:
+                begun = steps.send(ended)
+    except StopIteration as end:
+        return end.value
 
 
 def _open_notebook(

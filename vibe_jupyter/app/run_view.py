@@ -333,20 +333,35 @@ class RunView:
             NotebookError: it did not end in time after an interrupt.
         """
         with self._presses.raising(False):
-            with self._living(run, DeferredFrontEnd(self._host, keep, self)) as life:
-                if self._presses.count:
-                    run.send(Interrupt())  # it begins and ends, so that there is a transcript
-                life.begin(self._engine)
+            with self._begun(run, keep) as life:
                 self._main_thread.serve(life.over, interrupt=lambda: run.send(Interrupt()))
-            if not life.is_over:
-                raise NotebookError(
-                    "The run did not end in time after the interrupt and was left behind; %vibe stop ends it. "
-                    f"If the kernel acts oddly, restart it; {kept_in}"
-                )
-            life.over.result()  # an error that is no `VibeError` is ours, and keeps its traceback
-            if self._notebook is not None:
-                life.ending.cells_changed = tuple(self._notebook.cells.changed)
-            return life.ending
+            return self._ending(life, kept_in)
+
+    async def show_beside(self, run: Run, keep: RunRetention, *, kept_in: str) -> RunSummary:
+        """As `show`, for a cell that awaits it: the loop of this thread goes on meanwhile."""
+        with self._presses.raising(False):
+            with self._begun(run, keep) as life:
+                await self._main_thread.serve_beside(life.over, interrupt=lambda: run.send(Interrupt()))
+            return self._ending(life, kept_in)
+
+    @contextmanager
+    def _begun(self, run: Run, keep: RunRetention) -> "Generator[_Life]":
+        with self._living(run, DeferredFrontEnd(self._host, keep, self)) as life:
+            if self._presses.count:
+                run.send(Interrupt())  # it begins and ends, so that there is a transcript
+            life.begin(self._engine)
+            yield life
+
+    def _ending(self, life: "_Life", kept_in: str) -> RunSummary:
+        if not life.is_over:
+            raise NotebookError(
+                "The run did not end in time after the interrupt and was left behind; %vibe stop ends it. "
+                f"If the kernel acts oddly, restart it; {kept_in}"
+            )
+        life.over.result()  # an error that is no `VibeError` is ours, and keeps its traceback
+        if self._notebook is not None:
+            life.ending.cells_changed = tuple(self._notebook.cells.changed)
+        return life.ending
 
     @contextmanager
     def _living(self, run: Run, front_end: DeferredFrontEnd) -> "Generator[_Life]":

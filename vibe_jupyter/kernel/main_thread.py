@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
@@ -122,7 +122,25 @@ class MainThread:
         try:
             with self._presses.owned(), self._presses.raising(False):
                 self._begin_serving(server)
-                self._serve_until(until, interrupt)
+                for _ in self._serve_until(until, interrupt, _WAIT):
+                    pass
+            return self.interrupted
+        finally:
+            self._end_serving(server)
+
+    async def serve_beside(self, until: "concurrent.futures.Future[Any]", *, interrupt: Callable[[], None]) -> bool:
+        """As `serve`, for a cell that awaits: the loop of this thread goes on meanwhile.
+
+        Raises:
+            NotebookError: a cell serves already, or this is not the main thread.
+        """
+        server = object()
+        try:
+            with self._presses.owned(), self._presses.raising(False):
+                self._begin_serving(server)
+                with self._pump.serving() if self._pump is not None else nullcontext():
+                    for _ in self._serve_until(until, interrupt, 0.0):
+                        await asyncio.sleep(_WAIT)
             return self.interrupted
         finally:
             self._end_serving(server)
@@ -153,12 +171,15 @@ class MainThread:
             self._items.remove(item)
         item.fail(NotebookError(_OVER))
 
-    def _serve_until(self, until: "concurrent.futures.Future[Any]", interrupt: Callable[[], None]) -> None:
+    def _serve_until(
+        self, until: "concurrent.futures.Future[Any]", interrupt: Callable[[], None], seconds: float
+    ) -> Generator[None]:
+        """A step for each item; one without work waits so long."""
         until.add_done_callback(lambda _: self._arrived.set())
         deadline: float | None = None
         while not until.done():
             if not self.interrupted or deadline is not None:
-                self._serve_step()
+                self._serve_step(seconds)
             if deadline is None and self.interrupted:
                 deadline = time.monotonic() + INTERRUPT_GRACE
                 self._drop_waiting()
@@ -167,17 +188,18 @@ class MainThread:
                 deadline = min(deadline, time.monotonic() + SECOND_GRACE)
             if deadline is not None and time.monotonic() > deadline:
                 return
+            yield
 
-    def _serve_step(self) -> None:
+    def _serve_step(self, seconds: float) -> None:
         try:
             item = self._next_item()
             if item is not None:
                 self._run_item(item)
             elif self._pump is None:
-                self._arrived.wait(_WAIT)
+                self._arrived.wait(seconds)
                 self._arrived.clear()
             else:
-                self._pump.wait(_WAIT)
+                self._pump.wait(seconds)
         except KeyboardInterrupt:
             self._presses.hold()  # from the handler of a click, and counted
 
