@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ import pytest
 from tests.app.conftest import CONFIG, Session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import running_kernel
+from tests.notebook.page import Page, PageCell
 from vibe_jupyter.session.journal import read_journal
-from vibe_jupyter.testing import ScriptedModel, call, say
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
+OFFER = re.compile(r"A conversation of this notebook from [\d-]+ [\d:]+ can be continued: %vibe resume")
 pytestmark = pytest.mark.xdist_group("sessions")
 SHORT = re.compile(r"^[* ] ([0-9a-f]{8})  ", re.MULTILINE)
 
@@ -53,6 +56,17 @@ class Machine:
 def machine(tmp_path: Path) -> Iterator[Machine]:
     with ScriptedModel([]) as model:
         yield Machine(tmp_path, model)
+
+
+def run_again(page: Page, cell: PageCell) -> None:
+    page.press(cell)
+    page.until(lambda: bool(cell.status), "the end of the cell")
+
+
+def offers(session: Session) -> list[str]:
+    """What runs said of an earlier conversation, each line once."""
+    found = [line for message in session.wire.seen for line in OFFER.findall(json.dumps(message["content"]))]
+    return list(dict.fromkeys(found))
 
 
 def texts(request: object) -> str:
@@ -178,3 +192,74 @@ def test_two_kernels_never_write_one_conversation_and_share_no_grants(machine: M
         session.run("%vibe resume")
         session.run("%vibe and now, please")
     assert "only here, please" in texts(machine.model.requests[-1].messages)
+
+
+@pytest.mark.requirement("session.resume.continue")
+def test_a_notebook_names_its_conversation_and_offers_it_once_its_kernel_is_new(machine: Machine) -> None:
+    machine.model.will_reply(*map(say, ("It weighs 4711 g.", "A heron.", "Hello.", "A new thought.", "Half of it.")))
+    with machine.kernel("work") as session:
+        page = Page(session.wire, "weight = 4711", "half = weight / 2")
+        for cell in page.cells:
+            run_again(page, cell)
+        page.run("%%vibe\nHow heavy is it?")
+        assert offers(session) == []
+    (journal,) = machine.journals()
+    header = read_journal(journal).header
+    assert header is not None
+    assert page.metadata == {"conversation": header.session_id}
+    before = machine.model.requests[-1].messages
+    with machine.kernel("other") as session:
+        session.run("%vibe another conversation, of a folder and no notebook")
+    with machine.kernel("work") as session:
+        session.run("%vibe hello where nobody can answer")
+        assert offers(session) == []
+    with machine.kernel("work") as session:
+        page = Page(session.wire, metadata=page.metadata, cells=page.cells[:2])
+        page.run("%%vibe\nAnd now?")
+        assert len(offers(session)) == 1
+        assert len(machine.model.requests[-1].messages) == 2
+        said = page.run("%vibe resume").text
+        assert "Continuing 'How heavy is it?' (" in said
+        assert "`weight`, `half` are gone: the kernel was restarted. Run cells [3]-[4]?" in said
+        assert page.metadata == {"conversation": header.session_id}
+        page.run("%%vibe\nHalf of it?")
+        messages = machine.model.requests[-1].messages
+        assert messages[1 : len(before)] == before[1:]
+        assert messages[len(before)]["content"] == "It weighs 4711 g."
+        assert "These variables are gone: weight, half." in texts(messages[-1])
+        assert len(offers(session)) == 1
+
+
+@pytest.mark.requirement("session.isolation.session")
+def test_two_notebooks_share_no_history_no_state_of_tools_and_no_grants(machine: Machine) -> None:
+    plan = [{"content": "weigh the heron", "status": "in_progress"}]
+    look_back = [call("todo", action="read"), call("run_code", code="print(6 * 7)")]
+    with machine.kernel("work") as session, machine.kernel("work") as other:
+        machine.model.will_reply(answer("", [call("todo", todos=plan), call("run_code", code="1")]), say("4711 g."))
+        request = session.wire.send("%%vibe\nweigh it")
+        view = session.view(request)
+        view.command(type="approve", approval_id=view.card(), remember="session")
+        session.wire.cell(request)
+        machine.model.will_reply(answer("", look_back), say("Nothing."), answer("", look_back), say("The plan."))
+        other.run("%vibe and what do you know?")
+        sent = texts(machine.model.requests[-1].messages)
+        assert "4711" not in sent
+        assert "heron" not in sent
+        todo, ran = machine.model.requests[-1].tool_results
+        assert "The list is empty" in todo
+        assert "42" not in ran
+        assert "Allowed for this session: nothing" in other.run("%vibe status").text
+        session.run("%vibe and what do you know?")
+        todo, ran = machine.model.requests[-1].tool_results[-2:]
+        assert "weigh the heron" in todo
+        assert "42" in ran
+
+        page = Page(session.wire, "weight = 4711", path="work/heron.ipynb")
+        copy = Page(other.wire, path="work/copy.ipynb", cells=[replace(page.cells[0])])
+        edit = call("edit_cell", cell=page.cells[0].id, source="weight = 4712")
+        machine.model.will_reply(call("read_notebook"), say("Read."), edit, say("Not read here."), edit, say("Edited."))
+        page.run("%%vibe\nread it")
+        copy.run("%%vibe --yes=edit_cell\nedit it")
+        assert "was not read yet" in machine.model.requests[-1].tool_results[-1]
+        page.run("%%vibe --yes=edit_cell\nedit it")
+        assert (page.cells[0].source, copy.cells[0].source) == ("weight = 4712", "weight = 4711")

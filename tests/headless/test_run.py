@@ -15,7 +15,8 @@ import pytest
 
 from tests.app.conftest import CONFIG
 from tests.kernel.matrix import MORE, OLDEST, ipykernel
-from vibe_jupyter.testing import ScriptedModel, call
+from vibe_jupyter.session.journal import read_journal
+from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("headless")
 COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
@@ -45,10 +46,10 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def write(path: Path, *cells: str | nbformat.NotebookNode) -> Path:
+def write(path: Path, *cells: str | nbformat.NotebookNode, more: dict[str, object] | None = None) -> Path:
     made = [cell if isinstance(cell, dict) else nbformat.v4.new_code_cell(cell) for cell in cells]
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=spec), path)
+    nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={**spec, **(more or {})}), path)
     return path
 
 
@@ -84,6 +85,28 @@ def test_the_cells_run_in_their_order_and_the_file_is_saved(environment: dict[st
     assert [entry.name for entry in work.iterdir()] == ["n.ipynb"]
     assert "[2/4]" in done.stdout
     assert f"Saved as {path}." in done.stdout
+
+
+def test_a_saved_notebook_names_its_conversation_and_nothing_of_what_was_said(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    model.will_reply(say("It weighs 4711 g."), say("It was 4711 g."))
+    load = "%load_ext vibe_jupyter"
+    path = write(work / "n.ipynb", load, "weight = 4711", "%%vibe\nHow heavy is it?")
+    assert run(environment, path).returncode == 0
+    metadata = nbformat.read(path, as_version=4).metadata
+    (journal,) = (Path(environment["VIBE_HOME"]) / "logs" / "session").glob("*/journal.jsonl")
+    header = read_journal(journal).header
+    assert header is not None
+    assert metadata["vibe_jupyter"] == {"conversation": header.session_id}
+    first = model.requests[-1].messages
+    again = write(work / "n.ipynb", load, "%vibe resume", "%%vibe\nHow heavy was it?", "weight = 4711", more=metadata)
+    assert run(environment, again).returncode == 0
+    said = texts(again)
+    assert "Continuing 'How heavy is it?' (" in said[1]
+    assert "`weight` is gone: the kernel was restarted. Run cell #4?" in said[1]
+    assert "can be continued" not in "".join(said)
+    assert model.requests[-1].messages[1 : len(first)] == first[1:]
 
 
 def test_a_failing_cell_ends_the_run_and_everything_up_to_it_is_saved(environment: dict[str, str], work: Path) -> None:

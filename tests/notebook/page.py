@@ -3,7 +3,7 @@
 import queue
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,10 +55,19 @@ class Refused(Exception):
 class Page:
     """One notebook in one tab. Answers while it is asked to wait for something."""
 
-    def __init__(self, wire: Wire, *sources: str, path: str = "work/test.ipynb") -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        *sources: str,
+        path: str = "work/test.ipynb",
+        cells: Sequence[PageCell] = (),
+        metadata: Message | None = None,
+    ) -> None:
         self.wire = wire
         self.path = path
-        self.cells = [PageCell(source) for source in sources]
+        self.cells = [*cells, *(PageCell(source) for source in sources)]
+        self.metadata = metadata or {}
+        """What our extension wrote into the notebook's own metadata."""
         self.client = wire.client.session.session
         self.panel = "panel-1"
         self.asked: list[Message] = []
@@ -216,7 +225,12 @@ class Page:
             "visible": True,
             "ran": ran,
             "front_end": "test",
+            "conversation": self.metadata.get("conversation", ""),
         }
+
+    def _answer_remember(self, _message: Message, conversation: str) -> Message:
+        self.metadata = {"conversation": conversation}
+        return {}
 
     def _answer_keep(
         self, _message: Message, cell: str, model_id: str, data: Message | None = None, number: int | None = None
