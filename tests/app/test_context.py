@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.app.prompt_sessions import file, first_prompt, settings
 from tests.kernel.matrix import INSTALLED
 from vibe_jupyter.testing import Tokens, call, say
 
 pytestmark = pytest.mark.xdist_group("app")
 
 WINDOW = 40_000
+PROMPTS = Path(__file__).parents[2] / "vibe_jupyter" / "agent" / "prompts"
 DOCS = Path(__file__).parents[2] / "docs" / "context.md"
 
 
@@ -85,6 +87,31 @@ def test_it_is_compacted_on_demand_and_the_notebook_is_reported_again(kernel: Se
     opening = json.dumps(kernel.model.requests[-1].messages[1], ensure_ascii=False)
     for kept in ("The sum is 12.", "1. The code word is walrus.", "frame_of_mind", "read_file path=result:"):
         assert kept in opening
+
+
+@pytest.mark.requirement("prompts.utility.overridable")
+def test_the_prompts_for_one_purpose_are_files_that_the_user_may_replace(kernel: Session) -> None:
+    def asked() -> str:
+        kernel.run("%vibe reset")
+        kernel.model.will_reply(say("Noted."), say("A summary."))
+        kernel.run("%%vibe\nThe code word is walrus.")
+        kernel.run("%vibe compact keep it")
+        return kernel.model.requests[-1].last_user_text
+
+    ours = (PROMPTS / "compact.md").read_text(encoding="utf-8").strip()
+    assert asked() == f"{ours}\n\nThe user adds: keep it"
+    prompts = kernel.folder / "vibe" / "prompts"
+    with file(prompts / "compact.md", "For {config.active_model}; api_key = 'hK3jR8wQpL5vN2xZ'.\n"):
+        assert asked() == "For scripted; api_key = '[redacted: API key, 16 characters]'.\n\nThe user adds: keep it"
+    with file(prompts / "brief.md", "One line."), settings(kernel, 'compaction_prompt_id = "brief"'):
+        assert asked() == "One line.\n\nThe user adds: keep it"
+    with file(prompts / "project_context.md", "Here: {abs_path}."):
+        assert f"<project>\nHere: {kernel.folder}.\n</project>" in first_prompt(kernel)
+    with file(prompts / "dangerous_directory.md", "Not in {abs_path}."):
+        kernel.run(f"import os; home = os.environ['HOME']; os.environ['HOME'] = {str(kernel.folder)!r}")
+        said = first_prompt(kernel)
+        kernel.run("os.environ['HOME'] = home")
+    assert f"Not in {kernel.folder}." in said
 
 
 def test_the_threshold_of_the_settings_counts(kernel: Session) -> None:

@@ -74,6 +74,7 @@ def test_a_trusted_projects_prompt_comes_before_the_users_and_that_before_the_bu
         assert "system_prompt_id: expected a name, not a path" in cell.text
 
 
+@pytest.mark.requirement("prompts.order.layers")
 def test_layers_come_in_one_order(session: Session) -> None:
     with file(session.folder / "vibe" / "AGENTS.md", "Be short."):
         said = first_prompt(session)
@@ -82,7 +83,9 @@ def test_layers_come_in_one_order(session: Session) -> None:
         SIGNATURE,
         "You are the model scripted-1.",
         "System: ",
-        "Tools: ",
+        "\n\nTools: ",
+        "\n\nSkills: ",
+        "\n\nSub-agents ",
         "<project>\nFolder: ",
         "<agents>",
     )
@@ -143,11 +146,29 @@ def test_the_use_of_each_tool_is_told_with_it_where_details_are_wanted(session: 
     assert all(one["parameters"] == full[name]["parameters"] for name, one in brief.items())
 
 
+@pytest.mark.requirement("prompts.layer.detail")
 def test_details_of_the_prompt_have_one_switch(session: Session) -> None:
+    details = ("System: ", "default shell", "Front end: ", "Tools: ", "Skills: ", "<skills ", "Sub-agents", "explore")
+    said = first_prompt(session)
+    assert all(words in said for words in details)
     with settings(session, "include_prompt_detail = false"):
         said = first_prompt(session)
-    assert all(words not in said for words in ("System: ", "default shell", "Front end: ", "Tools: "))
+    assert all(words not in said for words in details)
     assert "You are the model scripted-1.\n\nThe project as this conversation began" in said
+
+
+@pytest.mark.requirement("prompts.layer.subagents")
+def test_the_subagents_that_can_be_called_are_listed_with_their_descriptions(session: Session) -> None:
+    listed = "\n\nSub-agents for task:\nexplore: reads and searches\n"
+    own = session.folder / "vibe" / "agents" / "zoologist.toml"
+    with file(own, 'agent_type = "subagent"\ndescription = """Names\n <animals>."""\n'):
+        assert f"{listed}zoologist: Names &lt;animals&gt;.\n\n" in first_prompt(session)
+        with settings(session, 'disabled_agents = ["explore"]'):
+            assert "\n\nSub-agents for task:\nzoologist: " in first_prompt(session)
+    assert f"{listed}\n" in first_prompt(session)
+    for without in ('disabled_agents = ["explore"]', 'disabled_tools = ["task"]'):
+        with settings(session, without):
+            assert "Sub-agents" not in first_prompt(session)
 
 
 @pytest.mark.requirement("prompts.layer.context")
@@ -184,8 +205,8 @@ def test_the_prompt_can_be_looked_at_before_it_is_sent_and_part_by_part(session:
     seen = session.run("%vibe prompt").text
     assert len(session.model.requests) == asked
     lines = seen.splitlines()
-    names = ["base", "signature", "model", "platform", "tools", "skills", "project"]
-    assert [line.split()[0] for line in lines[1:8]] == names
+    names = ["base", "signature", "model", "platform", "tools", "skills", "sub-agents", "project"]
+    assert [line.split()[0] for line in lines[1:9]] == names
     base = session.run("%vibe prompt base").text
     sent = first_prompt(session)
     assert sent.startswith(base.rstrip("\n"))

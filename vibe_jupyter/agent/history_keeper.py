@@ -178,6 +178,7 @@ class HistoryKeeper:
         prompt = (self._terms.prompt or system_prompt("compact")) + (
             f"\n\nThe user adds: {instructions}" if instructions else ""
         )
+        prompt = self._agent.redactor(prompt)
         system = SystemMessage(text=self._agent.instructions)
         room = int(FITS * min(size.window, model.context_window or size.window))
         for most in (room if size.tokens <= room else 0, room // 2):

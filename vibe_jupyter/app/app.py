@@ -30,7 +30,7 @@ from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
-from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer
+from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.workspace import Workspace
@@ -44,7 +44,7 @@ from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Interrupt, Notice
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import BUILT_IN, BriefToolset, FilteredToolset, JoinedToolsets, present_names
+from vibe_jupyter.tools.contract import BUILT_IN, TASK, BriefToolset, FilteredToolset, JoinedToolsets, present_names
 from vibe_jupyter.tools.shell_path import why_no_shell
 from vibe_jupyter.variables.own_words import allow_ai_repr
 
@@ -193,7 +193,7 @@ class App:
             agent,
             instructions=instructions,
             compaction=self._rules.compaction(
-                reading.settings,
+                current,
                 agent.model,
                 lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
             ),
@@ -396,6 +396,7 @@ def _instruction_sources(
 ) -> InstructionSources:
     settings = current.reading.settings
     tools = frozenset(spec.name for spec in app.offered_tools.specs())
+    subagents = current.profiles.subagents() if TASK in tools else ()
     layers = LayerSources(
         settings,
         around,
@@ -405,6 +406,7 @@ def _instruction_sources(
         tools=tools,
         servers=app.mcp.uses(settings, tools),
         skills=app.skills.section,
+        subagents=subagents_text((one.name, one.description) for one in subagents),
     )
     theme = written_theme(current.reading.tree)
     return InstructionSources(layers, current.look.files, model.alias, theme, partial(redactor, look=False))

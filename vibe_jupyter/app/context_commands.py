@@ -132,7 +132,7 @@ class ContextCommands:
         async def report() -> str:
             return await parts.report.fresh(around, parts.permissions.levels, current, parts.main_thread)
 
-        terms = parts.rules.compaction(current.reading.settings, agent.model, report)
+        terms = parts.rules.compaction(current, agent.model, report)
         return replace(agent, instructions=parts.instructions.latest, compaction=terms)
 
 

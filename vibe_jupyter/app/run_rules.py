@@ -1,6 +1,7 @@
 """The rules of a kernel's runs, made of the settings: its middleware, and how the conversation is compacted."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vibe_jupyter import config
@@ -8,7 +9,9 @@ from vibe_jupyter.agent.compaction import CompactionTerms, FreshReport
 from vibe_jupyter.agent.limits import UNASKED_SECONDS, UNASKED_TOKENS, PriceLimit, TimeLimit, TokenLimit, TurnLimit
 from vibe_jupyter.agent.middleware import Middleware
 from vibe_jupyter.agent.turn_rules import AutoCompact, ContextWarning, LoopGuard
+from vibe_jupyter.app.instructions import default_shell, written_theme
 from vibe_jupyter.app.project import MIDDLEWARE, PROJECT_FOLDER, CurrentSettings, KernelSettings
+from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables, prompt_variables
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import Options
 from vibe_jupyter.safe_imports import without_working_folder
@@ -54,23 +57,31 @@ class RunRules:
             AutoCompact(threshold),
         )
 
-    def compaction(self, settings: config.Settings, model: Model, report: FreshReport) -> CompactionTerms:
+    def compaction(self, current: CurrentSettings, model: Model, report: FreshReport) -> CompactionTerms:
         """How a conversation with this model is compacted.
 
         Raises:
-            ConfigError: the model that writes summaries cannot be used.
+            ConfigError: the model that writes summaries cannot be used, or there is no prompt of the name that asks.
         """
+        settings = current.reading.settings
         entry = settings.compaction_model
         writer: Model | None = None
         if entry is not None:
             with_it = settings.model_copy(update={"models": (entry, *settings.models)})
             writer = config.choose_model(with_it, entry.known_as, self._setup.environ)
         return CompactionTerms(
+            prompt=self._summary_prompt(current, model),
             model=writer,
             on_overflow=_threshold(settings, model) > 0,
             must_succeed=settings.raise_on_compaction_failure,
             report=report,
         )
+
+    def _summary_prompt(self, current: CurrentSettings, model: Model) -> str:
+        name, theme = current.reading.settings.compaction_prompt_id, written_theme(current.reading.tree)
+        written = PromptFiles(current.look.files, config.vibe_home(self._setup.environ)).utility_prompt(name).text
+        now = datetime.now().astimezone()
+        return fill_variables(written, prompt_variables(model=model.alias, theme=theme, shell=default_shell(), now=now))
 
     def forget(self) -> None:
         """Begin a new conversation."""

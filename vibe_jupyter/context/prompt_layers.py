@@ -7,8 +7,9 @@ tools, MCP servers, skills, sub-agents, and the project. With all four switches 
 import platform
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from os import scandir
 from typing import Final, NamedTuple
 
@@ -107,12 +108,15 @@ def _platform_text(sources: LayerSources, now: datetime) -> str:
 def tools_text(offered: Collection[str]) -> str:
     """What holds between tools; how each is used stands in its description."""
     editing = [name for name in _EDITING if name in offered]
-    said: list[str] = []
-    if editing:
-        said.append(f"files change by {' and '.join(editing)}")
-    if "bash" in offered:
-        said.append("bash is for git, tests and system tools")
-    return f"Tools: {'; '.join(said)}." if said else ""
+    return f"Tools: files change by {' and '.join(editing)}." if editing else ""
+
+
+def subagents_text(subagents: Iterable[tuple[str, str]]) -> str:
+    """The layer of sub-agents, of each name and description, escaped: files of others say them. Empty for none."""
+    lines = [
+        f"{name}: {escape(' '.join(description.split()))}" if description else name for name, description in subagents
+    ]
+    return "\n".join(["Sub-agents for task:", *lines]) if lines else ""
 
 
 def _servers_text(servers: Sequence[ServerUse]) -> str:

@@ -12,9 +12,7 @@ ANY_NAME: Final = "NAME"
 """Stands for the name of each skill in the path of several."""
 FILES_SHOWN: Final = 20
 """Files of a skill that are named when it is loaded."""
-_INTRODUCTION: Final = (
-    "Skills: when a task fits a description, load it with skill before you begin. What it says then is to be followed."
-)
+_INTRODUCTION: Final = "Skills: when a task fits a description, load it with skill before you begin, and follow it."
 
 
 def skills_section(skills: Sequence[Skill]) -> str:

@@ -59,10 +59,7 @@ class AskUserQuestionTool:
     """Needs no approval: it only asks."""
 
     name = "ask_user_question"
-    description = (
-        f"Ask the user 1 to {MAX_QUESTIONS} questions, only where the decision is theirs. Calls that need permission "
-        "ask by themselves."
-    )
+    description = f"Ask the user 1 to {MAX_QUESTIONS} questions. Calls that need permission ask by themselves."
     level: Level = "always"
     arguments = AskUserQuestionArgs
 

@@ -44,7 +44,7 @@ class GrepTool:
 
     name = "grep"
     description = (
-        "Search files by a regular expression, line by line. A lower-case pattern matches any case. Ignored, hidden "
+        "Search lines of files by a regular expression. A lower-case pattern matches any case. Ignored, hidden "
         "and binary files are skipped."
     )
     level: Level = "always"

@@ -19,7 +19,7 @@ class TaskArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    task: str = Field(min_length=1, description="All that it must know: it does not see this conversation.")
+    task: str = Field(min_length=1, description="All it must know: it sees nothing else.")
     agent: str = DEFAULT_AGENT
 
 
@@ -28,8 +28,8 @@ class TaskTool:
 
     name = TASK
     description = (
-        "Have a sub-agent do work of several steps whose details you do not need, such as a search through many files; "
-        "you get its answer. Several calls in one answer run at once. For a simple look-up use read_file or grep."
+        "Have a sub-agent do work of several steps of which you need only the answer, such as a search through many "
+        "files. Calls in one answer run at once. For a simple look-up use read_file or grep."
     )
     level: Level = "ask"
     arguments = TaskArgs
