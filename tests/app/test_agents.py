@@ -85,7 +85,7 @@ def test_the_agent_default_asks_before_what_has_effects(session: Session) -> Non
 def test_the_agent_plan_reads_unasked_changes_nothing_and_is_reminded_until_it_is_left(session: Session) -> None:
     (session.folder / "read.txt").write_text("forty-two", encoding="utf-8")
     session.run("%vibe agent plan")
-    assert offered(session) == READING | {"todo", "ask_user_question", "exit_plan_mode"}
+    assert offered(session) == READING | {"todo", "ask_user_question", "exit_plan_mode", "skill", "task"}
     session.model.will_reply(
         call("read_file", path="read.txt"),
         call("write_file", path="no.txt", content="x"),
@@ -180,7 +180,9 @@ def test_another_agent_goes_on_with_the_conversation_and_its_counts_under_its_ow
     assert tokens in status
     before = session.model.requests[-1].messages
     assert "run_code" not in offered(session)
-    assert session.model.requests[-1].messages[: len(before)] == before
+    assert (
+        session.model.requests[-1].messages[1 : len(before)] == before[1:]
+    )  # behind the system prompt, which tells of tools
     session.run("%vibe agent auto-approve")
     (answer,) = use(session, "default", call("run_code", code="no = 1"))
     assert ASKS in answer  # --agent is for one cell

@@ -233,6 +233,8 @@ UNKNOWN_TOOL: Final = (
 )
 UNKNOWN_ARGUMENT: Final = (
     BadCall("unknown argument", "run_code", '{"cod": "6 * 7"}', "42"),
+    BadCall("unknown argument", "skill", '{"skill": "tidy-notebook"}', "tidy"),
+    BadCall("unknown argument", "task", '{"prompt": "look", "agent": "explore"}', "", needs_user=True),
     BadCall("unknown argument", "run_cells", '{"cell": "$c1"}', "$p1", TWO),
     BadCall("unknown argument", "edit_cell", '{"cell": "$c1", "new_source": "rate = 0.2"}', "edited", TWO, READ),
     BadCall("unknown argument", "insert_cell", '{"content": "tax = 1"}', "inserted"),

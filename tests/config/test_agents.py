@@ -104,7 +104,9 @@ def test_a_sub_agent_takes_no_prompt_and_an_agent_works_for_no_other(settings: K
         with pytest.raises(ConfigError, match=f"'{name}' is a sub-agent.*There are: default, plan"):
             settings.current(name)
     assert [one.name for one in settings.current().profiles.subagents()] == ["explore", "digger"]
-    with pytest.raises(ConfigError, match=r"'plan' is not a sub-agent. There are: explore, digger"):
+    with pytest.raises(
+        ConfigError, match=r"'plan' is not a sub-agent: .*recursive spawning\. There are: explore, digger"
+    ):
         settings.current().profiles.subagent("plan")
 
 

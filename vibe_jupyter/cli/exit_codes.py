@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vibe_jupyter.protocol import FinishReason
+if TYPE_CHECKING:
+    from vibe_jupyter.protocol import FinishReason
 
 DONE: Final = 0
 CELL_FAILED: Final = 1
@@ -22,7 +23,7 @@ exit codes of run and ask: 0 done, 1 a cell failed, 2 wrong usage or settings, 3
 4 it reached the limit of turns, 5 of the price, 6 of tokens, 7 of time, 130 interrupted. Whatever happens,
 the cells that ran are saved with their outputs."""
 
-_OF_REASONS: Final[Mapping[FinishReason, int]] = MappingProxyType(
+_OF_REASONS: Final[Mapping["FinishReason", int]] = MappingProxyType(
     {
         "stop": DONE,
         "turn_limit": TURN_LIMIT,
@@ -34,6 +35,6 @@ _OF_REASONS: Final[Mapping[FinishReason, int]] = MappingProxyType(
 )
 
 
-def exit_code(reason: FinishReason) -> int:
+def exit_code(reason: "FinishReason") -> int:
     """Of a run that ended so."""
     return _OF_REASONS.get(reason, AGENT_FAILED)
