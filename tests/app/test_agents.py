@@ -386,3 +386,25 @@ def test_what_is_changed_in_settings_and_agents_counts_at_the_next_prompt(sessio
                 (answer,) = use(session, "changing", call("read_file", path="read.txt"))
                 assert (ASKS in answer) == asks
     assert "There is no agent 'changing'" in session.run("%vibe --agent=changing hello").text
+
+
+@pytest.mark.requirement("prompts.base.per-agent")
+def test_the_base_prompt_is_that_of_the_agent_while_it_is_active(session: Session) -> None:
+    def base() -> str:
+        offered(session)
+        return session.model.requests[-1].messages[0]["content"]
+
+    prompt = session.folder / "vibe" / "prompts" / "pirate.md"
+    prompt.parent.mkdir(exist_ok=True)
+    prompt.write_text("You are a pirate.", encoding="utf-8")
+    with agent_file(session, "pirate", 'system_prompt_id = "pirate"\n'):
+        session.run("%vibe reset")
+        assert (before := base()).startswith("You are the agent inside")
+        session.run("%vibe agent pirate")
+        assert base().startswith("You are a pirate.\n\nEnd the message")
+        session.run("%vibe agent default")
+        assert base() == before
+        offered(session, "pirate")
+        assert session.model.requests[-1].messages[0]["content"].startswith("You are a pirate.\n\n")
+        assert base() == before
+    prompt.unlink()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.app.prompt_sessions import settings
 from tests.kernel.matrix import INSTALLED
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, say, status
@@ -33,6 +34,19 @@ input_price = 1000.0
 output_price = 1000.0
 """
 SHORT = 'agent_type = "subagent"\nmax_turns = 1\n'
+
+SURVEY = '''
+import vibe_jupyter
+from vibe_jupyter.tools import InvokeContext
+
+
+@vibe_jupyter.tool
+async def survey(topic: str, ctx: InvokeContext) -> str:
+    """Surveys a topic."""
+    part = await ctx.ask("Which part?", ["data", "code"])
+    report = await ctx.delegate("explore", f"{topic} in the {part}")
+    return f"{ctx.tool_call_id}: {report.response} ({report.completed}, {report.turns_used})"
+'''
 
 
 class Cast:
@@ -272,3 +286,46 @@ def test_the_model_is_told_when_a_subagent_helps_and_when_it_does_not(session: S
     )
     assert "several steps" in told["description"]
     assert "read_file or grep" in told["description"]
+
+
+@pytest.mark.requirement("tools.base.model.context")
+def test_a_custom_tool_knows_its_call_and_can_ask_the_user_and_delegate(session: Session, cast: Cast) -> None:
+    file = session.folder / "vibe" / "tools" / "survey.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SURVEY, encoding="utf-8")
+    cast.main = lambda request: say("Done.") if request.tool_results else call("survey", topic="leaks")
+    request = session.wire.send("%vibe --yes=survey go")
+    view = session.view(request)
+    question = view.question()
+    view.wait_for("Question from the tool survey")
+    chosen = {"question": "Which part?", "selected": ["data"], "other": ""}
+    view.command(type="answer", question_id=question, answers=[chosen])
+    session.wire.cell(request)
+    file.unlink()
+
+    (asked,) = cast.of_subagents
+    assert asked.messages[1]["content"] == "leaks in the data"
+    (made,) = session.model.requests[-1].messages[-2]["tool_calls"]
+    assert results(session) == [f"{made['id']}: Found. (True, 1)"]
+
+
+def test_a_tool_in_a_cell_has_the_main_thread_and_is_told_that_it_cannot_delegate(session: Session, cast: Cast) -> None:
+    here = SURVEY.replace("def survey", "def poll").replace('await ctx.ask("Which part?", ["data", "code"])', '"data"')
+    session.run(here)
+    cast.main = lambda request: say("Done.") if request.tool_results else call("poll", topic="leaks")
+    session.run("%vibe --yes=poll go")
+    assert "Tools in files can do both." in results(session)[0]
+    assert cast.of_subagents == []
+
+
+def test_nothing_of_a_subagent_is_kept_where_conversations_are_not(session: Session, cast: Cast) -> None:
+    cast.delegates(("explore", "look"))
+    cast.sub = lambda request: say("Found.") if request.tool_results else call("grep", pattern="x")
+    home = session.folder / "vibe"
+    with settings(session, tables="[session_logging]\nenabled = false\n"):
+        before = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
+        session.run("%vibe --yes=task go")
+        after = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
+    assert len(cast.of_subagents) == 2
+    assert results(session) == ["Found.\n(completed in 2 turns)"]
+    assert after == before

@@ -3,8 +3,9 @@
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 from pydantic import BaseModel
@@ -38,6 +39,13 @@ from vibe_jupyter.tools.discovery import (
 from vibe_jupyter.variables.describe import describe_value
 
 
+async def _needs_main_thread(*_wanted: object) -> NoReturn:
+    raise ToolError(
+        "A tool defined in a cell has the main thread, without which the user cannot be asked and no sub-agent works. "
+        "Tools in files can do both."
+    )
+
+
 class MainThreadRunner:
     """Borrows the main thread of the cell that serves."""
 
@@ -49,6 +57,7 @@ class MainThreadRunner:
 
     async def __call__(self, definition: ToolDefinition, args: BaseModel, context: ToolContext) -> object:
         """Call a function there, and collect what it prints."""
+        context = replace(context, ask=_needs_main_thread, delegate=_needs_main_thread)
 
         def run() -> WithOutput:
             if context.cancelled() or self._main_thread.interrupted:

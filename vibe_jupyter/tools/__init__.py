@@ -6,9 +6,9 @@ Start reading at `vibe_jupyter.tools.contract`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vibe_jupyter.tools.custom import BaseTool, BaseToolConfig, BaseToolState, ToolStreamEvent, tool
+    from vibe_jupyter.tools.custom import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolStreamEvent, tool
 
-__all__ = ["BaseTool", "BaseToolConfig", "BaseToolState", "ToolStreamEvent", "tool"]
+__all__ = ["BaseTool", "BaseToolConfig", "BaseToolState", "InvokeContext", "ToolStreamEvent", "tool"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,12 +16,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.protocol import Level
-from vibe_jupyter.tools.contract import ToolDefinition, checked_name, description_of, register_tool
+from vibe_jupyter.protocol import Choice, Level, Question
+from vibe_jupyter.tools.contract import (
+    SubagentReport,
+    ToolContext,
+    ToolDefinition,
+    answer_nobody,
+    checked_name,
+    delegate_to_nobody,
+    description_of,
+    register_tool,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,9 +74,39 @@ class BaseToolState(BaseModel):
 
 
 class InvokeContext(BaseModel):
-    """What one call may know."""
+    """What one call may know and use."""
 
     tool_call_id: str
+    _context: ToolContext | None = PrivateAttr(default=None)
+    """None where a tool is used without a run."""
+    _tool: str = PrivateAttr(default="")
+
+    @classmethod
+    def of_call(cls, context: ToolContext, tool: str) -> "InvokeContext":
+        """What a call of this tool may use."""
+        made = cls(tool_call_id=context.call_id)
+        made._context, made._tool = context, tool
+        return made
+
+    async def ask(self, question: str, options: Sequence[str] = ()) -> str | None:
+        """Ask the user on a card and wait for the answer; None when they give none.
+
+        Raises:
+            ToolError: nobody is here to answer.
+        """
+        asked = Question(question=question, options=tuple(Choice(label=one) for one in options))
+        ask = answer_nobody if self._context is None else self._context.ask
+        answers = await ask([asked], f"the tool {self._tool}")
+        return answers[0].words if answers else None
+
+    async def delegate(self, agent: str, task: str) -> SubagentReport:
+        """Have a sub-agent work, within the limits and permissions of the run, and wait for what it found.
+
+        Raises:
+            ToolError: there is no such sub-agent, or it cannot work here.
+        """
+        delegate = delegate_to_nobody if self._context is None else self._context.delegate
+        return await delegate(agent, task)
 
 
 class ToolStreamEvent(BaseModel):
@@ -167,7 +206,7 @@ def definition_of_function(
         name=known_as,
         description=description_of(words, None),
         arguments=signature.arguments(),
-        call=lambda args, context: function(**signature.call(args, InvokeContext(tool_call_id=context.call_id))),
+        call=lambda args, context: function(**signature.call(args, InvokeContext.of_call(context, known_as))),
         is_async=_is_async(function),
         source=_source_place(function),
     )
@@ -196,7 +235,7 @@ def definition_of_class(cls: type[BaseTool], options: Mapping[str, JsonValue]) -
         name=name,
         description=description_of(words, cls.get_tool_prompt()),
         arguments=signature.arguments(),
-        call=lambda args, context: run(**signature.call(args, InvokeContext(tool_call_id=context.call_id))),
+        call=lambda args, context: run(**signature.call(args, InvokeContext.of_call(context, name))),
         is_async=_is_async(run),
         source=_source_place(cls.run),
         result=_result_of(cls, signature.whole),
