@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tests.notebook.page import Page, PageCell
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
+FORMATS = Path(__file__).parent.parent / "session" / "formats"
 OFFER = re.compile(r"A conversation of this notebook from [\d-]+ [\d:]+ can be continued: %vibe resume")
 pytestmark = pytest.mark.xdist_group("sessions")
 SHORT = re.compile(r"^[* ] ([0-9a-f]{8})  ", re.MULTILINE)
@@ -263,3 +265,32 @@ def test_two_notebooks_share_no_history_no_state_of_tools_and_no_grants(machine:
         assert "was not read yet" in machine.model.requests[-1].tool_results[-1]
         page.run("%%vibe --yes=edit_cell\nedit it")
         assert (page.cells[0].source, copy.cells[0].source) == ("weight = 4712", "weight = 4711")
+
+
+@pytest.mark.requirement("session.migration.vibe")
+@pytest.mark.parametrize(
+    ("version", "part", "title", "said"),
+    [("2.18.4", "5b3f2a10", "Heavy penguins", "5076"), ("1.3.5", "9c0ffee0", "How many herons?", "2 matches")],
+)
+def test_a_session_of_mistral_vibe_is_listed_and_goes_on_as_ours(
+    machine: Machine, version: str, part: str, title: str, said: str
+) -> None:
+    saved = machine.home / "logs" / "session"
+    shutil.copytree(FORMATS / f"mistral-vibe-{version}", saved)
+    kept = {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
+    machine.model.will_reply(say("Then not."))
+    with machine.kernel("work") as session:
+        listed = session.run("%vibe sessions all").text
+        assert re.search(rf"^  {part} .* Mistral Vibe, birds +{re.escape(title)}$", listed, re.MULTILINE)
+        assert "No other conversation of this notebook or folder" in session.run("%vibe resume").text
+        assert f"Mistral Vibe keeps '{title}', and it stays as it is." in session.run(f"%vibe delete {part} yes").text
+        resumed = session.run(f"%vibe resume {part}").text
+        assert f"Continuing in a copy of Mistral Vibe's '{title}' ({part}, " in resumed
+        session.run("%vibe go on, please")
+        messages = machine.model.requests[-1].messages
+        assert said in texts(messages[1:])
+    (journal,) = machine.journals()
+    header = read_journal(journal).header
+    assert header is not None
+    assert header.imported.startswith(part)
+    assert {path: path.read_bytes() for path in kept} == kept

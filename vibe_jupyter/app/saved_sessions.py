@@ -55,8 +55,11 @@ class SavedSessions:
         return found
 
     def latest(self, sessions: Sequence[SavedSession], *, but: str = "", of_folder: bool = True) -> SavedSession | None:
-        """The one that the notebook names, or else the latest that was held in it, or else in this folder."""
-        others = [one for one in sessions if one.id != but]
+        """The one that the notebook names, or else the latest that was held in it, or else in this folder.
+
+        One that Mistral Vibe keeps is meant only where it is named.
+        """
+        others = [one for one in sessions if one.id != but and not one.is_foreign]
         named = self._notebook.saved_conversation() if self._notebook is not None else ""
         place = self.place()
         for fits in (
@@ -74,7 +77,10 @@ class SavedSessions:
         Raises:
             JournalError: it cannot be read or written.
         """
-        return self.store.fork(found, self._setup.settings().session_logging.session_prefix, self.place())
+        prefix = self._setup.settings().session_logging.session_prefix
+        if found.is_foreign:
+            return self.store.take_over(found, prefix, self.place(), self._setup.strike())
+        return self.store.fork(found, prefix, self.place())
 
     def place(self) -> Place:
         """Where a conversation would be held now."""

@@ -160,8 +160,12 @@ class KernelSessions:
             return f"{found.title!r} is the open conversation."
         cells = self._cells()
         try:
-            journal, contents = Journal.reopen(self.saved.store.journal_of(found))
-            said = "Continuing"
+            if found.is_foreign:
+                journal, contents = self.saved.fork(found)
+                said = "Continuing in a copy of Mistral Vibe's"
+            else:
+                journal, contents = Journal.reopen(self.saved.store.journal_of(found))
+                said = "Continuing"
         except JournalInUse as busy:
             journal, contents = self.saved.fork(found)
             said = f"{busy.who[0].upper()}{busy.who[1:]} has this conversation open. Continuing in a copy of"

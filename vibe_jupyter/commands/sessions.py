@@ -129,6 +129,8 @@ def recall_command(sessions: "KernelSessions", number: int) -> str:
 
 
 def _where(session: SavedSession) -> str:
+    if session.is_foreign:
+        return f"Mistral Vibe, {PurePath(session.folder).name}"
     if session.notebook:
         return PurePath(session.notebook).name
     try:

@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,11 @@ from vibe_jupyter.session.journal import (
     Place,
     UnreadableRecord,
     decode_record,
+    encode_body,
+    encode_record,
+    journal_time,
 )
+from vibe_jupyter.session.vibe_sessions import vibe_events, vibe_files, vibe_name, vibe_summary
 
 INDEX_NAME: Final = "index.json"
 INDEX_VERSION: Final = 1
@@ -79,6 +83,8 @@ class SavedSession(Value):
     messages: int = 0
     """Of the user, the model and the tools."""
     prompts: int = 0
+    is_foreign: bool = False
+    """Whether Mistral Vibe keeps it; continuing it makes a copy of ours, and never changes it."""
 
     @property
     def short_id(self) -> str:
@@ -107,19 +113,36 @@ class SessionStore:
         self.folder = folder
 
     def sessions(self) -> list[SavedSession]:
-        """All conversations with a prompt, the latest first. Writes the index where it has changed."""
+        """All conversations with a prompt, the latest first; of one that was taken over from Mistral Vibe the copy.
+
+        Writes the index where it has changed.
+        """
         known = self._read_index()
         current: dict[str, _Indexed] = {}
         for journal in self._journals():
             with contextlib.suppress(OSError):  # deleted meanwhile
                 current[journal.parent.name] = _look_up(journal, known.get(journal.parent.name))
+        for file in vibe_files(self.folder):
+            name = vibe_name(file)
+            with contextlib.suppress(OSError):
+                if name not in current:
+                    current[name] = _look_up_foreign(file, known.get(name))
         if current != known:
             self._write_index(current)
+        ours = {one.session.imported for one in current.values() if not one.session.is_foreign}
         found = [one.session for one in current.values() if one.session.id and one.session.prompts]
+        found = [one for one in found if not (one.is_foreign and one.id in ours)]
         return sorted(found, key=lambda session: (session.ended, session.name), reverse=True)
 
     def journal_of(self, session: SavedSession) -> Path:
-        """Its file."""
+        """Its file.
+
+        Raises:
+            JournalError: Mistral Vibe keeps it.
+        """
+        if session.is_foreign:
+            step = f"%vibe resume {session.short_id} makes a copy that is yours to change here."
+            raise JournalError(f"Mistral Vibe keeps {session.title!r}, and it stays as it is. {step}")
         return self.folder / session.name / FILE_NAME
 
     def new_folder(self, prefix: str, session_id: str) -> Path:
@@ -150,6 +173,40 @@ class SessionStore:
             shutil.rmtree(folder, ignore_errors=True)
             raise JournalError(f"Cannot fork {session.short_id}: {error.strerror or error}.") from error
         return Journal.reopen(path)
+
+    def take_over(
+        self, session: SavedSession, prefix: str, place: Place, clean: Callable[[str], str]
+    ) -> tuple[Journal, JournalContents]:
+        """A conversation of ours that begins with all that Mistral Vibe keeps of this one.
+
+        Args:
+            session: one that `is_foreign`.
+            prefix: of the new folder.
+            place: where it is held from now on.
+            clean: redacts a text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        session_id = secrets.token_hex(ID_BYTES)
+        folder = self.new_folder(prefix, session_id)
+        Journal.create(folder, session_id=session_id, place=place, imported=session.id).close()
+        time = journal_time()
+        bodies = itertools.chain(
+            [JournalNote(title=session.title)] if session.is_named else (),
+            vibe_events(self.folder / session.name, session.model, clean),
+        )
+        try:
+            with (folder / FILE_NAME).open("ab") as new:
+                for seq, body in enumerate(bodies, start=1):
+                    kind = "note" if isinstance(body, JournalNote) else "event"
+                    new.write(encode_record(seq, time, kind, encode_body(body)))
+                new.flush()
+                os.fsync(new.fileno())
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise JournalError(f"Cannot continue {session.short_id}: {error.strerror or error}.") from error
+        return Journal.reopen(folder / FILE_NAME)
 
     def delete(self, session: SavedSession) -> None:
         """Remove it with all its files.
@@ -267,6 +324,18 @@ def _look_up(journal: Path, known: _Indexed | None) -> _Indexed:
     return _Indexed(
         session=summary.session(), told=summary.told, read=read, size=status.st_size, mtime=status.st_mtime_ns
     )
+
+
+def _look_up_foreign(file: Path, known: _Indexed | None) -> _Indexed:
+    status = file.stat()
+    if known is not None and (known.size, known.mtime) == (status.st_size, status.st_mtime_ns):
+        return known
+    session = SavedSession(name=vibe_name(file), is_foreign=True)
+    with contextlib.suppress(ValueError):  # it is no session, or not of a kind this version knows
+        said = vibe_summary(file)
+        title = title_of(str(said.get("title", "")))
+        session = SavedSession.model_validate({**session.model_dump(), **said, "title": title})
+    return _Indexed(session=session, read=0, size=status.st_size, mtime=status.st_mtime_ns)
 
 
 def _whole_lines(path: Path, offset: int) -> Iterator[bytes]:

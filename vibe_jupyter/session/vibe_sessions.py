@@ -1,0 +1,207 @@
+"""The sessions that Mistral Vibe keeps, read and never changed.
+
+Since 2.0 a session is a folder: `meta.json` says what a list needs, `messages.jsonl` has a message in each line, and
+`attachments` holds the pictures. Before, it was one file, `session_….json`, with both.
+"""
+
+import base64
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any, Final, cast
+
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    MessageAdded,
+    ReasoningPart,
+    RunStarted,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from vibe_jupyter.session.conversation import MAY_HAVE_RUN
+
+META_NAME: Final = "meta.json"
+MESSAGES_NAME: Final = "messages.jsonl"
+OLD_PATTERN: Final = "*_*.json"
+MAX_FILE: Final = 64 * 2**20
+"""Bytes of a file that is read."""
+MAX_IMAGE: Final = 10 * 2**20
+"""Bytes of a picture, as in Mistral Vibe."""
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_FAILED: Final = "<tool_error>"
+
+Fields = Mapping[str, Any]
+Clean = Callable[[str], str]
+"""Redacts a text."""
+
+
+def vibe_files(folder: Path) -> list[Path]:
+    """What names a session of Mistral Vibe in a folder: its `meta.json`, or its one file."""
+    return sorted([*folder.glob(f"*/{META_NAME}"), *folder.glob(OLD_PATTERN)])
+
+
+def vibe_name(file: Path) -> str:
+    """By which the session's place is named in the folder."""
+    return file.parent.name if file.name == META_NAME else file.name
+
+
+def vibe_summary(file: Path) -> dict[str, object]:
+    """What a list tells of a session, by the fields of `SavedSession`; empty where it is none, or cannot be read."""
+    read = _json(file)
+    meta = read if file.name == META_NAME else _fields(read.get("metadata"))
+    session_id, count = meta.get("session_id"), meta.get("total_messages")
+    if not isinstance(session_id, str) or not session_id or not isinstance(count, int):
+        return {}
+    first = _text(meta.get("title")) or _first_prompt(file)
+    stats = _fields(meta.get("stats"))
+    config = _fields(meta.get("config") or meta.get("agent_config"))
+    cost = stats.get("session_cost")
+    return {
+        "id": session_id,
+        "imported": session_id,
+        "title": first,
+        "is_named": meta.get("title_source") == "manual",
+        "started": _utc(meta.get("start_time")),
+        "ended": _utc(meta.get("end_time") or meta.get("start_time")),
+        "folder": _text(_fields(meta.get("environment")).get("working_directory")),
+        "model": _text(config.get("active_model")),
+        "cost": float(cost) if isinstance(cost, int | float) and cost else None,
+        "messages": count,
+        "prompts": 1,
+    }
+
+
+def vibe_events(place: Path, model: str, clean: Clean) -> Iterator[RunStarted | MessageAdded]:
+    """A session as events of ours: each prompt with what followed it. A call without a result gets one.
+
+    Args:
+        place: its folder or file.
+        model: alias of the model that was asked.
+        clean: for every text that is kept.
+    """
+    raw = list(_raw_messages(place))
+    run = 0
+    for number, fields in enumerate(raw):
+        text = clean(_text(fields.get("content")))
+        match fields.get("role"):
+            case "user":
+                images = _images(fields.get("images"), place / "attachments")
+                if not text and not images:
+                    continue
+                if text and not fields.get("injected"):
+                    run += 1
+                    yield RunStarted(run_id=f"imported-{run}", model=model, provider="", agent="", prompt=text)
+                yield _added(UserMessage(parts=(*([TextPart(text=text)] if text else ()), *images)))
+            case "assistant":
+                said = _answer(fields, text, clean, number)
+                if said.text or said.calls:
+                    yield _added(said)
+                    yield from map(_added, _results(said.calls, raw[number + 1 :], clean))
+            case _:
+                pass  # our own instructions take its place, and results follow their calls
+
+
+def _added(message: Message) -> MessageAdded:
+    return MessageAdded(message=message)
+
+
+def _answer(fields: Fields, text: str, clean: Clean, number: int) -> AssistantMessage:
+    parts: list[TextPart | ReasoningPart | ToolCall] = []
+    if thought := clean(_text(fields.get("reasoning_content"))):
+        parts.append(ReasoningPart(text=thought))
+    if text:
+        parts.append(TextPart(text=text))
+    known: set[str] = set()
+    for place, call in enumerate(map(_fields, _items(fields.get("tool_calls")))):
+        function = _fields(call.get("function"))
+        call_id = _text(call.get("id")) or f"imported-{number}-{place}"
+        if (name := _text(function.get("name"))) and call_id not in known:
+            known.add(call_id)
+            parts.append(ToolCall(id=call_id, name=name, arguments=clean(_text(function.get("arguments")) or "{}")))
+    return AssistantMessage(parts=tuple(parts), stop_reason="tool_calls" if known else "stop")
+
+
+def _results(calls: Sequence[ToolCall], later: Sequence[Fields], clean: Clean) -> Iterator[ToolMessage]:
+    """One for each call, in the order of the calls."""
+    found: dict[str, str] = {}
+    for fields in later:
+        if fields.get("role") != "tool":
+            break
+        found.setdefault(_text(fields.get("tool_call_id")), clean(_text(fields.get("content"))))
+    for call in calls:
+        text = found.get(call.id, MAY_HAVE_RUN)
+        failed = call.id not in found or text.startswith(_FAILED)
+        yield ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=failed)
+
+
+def _images(value: object, attachments: Path) -> list[TextPart | ImagePart]:
+    """Pictures that stand in the message or in the session's folder; of any other its name alone."""
+    found: list[TextPart | ImagePart] = []
+    for image in map(_fields, _items(value)):
+        source, media_type = _fields(image.get("source")) or image, _text(image.get("mime_type"))
+        data = _text(source.get("data"))
+        if not data and (path := _text(source.get("path"))):
+            with contextlib.suppress(OSError):
+                file = attachments / PurePath(path).name  # nothing outside, wherever the folder was before
+                if file.stat().st_size <= MAX_IMAGE:
+                    data = base64.b64encode(file.read_bytes()).decode("ascii")
+        if data and media_type in _IMAGE_TYPES:
+            found.append(ImagePart(media_type=media_type, data=data))
+        else:
+            found.append(TextPart(text=f"[picture {_text(image.get('alias'))}, which is not kept any more]"))
+    return found
+
+
+def _raw_messages(place: Path) -> Iterator[Fields]:
+    if not place.is_dir():
+        yield from filter(None, map(_fields, _items(_json(place).get("messages"))))
+        return
+    with contextlib.suppress(OSError), (place / MESSAGES_NAME).open("rb") as file:
+        while line := file.readline(MAX_FILE):
+            with contextlib.suppress(ValueError, RecursionError):  # the last line may be torn
+                if fields := _fields(json.loads(line)):
+                    yield fields
+
+
+def _first_prompt(file: Path) -> str:
+    place = file.parent if file.name == META_NAME else file
+    for fields in _raw_messages(place):
+        if fields.get("role") == "user" and not fields.get("injected"):
+            return _text(fields.get("content"))
+    return ""
+
+
+def _json(file: Path) -> Fields:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if file.stat().st_size <= MAX_FILE:
+            return _fields(json.loads(file.read_bytes()))
+    return {}
+
+
+def _fields(value: object) -> Fields:
+    return cast("Fields", value) if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    """A text, or the texts of a message's parts, as early versions wrote them."""
+    if isinstance(value, list):
+        return "\n".join(filter(None, (_text(_fields(part).get("text")) for part in _items(cast("object", value)))))
+    return value if isinstance(value, str) else ""
+
+
+def _utc(value: object) -> str:
+    """As the journal writes a time; one without a zone is the machine's."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        time = datetime.fromisoformat(_text(value)).astimezone(UTC)
+        return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return ""
