@@ -16,6 +16,7 @@ SWEEPS: tuple[str, ...] = (
     "interrupt_lines",
     "interrupts",
     "kills",
+    "kills_resumed",
     "places",
     "places_with_card",
     "shell_commands",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -39,11 +40,11 @@ def sweep(count: int, seed: int) -> Iterator[str]:
     moments = [0] * 4
     with ExitStack() as stack:
         model = stack.enter_context(ScriptedModel(_reply))
-        kernels = stack.enter_context(_kernels())
+        forks = stack.enter_context(kernels())
         for number in range(count):
             folder = Path(tempfile.mkdtemp(prefix="vibe-kill-"))
             try:
-                yield from (f"try {number}: {wrong}" for wrong in _try(kernels, model, folder, chosen, moments))
+                yield from (f"try {number}: {wrong}" for wrong in _try(forks, model, folder, chosen, moments))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
     before, at_file, at_command, after = moments
@@ -98,7 +99,8 @@ class Kernels:
 
 
 @contextmanager
-def _kernels() -> Iterator[Kernels]:
+def kernels() -> Iterator[Kernels]:
+    """Kernels that start quickly."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.sweeps.zygote"],
         cwd=ROOT,
@@ -108,25 +110,30 @@ def _kernels() -> Iterator[Kernels]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     try:
-        kernels = Kernels(process)
-        assert kernels.line() == "ready"
-        yield kernels
+        forks = Kernels(process)
+        assert forks.line() == "ready"
+        yield forks
     finally:
         process.kill()
         with process:  # closes the pipes and waits
             pass
 
 
-def _try(
-    kernels: Kernels, model: ScriptedModel, folder: Path, chosen: random.Random, moments: list[int]
-) -> Iterator[str]:
+def make_folders(folder: Path, model: ScriptedModel) -> None:
+    """The user's folder, and one to work in."""
     (folder / "vibe").mkdir()
     (folder / "work").mkdir()
     (folder / "vibe" / "config.toml").write_text(CONFIG.format(url=model.url), encoding="utf-8")
+
+
+def _try(
+    forks: Kernels, model: ScriptedModel, folder: Path, chosen: random.Random, moments: list[int]
+) -> Iterator[str]:
+    make_folders(folder, model)
     (folder / "work" / FILE).write_text(OLD, encoding="utf-8")
-    process, client = kernels.start(folder)
+    process, client = forks.start(folder)
     try:
-        _run(client, "%load_ext vibe_jupyter")
+        run_cell(client, "%load_ext vibe_jupyter")
         asked = len(model.requests)
         client.execute(PROMPT, allow_stdin=False)
         # From the first request on, or from the cell's first line.
@@ -139,17 +146,25 @@ def _try(
         client.stop_channels()
     kept = (folder / "work" / FILE).read_text(encoding="utf-8")
     moments[3 if running else 2 if kept == NEW else 1 if len(model.requests) > asked else 0] += 1
-    yield from _wrong(folder, process, kept)
-
-
-def _run(client: BlockingKernelClient, code: str) -> None:
-    reply = client.execute_interactive(code, allow_stdin=False, timeout=READY_WITHIN, output_hook=lambda _: None)
-    assert reply["content"]["status"] == "ok", reply
-
-
-def _wrong(folder: Path, process: int, kept: str) -> Iterator[str]:
     if kept not in (OLD, NEW):
         yield f"the file is torn: {len(kept)} characters"
+    yield from wrong_on_disk(folder, process)
+
+
+def run_cell(client: BlockingKernelClient, code: str) -> str:
+    """Run a cell to its end; what it printed."""
+    printed: list[str] = []
+
+    def hear(message: dict[str, Any]) -> None:
+        printed.append(message["content"].get("text", "") if message["msg_type"] == "stream" else "")
+
+    reply = client.execute_interactive(code, allow_stdin=False, timeout=READY_WITHIN, output_hook=hear)
+    assert reply["content"]["status"] == "ok", reply
+    return "".join(printed)
+
+
+def wrong_on_disk(folder: Path, process: int) -> Iterator[str]:
+    """What a killed kernel left that it must not: a damaged journal, a child."""
     for journal in (folder / "vibe").rglob("*.jsonl"):
         contents = read_journal(journal)
         if contents.header is None:
