@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from vibe_jupyter.version import __version__
+
 pytestmark = pytest.mark.xdist_group("headless")
 COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "doctor"]
 WAIT = 90.0
@@ -17,7 +19,7 @@ WAIT = 90.0
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     return os.environ | {
-        name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+        name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR", "VIBE_HOME")
     }
 
 
@@ -40,6 +42,52 @@ def test_where_nothing_is_wrong_it_says_so(environment: dict[str, str]) -> None:
     assert "Nothing is wrong." in done.stdout
     assert "clicks can be taken while a cell runs" in done.stdout
     assert "bash is not offered" not in done.stdout
+
+
+SETTINGS = """
+active_model = "own"
+
+[[models]]
+name = "own"
+provider = "here"
+
+[[providers]]
+name = "here"
+api_base = "http://127.0.0.1:9/v1"
+
+[[mcp_servers]]
+name = "notes"
+transport = "stdio"
+command = "no-such-program --fast"
+
+[[mcp_servers]]
+name = "tickets"
+transport = "http"
+url = "http://127.0.0.1:9/mcp"
+"""
+
+
+@pytest.mark.requirement("programmatic.cli.doctor")
+def test_versions_extensions_and_servers_are_listed_with_what_is_wrong(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(SETTINGS, encoding="utf-8")
+    done = doctor({**environment, "VIBE_HOME": str(tmp_path)})
+    assert done.returncode == 1
+    for said in (
+        f"  ok  vibe-jupyter {__version__}",
+        "  ok  extension vibe-jupyter ",
+        "  ok  ipykernel ",
+        "  ok  model own at 127.0.0.1:9",
+        "  ok  MCP server tickets at http://127.0.0.1:9/mcp",
+        "  !!  MCP server notes: there is no program 'no-such-program'.",
+        "1 problem found.",
+    ):
+        assert said in done.stdout
+    (tmp_path / "config.toml").write_text("max_turns = 'many'", encoding="utf-8")
+    wrong = doctor({**environment, "VIBE_HOME": str(tmp_path)})
+    assert wrong.returncode == 1
+    assert "max_turns" in wrong.stdout
 
 
 def test_a_disabled_extension_is_found(environment: dict[str, str]) -> None:

@@ -53,6 +53,25 @@ async def test_search_finds_what_fits_and_nothing_is_a_success_too(memory: Memor
     assert text_of(nothing) == "success: true\nfound: 0"
 
 
+@pytest.mark.requirement("tools.memory.add.type", "tools.memory.get.fact")
+async def test_a_fact_has_a_type_by_which_search_narrows_and_get_gives_one(
+    memory: MemoryTool, context: ToolContext
+) -> None:
+    for kind, fact in (("knowledge", "Prices are net."), ("preference", "Prices in bars."), ("", "Prices rose.")):
+        said = await memory.run(MemoryArgs(operation="add", content=fact, type=kind), context)
+        assert text_of(said).startswith("success: true\nmemory_id: mem_")
+    found = text_of(await memory.run(MemoryArgs(operation="search", query="prices", type="knowledge"), context))
+    assert found.splitlines()[1] == "found: 1"
+    assert "(knowledge, " in found
+    assert "found: 3" in text_of(await memory.run(MemoryArgs(operation="search", query="prices"), context))
+    fact_id = found.split("`")[1]
+    got = text_of(await memory.run(MemoryArgs(operation="get", memory_id=fact_id), context))
+    assert got.endswith("Prices are net.")
+    assert got.count("mem_") == 1
+    with pytest.raises(ToolError, match=r"There is no fact 'mem_00000000'\. Known: mem_"):
+        await memory.run(MemoryArgs(operation="get", memory_id="mem_00000000"), context)
+
+
 @pytest.mark.requirement("tools.memory.args.operation")
 def test_an_unknown_operation_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ValidationError, match="'add', 'search', 'get' or 'forget'"):

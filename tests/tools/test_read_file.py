@@ -52,13 +52,31 @@ async def test_a_small_file_comes_whole_with_its_fields(project: Path, read):
 
 
 @pytest.mark.requirement("tools.read_file.args.path")
+@pytest.mark.requirement("tools.read_file.state.recent")
+async def test_a_file_that_was_just_read_and_has_not_changed_is_recognised(project: Path, read):
+    for number in range(11):
+        (project / f"{number}.txt").write_text(f"text {number}\n", encoding="utf-8")
+    again = "note: read a short while ago, and unchanged since"
+    assert again not in text_of(await read(path="0.txt"))
+    assert again in text_of(await read(path="0.txt"))
+    assert again not in text_of(await read(path="0.txt", offset=1))
+    (project / "0.txt").write_text("another text\n", encoding="utf-8")
+    assert again not in text_of(await read(path="0.txt"))
+    for number in range(1, 11):
+        assert again not in text_of(await read(path=f"{number}.txt"))
+    assert again not in text_of(await read(path="0.txt"))  # ten others were read since
+    assert again in text_of(await read(path="10.txt"))
+
+
 async def test_a_path_may_be_absolute_or_begin_at_the_home(project: Path, read, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(project))
     (project / "a.txt").write_text("a", encoding="utf-8")
 
     texts = [text_of(await read(path=path)) for path in ("a.txt", str(project / "a.txt"), "~/a.txt")]
 
-    assert texts == ["path: a.txt\nlines_read: 1\nwas_truncated: false\ncontent:\na"] * 3
+    said = "path: a.txt\nlines_read: 1\nwas_truncated: false\n"
+    unchanged = f"{said}note: read a short while ago, and unchanged since\ncontent:\na"
+    assert texts == [f"{said}content:\na", unchanged, unchanged]
     with pytest.raises(ValidationError):
         await read(path="")
     with pytest.raises(ToolError, match="The path is empty"):
@@ -283,7 +301,7 @@ def test_a_parquet_file_is_described_where_a_library_is_loaded_and_named_where_n
         "try:\n    asyncio.run(tool.run(args, context))\nexcept ToolError as error:\n    print(error)\n"
         "for library in sys.argv[2:]:\n"
         "    __import__(library)\n"
-        "    print(asyncio.run(tool.run(args, context)).parts[0].text)\n"
+        "    print(asyncio.run(ReadFileTool(tool._workspace).run(args, context)).parts[0].text)\n"
         "    del sys.modules[library]\n"
     )
     asked = [sys.executable, "-c", script, str(tmp_path), "polars", "pyarrow"]

@@ -6,6 +6,8 @@ kernel.
 
 import argparse
 import json
+import os
+import shutil
 import sys
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -14,7 +16,9 @@ from typing import Any, Final, cast
 
 from jupyter_core.paths import jupyter_config_path, jupyter_path
 
-from vibe_jupyter.errors import VibeError
+from vibe_jupyter import config
+from vibe_jupyter.config.mcp_servers import AnyMcpServer, McpHttp, McpOther
+from vibe_jupyter.errors import ConfigError, VibeError
 from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.notebook_run import KernelProcess
@@ -89,6 +93,7 @@ def print_report(kernel: str) -> int:
     report.lines.append(f"Here, where JupyterLab would run: {sys.executable}")
     _look_here(report)
     _look_at_the_page(report)
+    _look_at_the_settings(report)
     report.lines.append(f"The kernel {kernel!r}:")
     try:
         said = _ask_kernel(kernel)
@@ -130,6 +135,42 @@ def _look_at_the_page(report: _Report) -> None:
             )
         else:
             report.good(f"extension {name} {found}")
+
+
+def _look_at_the_settings(report: _Report) -> None:
+    report.lines.append(f"The settings, in {config.vibe_home(os.environ)}:")
+    try:
+        reading = config.read_settings(os.environ)
+    except ConfigError as error:
+        report.bad(str(error), "Correct it, then run this again.")
+        return
+    report.lines += [f"  --  {warning}" for warning in reading.warnings]
+    settings = reading.settings
+    try:
+        model = config.choose_model(settings, settings.active_model or config.DEFAULT_ACTIVE_MODEL, os.environ)
+        report.good(f"model {model.alias} at {model.server.host}")
+    except ConfigError as error:
+        if settings.active_model:
+            report.bad(str(error), "%vibe setup in a notebook chooses another model and stores its key.")
+        else:
+            report.lines.append("  --  no model is configured yet; %vibe setup in a notebook asks for one")
+    for server in settings.mcp_servers:
+        _look_at_server(report, server)
+
+
+def _look_at_server(report: _Report, server: AnyMcpServer) -> None:
+    """Starts nothing and connects nowhere."""
+    if server.disabled:
+        report.lines.append(f"  --  MCP server {server.name} is disabled")
+    elif isinstance(server, McpOther):
+        report.bad(f"MCP server {server.name}: there is no transport {server.transport!r}.", "Use stdio or http.")
+    elif isinstance(server, McpHttp):
+        report.good(f"MCP server {server.name} at {server.url}")
+    elif shutil.which(server.argv[0]) is None:
+        program = server.argv[0]
+        report.bad(f"MCP server {server.name}: there is no program {program!r}.", "Install it, or write its path.")
+    else:
+        report.good(f"MCP server {server.name}: {server.argv[0]}")
 
 
 def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:

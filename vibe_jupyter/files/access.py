@@ -6,6 +6,7 @@ What a file holds is looked at before the user is asked only where it may be rea
 import difflib
 import os
 import stat
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -149,11 +150,25 @@ class Target:
         return self.fingerprint != _NO_FILE
 
 
+RECENT: Final = 10
+"""Reads that are remembered to tell a repeated one."""
+
+
 class ReadMemory:
     """One for all file tools of a kernel."""
 
     def __init__(self) -> None:
         self._states: dict[Path, str] = {}
+        self._recent: deque[tuple[Path, str, object]] = deque(maxlen=RECENT)
+
+    def reads_again(self, path: Path, status: os.stat_result, part: object) -> bool:
+        """Note that a part of a file is read; whether the same was among the last reads, and has not changed since."""
+        read = (path, status_fingerprint(status), part)
+        was_read = read in self._recent
+        if was_read:
+            self._recent.remove(read)
+        self._recent.append(read)
+        return was_read
 
     def saw(self, path: Path, status: os.stat_result) -> None:
         """The agent read the file, or wrote it, in this state."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -27,8 +27,8 @@ SHOWN: Final = 20
 """Facts a search gives back."""
 _WRITES: Final = ("add", "forget")
 
-FactKind = Literal["fact", "preference", "decision", "context"]
-_KIND_OF: Final[dict[str, FactKind]] = {kind: kind for kind in get_args(FactKind)}
+ANY_KIND: Final = "fact"
+"""Of a fact without a type of its own."""
 MAX_FACTS: Final = 1_000
 """Facts of one project."""
 MAX_LENGTH: Final = 2_000
@@ -46,7 +46,8 @@ class MemoryArgs(BaseModel):
 
     operation: Literal["add", "search", "get", "forget"]
     content: str = Field(default="", max_length=MAX_LENGTH, description="For add: the fact.")
-    type: FactKind = Field(default="fact", json_schema_extra=UNLISTED)
+    type: str = Field(default="", pattern=r"^\w{0,20}$", json_schema_extra=UNLISTED)
+    """One word, such as knowledge; search gives only facts of it. Empty for `ANY_KIND`, and to search all."""
     query: str = Field(default="", description="For search; empty for all.")
     memory_id: str = Field(default="", description="For get and forget.")
 
@@ -64,7 +65,8 @@ class MemoryFact:
     """One thing to remember."""
 
     id: str
-    kind: FactKind
+    kind: str
+    """One word."""
     date: str
     """Day it was added, UTC, ISO 8601."""
     text: str
@@ -91,7 +93,7 @@ class MemoryFile:
         """
         return [fact for _, fact in _parse_facts(self._read_text()) if fact is not None]
 
-    def add(self, text: str, kind: FactKind) -> MemoryFact:
+    def add(self, text: str, kind: str = ANY_KIND) -> MemoryFact:
         """Write one more; one of the same words and kind is not written twice.
 
         Raises:
@@ -181,7 +183,7 @@ class MemoryTool:
     def _run_action(self, args: MemoryArgs) -> ToolResult:
         match args.operation:
             case "add":
-                fact = self._file.add(args.content, args.type)
+                fact = self._file.add(args.content, args.type or ANY_KIND)
                 text, summary = f"success: true\nmemory_id: {fact.id}", fact.id
             case "forget":
                 fact = self._file.forget(args.memory_id) or self._find_fact(args.memory_id)
@@ -190,7 +192,7 @@ class MemoryTool:
                 fact = next((one for one in self._file.facts() if one.id == args.memory_id), None)
                 text, summary = _facts_text([fact or self._find_fact(args.memory_id)]), ""
             case "search":
-                found = matching_facts(self._file.facts(), args.query)
+                found = matching_facts(self._file.facts(), args.query, args.type)
                 head = f"success: true\nfound: {len(found)}" + (f", first {SHOWN}" if len(found) > SHOWN else "")
                 text = "\n".join(filter(None, (head, _facts_text(found[:SHOWN]))))
                 summary = f"{len(found)} fact{'s' * (len(found) != 1)}"
@@ -211,8 +213,9 @@ def _facts_text(facts: list[MemoryFact]) -> str:
     return "".join(fact.line() for fact in facts).rstrip("\n")
 
 
-def matching_facts(facts: list[MemoryFact], query: str) -> list[MemoryFact]:
-    """Those that hold words of the query, the best first; all, newest first, for an empty query."""
+def matching_facts(facts: list[MemoryFact], query: str, kind: str = "") -> list[MemoryFact]:
+    """Those of a kind that hold words of the query, the best first; newest first for an empty query; any if empty."""
+    facts = [fact for fact in facts if not kind or fact.kind == kind]
     words = set(re.findall(r"\w+", query.casefold()))
     if not words:
         return facts[::-1]
@@ -226,8 +229,7 @@ def _parse_facts(text: str) -> list[tuple[str, MemoryFact | None]]:
     for line in text.splitlines(keepends=True):
         last = pieces[-1][1] if pieces else None
         if found := _LINE.fullmatch(line.rstrip("\n")):
-            kind = _KIND_OF.get(found["kind"], "fact")
-            pieces.append((line, MemoryFact(found["id"], kind, found["date"], found["text"])))
+            pieces.append((line, MemoryFact(found["id"], found["kind"], found["date"], found["text"])))
         elif last is not None and line.startswith(_MORE):
             more = MemoryFact(last.id, last.kind, last.date, f"{last.text}\n{line[len(_MORE) :].rstrip()}")
             pieces[-1] = (pieces[-1][0] + line, more)

@@ -39,6 +39,7 @@ _TABLE_LINES: Final = 21
 """Of a CSV file without a limit: its header and 20 rows; the types and counts before them are of all rows looked at."""
 _PARQUET_ROWS: Final = 5
 """First rows of a Parquet file that are shown."""
+_AGAIN: Final = "read a short while ago, and unchanged since"
 _NOTEBOOK_NOTE: Final = "a notebook, shown as the sources of its cells"
 
 
@@ -118,12 +119,14 @@ class ReadFileTool:
         located = self._locate_kept(args.path) if is_spill_handle(args.path) else self._locate_file(args)
         shown = args.path if is_spill_handle(args.path) else located.shown
         with self._workspace.open_read(located) as file:
-            self._memory.saw(located.path, os.fstat(file.fileno()))
+            status = os.fstat(file.fileno())
+            self._memory.saw(located.path, status)
             if self._sees_images() and (image := read_image(file, args.path)) is not None:
                 text = f"path: {shown}\n{image.said}"
                 return ToolResult(parts=(TextPart(text=text), image.part), summary="image", details={"path": shown})
             found = self._page_of(file, located, args, context)
-        return _read_result(shown, found)
+            again = self._memory.reads_again(located.path, status, (args.offset, args.limit))
+        return _read_result(shown, replace(found, notes=(*found.notes, _AGAIN)) if again else found)
 
     def _locate_file(self, args: ReadFileArgs) -> Located:
         return args.settle(self._workspace, (args.path,))[args.path]
