@@ -11,7 +11,18 @@ from tests.kernel.matrix import INSTALLED, ipykernel
 from tests.notebook.page import Page, PageCell
 from vibe_jupyter.testing import call, say
 
-OTHER_TOOLS = {"read_file", "grep", "write_file", "search_replace", "bash", "todo", "memory", "ask_user_question"}
+OTHER_TOOLS = {
+    "read_file",
+    "grep",
+    "write_file",
+    "search_replace",
+    "bash",
+    "todo",
+    "task",
+    "skill",
+    "memory",
+    "ask_user_question",
+}
 """Those that know nothing of a kernel."""
 
 
