@@ -27,7 +27,7 @@ SIMILARITY = 0.5
 _FRAME = re.compile(r"^(?P<name>\w+): pandas DataFrame (?P<rows>[\d,]+) × (?P<columns>[\d,]+)", re.MULTILINE)
 _COUNT = re.compile(r"\d+ variables?$", re.MULTILINE)
 """How a list of variables begins."""
-_TITLE = r"#\d+ (?P<id>\w{4,}) (?:\[\d+\] )?"
+_TITLE = r"#\d+ (?P<id>[\w-]{4,}) (?:\[\d+\] )?"
 """Above each cell that `read_notebook` lists."""
 _FAILED_CELL = re.compile(
     rf"^{_TITLE}failed\n(?P<source>(?:(?!{_TITLE.replace('?P<id>', '?:')}\w).*\n?)*)", re.MULTILINE

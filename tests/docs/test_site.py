@@ -63,6 +63,7 @@ def test_it_builds_without_a_warning_and_holds_every_page(site: Path) -> None:
 @pytest.mark.browser
 def test_the_quickstart_is_there_with_what_came_out_of_it(site: Path) -> None:
     page = (site / "quickstart.html").read_text(encoding="utf-8")
+    assert "The cell that failed on a misspelt column runs now." in page
     assert "The plot is in the new cell below." in page
     assert re.search(r'<img [^>]*src="quickstart_files/[^"]+\.png"', page)
     assert (site / "quickstart.ipynb").is_file()
