@@ -207,7 +207,7 @@ def test_a_subagents_call_is_asked_about_in_the_callers_view_and_its_steps_appea
     request = session.wire.send("%vibe --yes=task go")
     view = session.view(request)
     approval = view.card()
-    view.wait_for("Sub-agent coder is running:")
+    view.wait_for("Running sub-agent")
     view.command(type="approve", approval_id=approval)
     view.wait_for("Ran code")
     release.set()

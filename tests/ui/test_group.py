@@ -1,11 +1,13 @@
 """Calls of one tool that only look, one right after the other, are one line; nothing else is."""
 
+import pytest
+
 from tests.ui.dom import Element, parse
 from tests.ui.runs import STARTED, asked, code_finished, code_started, kept, resolved, said, transcript
 from tests.ui.scenes import looks
 from vibe_jupyter.protocol import Event, RunFinished, TextDelta, ToolCallDelta, Usage
 from vibe_jupyter.ui.page import ViewPart
-from vibe_jupyter.ui.step import GROUP_LIMIT
+from vibe_jupyter.ui.step import GROUP_LIMIT, times_text
 
 
 def steps(*events: Event) -> list[ViewPart]:
@@ -80,3 +82,16 @@ def test_what_is_kept_has_every_call() -> None:
     html = kept([STARTED, *looks("a.py", "b.py", "c.py", "d.py")[:-1], said("Fine."), end])["text/html"]
     assert parse(html).find("summary")[0].text == "3 steps: read 3"
     assert [name in html for name in ("a.py", "b.py", "c.py")] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("Read", "Read 2"),
+        ("Searched for", "Searched 2 times"),
+        ("Signed in to", "Signed in 2 times"),
+        ("Ran code", "Ran code 2 times"),
+    ],
+)
+def test_a_verb_is_counted_without_its_object(verb: str, words: str) -> None:
+    assert times_text(verb, 2) == words

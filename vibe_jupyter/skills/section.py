@@ -56,7 +56,8 @@ def listing(skills: Sequence[Skill], hidden: Mapping[str, str], problems: Iterab
         problems: what is wrong with files.
     """
     names = {skill.path: f"/{skill.name}" if skill.user_invocable else skill.name for skill in skills}
-    lines = [f"{names[skill.path]}: {skill.description} ({skill.path})" for skill in skills]
+    places = {skill.path: "" if skill.origin == "shipped" else f" ({skill.path})" for skill in skills}
+    lines = [f"{names[skill.path]}: {skill.description}{places[skill.path]}" for skill in skills]
     lines += [f"{name}: not available, {reason}" for name, reason in hidden.items()]
     lines += [f"problem: {problem}" for problem in problems]
     return "\n".join(lines) or "There are no skills."

@@ -36,10 +36,10 @@ class TaskTool:
 
     def headline(self, args: TaskArgs) -> Headline:
         return Headline(
-            verb=f"Sub-agent {args.agent}:",
-            doing=f"Sub-agent {args.agent} is running:",
-            asking=f"Let the sub-agent {args.agent} work on:",
-            target="",
+            verb="Ran sub-agent",
+            doing="Running sub-agent",
+            asking="Run sub-agent",
+            target=args.agent,
             note=" ".join(args.task.split()),
         )
 

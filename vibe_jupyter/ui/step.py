@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -396,11 +396,15 @@ def is_read_only(preview: Preview | None) -> bool:
     return preview is None or preview.kind == "text"
 
 
+_NEEDS_OBJECT: Final = re.compile(r" (?:for|of|to)$")
+"""What a verb ends with where its object stands behind it."""
+
+
 def times_text(verb: str, count: int) -> str:
     """A verb that names its object is counted in times, another in objects."""
     if " " not in verb:
         return f"{verb} {count}"
-    return verb if count == 1 else f"{verb} {count} times"
+    return verb if count == 1 else f"{_NEEDS_OBJECT.sub('', verb)} {count} times"
 
 
 def group_html(steps: Sequence[Step]) -> Markup:

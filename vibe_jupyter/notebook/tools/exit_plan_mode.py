@@ -146,7 +146,7 @@ class ExitPlanModeTool:
         self._document.forget()
 
     def headline(self, args: ExitPlanModeArgs) -> Headline:
-        return Headline(verb="Planned", doing="Planning", asking="Show a plan", target="")
+        return Headline(verb="Wrote a plan", doing="Writing a plan", asking="Show a plan", target="")
 
     def preview(self, args: ExitPlanModeArgs) -> Preview:
         return Preview(kind="code", text=args.plan, language="markdown")
