@@ -12,6 +12,7 @@ import pytest
 
 from tests.app.conftest import Session, running_session
 from tests.app.mcp_server import answer
+from tests.app.prompt_sessions import file
 from tests.app.test_completion import Tab
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import WAIT
@@ -285,6 +286,32 @@ def test_a_command_is_a_text_or_a_list_with_arguments_and_variables_and_its_hint
         assert len(servers.starts(name)) == 1
         tools = json.dumps([tool for tool in session.model.requests[-1].body["tools"] if name in json.dumps(tool)])
         assert f"Use {name} when it is quiet." in tools
+
+
+@pytest.mark.requirement("prompts.layer.mcp")
+def test_the_prompt_names_the_servers_of_which_the_agent_has_a_tool(servers: Servers) -> None:
+    session = servers.session
+
+    def named(line: str = "%vibe hello") -> str:
+        servers.prompt(line)
+        said = session.model.requests[-1].messages[0]["content"]
+        return next((text for text in said.splitlines() if text.startswith("MCP servers")), "")
+
+    for name in ("mute", "quiet"):
+        servers.accepted(name)
+    for _ in ("before any server ran", "after"):
+        assert named() == "MCP servers for direct use: mute, quiet."
+        assert named("%vibe --agent plan hello") == ""
+    servers.write(top='disabled_tools = ["mcp__mute__*", "quiet_shout"]\n')
+    assert named() == "MCP servers for direct use: quiet."
+    # Its sub-agents have no more of them than it has.
+    agents = session.folder / "vibe" / "agents"
+    with file(agents / "loud.toml", 'agent_type = "subagent"\nenabled_tools = ["mcp__*"]\n'):
+        session.model.will_reply(call("task", agent="loud", task="Shout."), say("I cannot."), say("Nobody can."))
+        session.run("%vibe --yes=task have it shouted")
+        of_subagent = session.model.requests[-2].body
+    assert [tool["function"]["name"] for tool in of_subagent["tools"]] == ["mcp__quiet__secret"]
+    assert "MCP servers for direct use: quiet." in of_subagent["messages"][0]["content"]
 
 
 @pytest.mark.requirement("project.tools.mcp-beside-builtin")

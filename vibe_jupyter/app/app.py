@@ -404,7 +404,7 @@ def _instruction_sources(
         shell=default_shell(),
         sees_images=model.sees_images,
         tools=tools,
-        servers=app.mcp.uses(settings, tools),
+        servers=app.mcp.offering(current.reading),
         skills=app.skills.section,
         subagents=subagents_text((one.name, one.description) for one in subagents),
     )

@@ -7,7 +7,7 @@ What the model reads of the built-in tools stands in a file beside this one, whi
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.built_in_tools import BuiltInTools
     from vibe_jupyter.app.custom_tools import CustomTools
     from vibe_jupyter.app.mcp import McpServers
-    from vibe_jupyter.context.prompt_layers import ServerUse
     from vibe_jupyter.mcp.resources import TabOffers
     from vibe_jupyter.tools.contract import Tool, Toolset
 
@@ -194,9 +193,9 @@ class LazyMcp:
         """See `Mcp.before_prompt`."""
         return self.present.before_prompt(reading) if self._are_declared(reading) else []
 
-    def uses(self, settings: Settings, tools: Collection[str]) -> "Sequence[ServerUse]":
-        """See `McpServers.uses`."""
-        return () if self._mcp is None else self._mcp.uses(settings, tools)
+    def offering(self, reading: config.SettingsReading) -> Sequence[str]:
+        """See `McpServers.offering`."""
+        return () if self._mcp is None else self._mcp.offering(reading)
 
     def run_hooks(self, text: str) -> "RunHooks | None":
         """See `Mcp.run_hooks`."""

@@ -1,7 +1,7 @@
 """The MCP servers of one kernel's app: opened when a run needs them, and approved by the user first."""
 
 import concurrent.futures
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from vibe_jupyter import config
@@ -13,7 +13,6 @@ from vibe_jupyter.app.run_view import CLOSE_WAIT, RunView
 from vibe_jupyter.config.mcp_servers import ToolServer
 from vibe_jupyter.config.tables import is_chosen
 from vibe_jupyter.context.mention_syntax import mentioned_resources
-from vibe_jupyter.context.prompt_layers import ServerUse
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.mcp.acceptance import AcceptedServers, PlannedServer, ServerIdentity, ServerPlan, plan_servers
 from vibe_jupyter.mcp.connection import ServerPool
@@ -33,8 +32,8 @@ from vibe_jupyter.ui.text import plural_text
 
 T = TypeVar("T")
 
-_DELEGATING: Final = "task"
-"""The tool that has a sub-agent work."""
+_UNKNOWN_TOOL: Final = "unknown"
+"""Stands for the tools of a server that never ran, where settings leave or hide all of a server."""
 _LOOK: Final = 0.1
 """Seconds between two looks at whether the user wants no more."""
 
@@ -96,29 +95,23 @@ class McpServers:
             )
         return [*self.plan.problems, *told]
 
-    def uses(self, settings: config.Settings, tools: Collection[str]) -> list[ServerUse]:
-        """The accepted servers, and whether their tools are offered here, or to sub-agents alone.
+    def offering(self, reading: config.SettingsReading) -> list[str]:
+        """The accepted servers with a tool for the agent that is asked.
 
-        Of a server that never ran, the tools are taken to be offered. One that nobody could use is left out.
-
-        Args:
-            settings: those of the agent that is asked.
-            tools: names of the built-in tools that it is offered.
+        A sub-agent has no others: it is never offered a tool that its caller is not.
         """
-        found: list[ServerUse] = []
+        found: list[str] = []
         for one in self.plan.at("accepted"):
-            known = self.pins.names(one.name)
+            known = self.pins.names(one.name) or (_UNKNOWN_TOOL,)
             off = one.filled.disabled_tools if one.filled is not None else ()
             offered = [
                 name
                 for name in known
                 if is_chosen((name,), enabled=(), disabled=off)
-                and settings.offers_tool(published_name(one.name, name), *other_names(one.name, name))
+                and reading.offers_tool(published_name(one.name, name), *other_names(one.name, name))
             ]
-            if offered or not known:
-                found.append(ServerUse(one.name, is_delegated=False))
-            elif _DELEGATING in tools:
-                found.append(ServerUse(one.name, is_delegated=True))
+            if offered:
+                found.append(one.name)
         return found
 
     def run_hooks(self, text: str) -> RunHooks | None:

@@ -34,14 +34,6 @@ class PromptLayer(NamedTuple):
     text: str
 
 
-class ServerUse(NamedTuple):
-    """An MCP server, and how it is used."""
-
-    name: str
-    is_delegated: bool
-    """Whether only sub-agents are offered its tools."""
-
-
 class LayerSources(NamedTuple):
     """What the layers are made of, beside the files of prompts and the project."""
 
@@ -53,7 +45,8 @@ class LayerSources(NamedTuple):
     sees_images: bool
     tools: Collection[str]
     """Names of the built-in tools that are offered."""
-    servers: Sequence[ServerUse] = ()
+    servers: Sequence[str] = ()
+    """The MCP servers whose tools are offered."""
     skills: str = ""
     """The layer of the skills; empty where there are none."""
     subagents: str = ""
@@ -119,9 +112,8 @@ def subagents_text(subagents: Iterable[tuple[str, str]]) -> str:
     return "\n".join(["Sub-agents for task:", *lines]) if lines else ""
 
 
-def _servers_text(servers: Sequence[ServerUse]) -> str:
-    named = [f"{one.name} ({'for delegation' if one.is_delegated else 'direct use'})" for one in servers]
-    return f"MCP servers: {', '.join(named)}." if named else ""
+def _servers_text(servers: Sequence[str]) -> str:
+    return f"MCP servers for direct use: {', '.join(servers)}." if servers else ""
 
 
 def _libraries_text() -> str:
