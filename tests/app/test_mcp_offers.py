@@ -82,6 +82,8 @@ def test_tab_is_answered_at_once_while_a_server_is_silent(session: Session) -> N
     finally:
         session.run(f"os.kill({pid}, signal.SIGCONT)")
     assert took < TAB_WAIT + TAB_GRACE
+    # The next question has its own time, however soon it comes.
+    assert tab("%vibe /asking:review path=a tone=s") == ["tone=strict"]
 
 
 def test_a_resource_that_a_cell_names_goes_to_the_model_and_stays_in_the_output(session: Session) -> None:

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.config.mcp_servers import ToolServer
@@ -62,9 +62,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 Key = tuple[ServerConnection, *tuple[str, ...]]
 
 TAB_WAIT: Final = 0.8
-"""Seconds that one Tab waits, for all servers; what comes later is there for the next."""
-_SAME_TAB: Final = 1.5
-"""Seconds after which a question belongs to another Tab."""
+"""Seconds that a Tab waits for an answer, from when it was asked for; what comes later is there for the next."""
 
 
 class RequestSender(Protocol):
@@ -296,6 +294,14 @@ def _check_arguments(call: PromptCall, prompts: Sequence[OfferedPrompt]) -> None
         raise ConfigError(f"The prompt needs {', '.join(missing)}. Write: {usage}. Nothing was sent.")
 
 
+class _Question(NamedTuple):
+    """One whose answer is on its way."""
+
+    answer: concurrent.futures.Future[Any]
+    until: float
+    """Monotonic seconds up to which a Tab waits for it."""
+
+
 class TabOffers:
     """Main thread only."""
 
@@ -303,10 +309,7 @@ class TabOffers:
         self._servers = servers
         self._engine = engine
         self._lists: dict[ServerConnection, ServerOfferings] = {}
-        self._asked: dict[Key, concurrent.futures.Future[Any]] = {}
-        """Questions whose answer is on its way."""
-        self._began = 0.0
-        """When the Tab came that is being answered; monotonic seconds."""
+        self._asked: dict[Key, _Question] = {}
 
     def servers(self) -> Sequence[str]:
         """Those that run and have resources."""
@@ -352,15 +355,8 @@ class TabOffers:
     def _running_servers(self) -> list[ServerConnection]:
         running = [one for one in self._servers.all() if one.state == "ready"]
         self._lists = {one: lists for one, lists in self._lists.items() if one in running}
-        self._asked = {key: answer for key, answer in self._asked.items() if key[0] in running}
+        self._asked = {key: question for key, question in self._asked.items() if key[0] in running}
         return running
-
-    def _seconds_left(self) -> float:
-        """Seconds that this Tab may still wait."""
-        now = time.monotonic()
-        if now - self._began > _SAME_TAB:
-            self._began = now
-        return max(0.0, self._began + TAB_WAIT - now)
 
     def _offerings_of(self, connection: ServerConnection) -> ServerOfferings:
         return self._lists.setdefault(connection, ServerOfferings(connection))
@@ -377,7 +373,8 @@ class TabOffers:
         """The answer, if it comes soon."""
         self._start_asking(key, ask)
         try:
-            answer = self._asked[key].result(self._seconds_left())
+            question = self._asked[key]
+            answer = question.answer.result(max(0.0, question.until - time.monotonic()))
         except concurrent.futures.TimeoutError:
             return otherwise
         except (VibeError, concurrent.futures.CancelledError):
@@ -388,4 +385,4 @@ class TabOffers:
     def _start_asking(self, key: Key, ask: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Begin to ask; one question is asked once at a time."""
         if key not in self._asked:
-            self._asked[key] = self._engine.submit(ask())
+            self._asked[key] = _Question(self._engine.submit(ask()), time.monotonic() + TAB_WAIT)
