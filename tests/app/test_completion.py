@@ -43,6 +43,7 @@ class Tab:
 def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
     assert tab("%vibe ") == [
         "agent",
+        "autoload",
         "compact",
         "config",
         "context",

@@ -58,6 +58,11 @@ try:
     said["shell"] = why_no_shell()
 except ImportError:
     said["shell"] = ""
+try:
+    from vibe_jupyter.commands.autoload import startup_file
+    said["autoload"] = str(startup_file(get_ipython())) if startup_file(get_ipython()).is_file() else ""
+except ImportError:
+    said["autoload"] = ""
 print(json.dumps(said))
 """
 
@@ -198,6 +203,10 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
         report.bad(said["pump"], "Until then questions are asked as text.")
     else:
         report.good("clicks can be taken while a cell runs")
+    if said["autoload"]:
+        report.good(f"%vibe is loaded with every kernel, by {said['autoload']}")
+    else:
+        report.lines.append("  --  %load_ext vibe_jupyter is needed after each start; %vibe autoload on changes that")
     if said["shell"]:
         report.lines.append(f"  --  {said['shell']}")
 

@@ -300,6 +300,12 @@ def _show_prompt(call: TypedCommand) -> str | None:
     return prompt_command(list_prompt_layers(app), *call.words)
 
 
+def _set_autoload(call: TypedCommand) -> str | None:
+    with without_working_folder():
+        from vibe_jupyter.commands.autoload import autoload_command
+    return autoload_command(call.words)
+
+
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
     with without_working_folder():
@@ -348,6 +354,13 @@ COMMANDS: Final = (
         complete=lambda words, names: () if words else names.agents(),
     ),
     VibeCommand("setup", (("%vibe setup", "choose a server, store its key, and try it"),), _alone(_set_up)),
+    VibeCommand(
+        "autoload",
+        (("%vibe autoload [on]", "load %vibe in every new kernel; `off` ends it"),),
+        _set_autoload,
+        following=("on", "off"),
+        is_rare=True,
+    ),
     VibeCommand("config", (("%vibe config [path]", "every setting, and where it was set"),), _show_config, ("path",)),
     VibeCommand(
         "mcp",
