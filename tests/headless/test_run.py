@@ -201,6 +201,23 @@ def test_without_a_yes_the_agent_is_told_that_nobody_can_be_asked(
     assert "nobody" in model.requests[1].tool_results[0].lower()
 
 
+def test_in_an_untrusted_folder_agent_and_user_are_told_that_nobody_can_be_asked(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    (work / "AGENTS.md").write_text("Prices are net.", encoding="utf-8")
+    model.will_reply("Done.")
+    model.will_reply("Again.")
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "%%vibe\ngo", "%%vibe\nonce more")
+    assert run(environment, path).returncode == 0
+    first, second = texts(path)[1:]
+    assert f"{work.resolve()} is not trusted; its settings and tools are not used." in first
+    assert "not trusted" not in second
+    system, prompt = (str(message["content"]) for message in model.requests[0].messages[:2])
+    assert "a program runs the notebook. Approval: nobody is here; what needs approval is denied." in system
+    assert "Prices are net" not in system
+    assert "live page: yes; nobody is there to allow anything" in prompt
+
+
 def test_an_agent_that_cannot_begin_or_fails_has_an_exit_code_of_its_own(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:

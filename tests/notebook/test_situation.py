@@ -227,7 +227,8 @@ def test_a_long_notebook_is_told_by_its_headings_and_what_the_prompt_names(sessi
 
     assert len(report) < LIMIT
     assert "\n#1-41 ## Part 0 · #42-82 ## Part 1 · " in report
-    assert f"\nnamed by the prompt:\n#11 {page.cells[10].id[:4]} (never) wanted = 1" in report
+    # One id of 206 may begin as another does, and is then written out further.
+    assert re.search(rf"\nnamed by the prompt:\n#11 {page.cells[10].id[:4]}\w* \(never\) wanted = 1", report)
     assert "\nnear the prompt:\n#203 " in report
 
 

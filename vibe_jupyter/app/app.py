@@ -365,7 +365,8 @@ class App:
         if self._notebook is None:
             return False
         self._notebook.begin()
-        return self._engine.submit(self._notebook.has_page()).result()
+        panel = self._engine.submit(self._notebook.page()).result()
+        return panel is not None and panel.is_seen
 
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was reloaded."""

@@ -16,6 +16,7 @@ from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.bridge import Bridge
+from vibe_jupyter.notebook.bridge_messages import NotebookPanel
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
 from vibe_jupyter.notebook.document import conversation_in
 from vibe_jupyter.notebook.open_notebook import GLANCE_FILE, FinishedRuns, OpenNotebook, notebook_file
@@ -84,9 +85,15 @@ class NotebookAccess:
         """Whether a page answered in this run."""
         return self._bridge.has_page
 
-    async def has_page(self) -> bool:
-        """Whether a page with our extension shows this notebook; known within seconds. On the engine's loop."""
-        return await self._bridge.panel() is not None
+    @property
+    def is_seen(self) -> bool:
+        """Whether a page answered in this run that draws views; a program that runs a notebook draws none."""
+        panel = self._bridge.known_panel
+        return panel is not None and panel.is_seen
+
+    async def page(self) -> NotebookPanel | None:
+        """What shows or runs this notebook with our extension; known within seconds. On the engine's loop."""
+        return await self._bridge.panel()
 
     def path(self) -> Path | None:
         """Of the notebook, as far as anything names it; right after a rename where a page answered."""

@@ -62,7 +62,7 @@ class PromptReport:
             listing,
             notebook.cells.prompt_cell,
             is_live=is_live,
-            attended=is_live or self._host.allow_stdin,
+            attended=(is_live and notebook.is_seen) or self._host.allow_stdin,
             allowed=allowed,
             written=frozenset(notebook.cells.reads.written),
         )

@@ -397,7 +397,13 @@ class RunView:
 
     async def answers(self) -> bool:
         """Whether a page with our extension shows this notebook. On the engine's loop."""
-        return self._notebook is not None and await self._notebook.has_page()
+        panel = await self._notebook.page() if self._notebook is not None else None
+        return panel is not None and panel.is_seen
+
+    async def is_unseen(self) -> bool:
+        """Whether a program runs this notebook, and nobody sees it. On the engine's loop."""
+        panel = await self._notebook.page() if self._notebook is not None else None
+        return panel is not None and not panel.is_seen
 
     def find_cell(self, reference: str) -> Cell | None:
         """The cell that an answer names by its id; None where none is known by it."""

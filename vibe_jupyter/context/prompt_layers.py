@@ -85,7 +85,8 @@ def _platform_text(sources: LayerSources, now: datetime) -> str:
     around = sources.around
     where = "none, a terminal without cells"
     if around.has_notebook:
-        where = "a page shows the notebook" if around.is_live else "no page; the notebook's file alone"
+        live = "a page shows the notebook" if around.attended else "a program runs the notebook"
+        where = live if around.is_live else "no page; the notebook's file alone"
     who = "the user is here and can allow calls" if around.attended else "nobody is here; what needs approval is denied"
     unasked = f" and {', '.join(sources.unasked)}" if sources.unasked else ""
     return "\n".join(

@@ -8,7 +8,7 @@ import nbformat
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
-from vibe_jupyter.notebook.bridge_messages import RefusalCode
+from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
 from vibe_jupyter.notebook.document import METADATA_KEY, bound_output, brief_output, conversation_in
 from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
 from vibe_jupyter.version import __version__
@@ -338,7 +338,7 @@ class BridgeMethods:
             "path": self._runner.path,
             "visible": True,
             "ran": asked_by["session"] == self._runner.client,
-            "front_end": "headless",
+            "front_end": HEADLESS,
             "conversation": self._document.conversation,
         }
 

@@ -40,6 +40,10 @@ class BridgeRequest(TypedDict):
     args: object
 
 
+HEADLESS: Final = "headless"
+"""The front end of a program that runs a notebook."""
+
+
 class NotebookPanel(Value):
     """What a view said of itself."""
 
@@ -67,6 +71,11 @@ class NotebookPanel(Value):
             pydantic.ValidationError: it is none.
         """
         return cls.model_validate({**said, "client": client, "panel": panel})
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether it draws views, so that somebody may answer a card."""
+        return self.front_end != HEADLESS
 
     @property
     def address(self) -> ViewAddress:

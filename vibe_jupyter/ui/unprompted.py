@@ -36,6 +36,10 @@ class ExtendedPage(Protocol):
         """Whether there is one; known within a second or so."""
         ...
 
+    async def is_unseen(self) -> bool:
+        """Whether a program runs this notebook, and nobody sees it."""
+        ...
+
     async def draw(self, view: ShownView) -> None:
         """Have it draw a view."""
         ...
@@ -127,6 +131,8 @@ class UnpromptedFrontEnd:
                     await self._go_live()
 
     async def _is_drawn(self) -> bool:
+        if await self._page.is_unseen():
+            return False
         live = await self._go_live()
         if live is None:
             return False
