@@ -83,9 +83,9 @@ def test_a_grant_is_for_this_very_command_however_it_is_quoted_and_for_no_longer
 
 
 def test_a_glob_and_the_same_letters_in_quotes_are_two_commands(permissions: Permissions) -> None:
-    permissions.grant(str(asked(permissions, "rm '*.tmp'").remember_as))
-    assert isinstance(decide(permissions, "rm \\*.tmp"), Allow)
-    assert isinstance(decide(permissions, "rm *.tmp"), Ask)
+    permissions.grant(str(asked(permissions, "touch '*.tmp'").remember_as))
+    assert isinstance(decide(permissions, "touch \\*.tmp"), Allow)
+    assert isinstance(decide(permissions, "touch *.tmp"), Ask)
 
 
 def test_after_a_grant_for_reading_history_other_options_still_ask(permissions: Permissions) -> None:

@@ -174,7 +174,7 @@ tree -l
 tail -5f README.md
 tail --foll README.md
 file -C -m mymagic
-find . -name x -o -delete
+find . -name x -o -fls out
 grep -P '(a+)+$' big.txt
 ls -L link_in
 stat -f .

@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from tests.ui.runs import CODE, asked
-from vibe_jupyter.protocol import ApprovalRequested, Approve, Command, Preview, Reject
+from vibe_jupyter.protocol import ApprovalRequested, Approve, Command, Effect, Preview, Reject
 from vibe_jupyter.ui.text_prompt import MAX_QUESTIONS, NO_CLEAR_ANSWER, NOBODY_READS, TextPrompt
 
 T = TypeVar("T")
@@ -109,6 +109,18 @@ async def test_hidden_characters_and_long_blanks_are_written_out() -> None:
     _, screen = await answer("a", request=asked(preview=Preview(kind="command", text=text)))
     assert "  1  ls⟨U+000D⟩rm⟨U+001B⟩[8m ⟨U+202E⟩⟨300 blanks⟩; rm -rf ~\n" in screen
     assert "hidden characters" in screen
+
+
+async def test_what_each_part_of_a_command_does_stands_below_it() -> None:
+    effects = (
+        Effect(part="ls", text="Lists the folder", tag="Harmless", risk="low"),
+        Effect(part="rm x", text="Deletes `x`", detail="Runs even if the part before fails.", tag="Lost", risk="high"),
+    )
+    preview = Preview(kind="command", text="ls; rm x")
+    _, screen = await answer("a", request=asked(preview=preview, effects=effects, risk="high", allow="Delete 1 file"))
+    assert "· ls: Lists the folder (Harmless).\n" in screen
+    assert "‼ rm x: Deletes x (Lost). Runs even if the part before fails.\n" in screen
+    assert "[a] delete 1 file" in screen
 
 
 async def test_letters_that_imitate_others_are_written_out() -> None:

@@ -21,6 +21,7 @@ from vibe_jupyter.agent.call_context import (
 from vibe_jupyter.agent.run import ClosedBy, PendingRequests, Run
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
+from vibe_jupyter.permissions.approval_risk import weigh_call
 from vibe_jupyter.protocol import (
     ALLOW_ONCE,
     WHOLE,
@@ -32,6 +33,7 @@ from vibe_jupyter.protocol import (
     DecidedBy,
     Decision,
     Deny,
+    Effect,
     Event,
     Headline,
     Notice,
@@ -41,6 +43,7 @@ from vibe_jupyter.protocol import (
     QuestionAsked,
     Reject,
     Resource,
+    Risk,
     RunFinished,
     ToolCall,
     Usage,
@@ -69,6 +72,8 @@ class ApprovalCard(NamedTuple):
     remember_as: str | None = None
     keepable: bool = False
     allow: str = ALLOW_ONCE
+    risk: Risk = "medium"
+    effects: tuple[Effect, ...] = ()
 
 
 class PendingApproval:
@@ -145,6 +150,8 @@ class PendingApproval:
             keepable=card.keepable,
             digest=card.digest,
             allow=card.allow,
+            risk=card.risk,
+            effects=card.effects,
         )
 
     def _resolved(self, command: Approve | Reject, arguments: str | None = None) -> ApprovalResolved:
@@ -208,6 +215,8 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
 async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
     """Show the call and wait for the user, as long as it takes."""
     call = prepared.call
+    workspace = call_context.permissions.workspace
+    weight = await asyncio.to_thread(weigh_call, prepared.touched, prepared.places, workspace)
     card = ApprovalCard(
         call=call,
         headline=prepared.headline,
@@ -217,6 +226,9 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         resources=tuple(prepared.touched),
         remember_as=ask.remember_as,
         keepable=ask.keepable,
+        allow=weight.label,
+        risk=weight.risk,
+        effects=weight.effects,
     )
     approved: PreparedCall | RefusedCall = prepared
 

@@ -15,7 +15,7 @@ from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.permissions.grants import Grants, Scope
 from vibe_jupyter.permissions.places import place_reason
 from vibe_jupyter.permissions.rules import ToolLists, lists_under
-from vibe_jupyter.permissions.shell import ONCE, ShellVerdict
+from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import FORMER_NAMES, GradedTool, RenamedTool, Tool
@@ -256,8 +256,9 @@ class Permissions:
         return _ask_decision(_reasons_text(question), question, terms)
 
     def _rule_text(self, name: str, level: Level, question: _Question, terms: RunTerms) -> str:
-        """What allows a tool without asking; empty if nothing does."""
-        if not terms.allowed.isdisjoint(question.names.own if name == question.tool else (name,)):
+        """What allows a tool without asking; empty if nothing does. High risk needs a setting of the user's own."""
+        is_high = question.command is not None and question.command.rule == HIGH_RISK
+        if not is_high and not terms.allowed.isdisjoint(question.names.own if name == question.tool else (name,)):
             return "--yes"
         if level == "always":
             return f"{name}: always"
@@ -290,7 +291,9 @@ def _ask_decision(reason: str, question: _Question, terms: RunTerms, *, once: bo
     if once:
         return Deny(reason=f"Not run: it {reason}, and nobody is here to approve it.")
     setting = "in config.toml, " + " and ".join(f'[tools.{name}] permission = "always"' for name in question.levels)
-    if terms.external:
+    if question.command is not None and question.command.rule == HIGH_RISK:
+        advice = f"{setting}; --yes and saved permissions do not cover it"
+    elif terms.external:
         advice = f"{setting}, and then serve the notebook again"
     else:
         advice = f"--yes={','.join(question.levels)} or, {setting}"

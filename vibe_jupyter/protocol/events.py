@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from vibe_jupyter.protocol.messages import Delta, Message, ToolCall, Usage, Value
-from vibe_jupyter.protocol.tools import Headline, MimeBundle, Preview, Resource
+from vibe_jupyter.protocol.tools import Effect, Headline, MimeBundle, Preview, Resource, Risk
 
 DecidedBy = Literal["person", "nobody", "code"]
 """Where a decision came from: a click or typed text that was seen to arrive, a front end that nobody answers at, or
@@ -198,6 +198,10 @@ class ApprovalRequested(Value):
     """SHA-256 of tool, arguments and what was shown; a decision names it."""
     allow: str = ALLOW_ONCE
     """What the button for yes says."""
+    risk: Risk = "medium"
+    """How much it weighs; no card with ``high`` offers more than once, and Enter does not answer it."""
+    effects: tuple[Effect, ...] = ()
+    """What each part of a shell command does, in the order in which they are written; empty for other calls."""
     kept: "ApprovalRequested | None" = Field(default=None, exclude=True)
     """The same without secrets, where that differs: what is left of the card once it is answered. Never recorded."""
 

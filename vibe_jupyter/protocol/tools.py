@@ -30,6 +30,10 @@ Level = Literal["always", "ask", "never"]
 """How a tool is allowed in the configuration, in Mistral Vibe's terms."""
 
 
+Risk = Literal["low", "medium", "high"]
+"""How much an approval weighs. ``high``: cannot be undone, leaves this computer, affects others or reads secrets."""
+
+
 class Table(Value):
     """A small table shown in the detail of a step."""
 
@@ -133,6 +137,22 @@ class Resource(Value):
     kind: Literal["path", "command", "code", "variable", "cell", "url", "mcp", "memory", "tool"]
     value: str
     access: Literal["read", "write", "execute"]
+
+
+class Effect(Value):
+    """What one part of a call does, in words. Names of things stand in backticks."""
+
+    part: str
+    """As written, such as ``rm -rf cache``; empty where the call has no parts."""
+    text: str
+    """Such as ``Deletes 1 folder with 14 files (3.0 MB); they don't go to the trash``."""
+    detail: str = ""
+    """More sentences, such as how it hangs together with the part before; may be empty."""
+    tag: str = ""
+    """Its kind in a few words, such as ``Can't be undone``."""
+    risk: Risk = "medium"
+    action: str = ""
+    """The effect as a label, such as ``delete 14 files``; empty where it needs none."""
 
 
 class Allow(Value):

@@ -1,7 +1,7 @@
 """Cards: a call with its preview that waits for a click, and questions to the user, as HTML or on a text prompt."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -14,6 +14,7 @@ from vibe_jupyter.protocol import (
     Preview,
     Question,
     QuestionAsked,
+    Risk,
     arguments_text,
 )
 from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes, without_lookalikes
@@ -42,6 +43,10 @@ CODE_GRANT = (
 KEPT_GRANT = "“In this project” is saved until you revoke it: %vibe permissions."
 HIDDEN_WARNING = "It contains hidden characters, shown as codes such as ⟨U+202E⟩."
 LOOKALIKE_WARNING = "It contains look-alike letters, shown as codes such as ⟨U+0430⟩."
+
+EFFECT_LENGTH = 400
+"""Characters of one line about an effect."""
+_RISK_SIGNS: Mapping[Risk, str] = {"low": "·", "medium": "!", "high": "‼"}
 
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
 _TOOLS = re.compile(r"\w+(?:\+\w+)*")
@@ -111,6 +116,15 @@ def card_hints(request: ApprovalRequested) -> list[str]:
     if request.keepable:
         out.append(KEPT_GRANT)
     return out
+
+
+def effect_lines(request: ApprovalRequested) -> list[str]:
+    """What each part does, as plain text, a line each."""
+    said = (
+        f"{_RISK_SIGNS[effect.risk]} {effect.part}: {effect.text} ({effect.tag}). {effect.detail}"
+        for effect in request.effects
+    )
+    return [escape_lookalikes(one_line(text, EFFECT_LENGTH).replace("`", "")) for text in said]
 
 
 def size_note(preview: Preview) -> str:

@@ -22,7 +22,7 @@ from vibe_jupyter.protocol import (
     Reject,
 )
 from vibe_jupyter.tools.confusables import without_lookalikes
-from vibe_jupyter.ui.cards import ask_questions, card_hints, card_title, editable_argument, size_note
+from vibe_jupyter.ui.cards import ask_questions, card_hints, card_title, editable_argument, effect_lines, size_note
 from vibe_jupyter.ui.front_end import CallOnMainThread, Send
 from vibe_jupyter.ui.terminal_keyboard import Keyboard
 from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle
@@ -171,7 +171,9 @@ def _shown_card(request: ApprovalRequested, paper: TerminalStyle) -> str:
     about = f"({reason}{', ' if reason and size else ''}{size})" if reason or size else ""
     lines = [*_painted_lines("strong", head, paper), *_painted_lines("quiet", about, paper)]
     words = [line for hint in card_hints(request) for line in _painted_lines("warn", hint, paper)]
-    return "\n" + "".join(lines) + paper.numbered(without_lookalikes(request.preview)) + "".join(words)
+    shown = paper.numbered(without_lookalikes(request.preview))
+    effects = [line for text in effect_lines(request) for line in _painted_lines("quiet", readable_text(text), paper)]
+    return "\n" + "".join(lines) + shown + "".join(effects) + "".join(words)
 
 
 def _painted_lines(ink: Ink, text: str, paper: TerminalStyle) -> list[str]:

@@ -27,7 +27,10 @@ Rule = Literal[
     "grammar",  # tree-sitter cannot be loaded, so nothing can be told
     "place",  # outside the project, protected, or no regular file
     "repository",  # git would run programs that the repository names, or read outside
+    "high risk",  # cannot be undone, leaves this computer, affects others or reads secrets
 ]
+HIGH_RISK: Final[Rule] = "high risk"
+"""What no permission covers that was given on a card or for one run: only a setting of the user's own."""
 ONCE: Final[frozenset[Rule]] = frozenset({"place", "repository", "characters", "length", "grammar"})
 """What is asked about in every mode, and is approved once at a time."""
 

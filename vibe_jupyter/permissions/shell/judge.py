@@ -6,20 +6,19 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.protected import SECRET_FILES, SECRET_FOLDERS
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.places import place_reason
-from vibe_jupyter.permissions.shell import ONCE, ShellVerdict, UnknownCommand
+from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict, UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import Command, Lines, Loop, command_line, parts_of
+from vibe_jupyter.permissions.shell.effects import explain_command
 from vibe_jupyter.permissions.shell.evaluation import Simple, simple_commands
 from vibe_jupyter.permissions.shell.git import check_git
 from vibe_jupyter.permissions.shell.languages import LANGUAGES
@@ -27,6 +26,7 @@ from vibe_jupyter.permissions.shell.operands import Operands, walk_tree
 from vibe_jupyter.permissions.shell.patterns import CHANGES_THE_SHELL, ShellLists, grant_pattern, is_keepable
 from vibe_jupyter.permissions.shell.read_only_commands import SIMPLE_READERS, VERSIONS, CommandCall, Rule, Source
 from vibe_jupyter.permissions.shell.search_commands import LINE_FILTERS, check_diff, check_find, check_grep, rg, xargs
+from vibe_jupyter.permissions.shell.syntax_tree import is_too_much, node_text, parse_command, walk_nodes
 
 NAMES_LIMIT: Final = 300
 """Names of files that are left out one by one."""
@@ -55,6 +55,8 @@ _NOT_STARTED: Final = frozenset({"xargs", "find", "command", "time", "sleep"})
 """What starts others itself, or takes longer each time it is started."""
 NAMED_LIMIT: Final = 500
 """Words of a command that asks already that are looked at for places."""
+_DECIDED: Final = frozenset({"read-only", "allowlist", "denylist", "cannot-run"})
+"""Rules whose verdict stands, whatever the effects."""
 SLEEP_LIMIT: Final = 10
 """Seconds that a command line may wait."""
 _STRICTNESS: Final = {"allow": 0, "ask": 1, "deny": 2}
@@ -114,7 +116,18 @@ class ShellState:
 
 def judge_command(command: str, workspace: Workspace, shell: ShellState | None = None) -> ShellVerdict:
     """The verdict on exactly this string, run by bash in the project folder. Runs nothing."""
-    shell = shell or ShellState.of(os.environ)
+    verdict = _judge_parts(command, workspace, shell or ShellState.of(os.environ))
+    if verdict.rule in _DECIDED or verdict.rule in ONCE:
+        return verdict
+    effects = explain_command(command, workspace, measure=False)
+    weighty = next((effect for effect in effects if effect.risk == "high"), None)
+    if weighty is None:
+        return verdict
+    reason = weighty.text.replace("`", "")
+    return ShellVerdict("ask", HIGH_RISK, f"{reason[:1].lower()}{reason[1:]}")
+
+
+def _judge_parts(command: str, workspace: Workspace, shell: ShellState) -> ShellVerdict:
     if problem := _cannot_run(command):
         return ShellVerdict("deny", "cannot-run", problem)
     judgement = _Judgement(workspace, shell, Operands(workspace))
@@ -299,13 +312,7 @@ def _check_place(text: str, operands: Operands) -> None:
         raise UnknownCommand("place", reason.reason.replace("writes", "names", 1))
 
 
-NESTED_LIMIT: Final = 2_000
-"""Characters of a command that nests which are parsed: error recovery takes time that grows with the square."""
-_OPENERS: Final = "({[`<"
 _QUOTES: Final = re.compile(r"""['"\\]""")
-_FOREIGN: Final = re.compile(r"[^\t\n\x20-\x7e]")
-OPENERS_LIMIT: Final = 60
-"""Opening marks in such a command."""
 _FORM: Final = frozenset(
     {
         *("program", "list", "pipeline", "command", "command_name", "redirected_statement", "comment"),
@@ -330,10 +337,10 @@ _BLANKS: Final = re.compile(r"[ \t\n]+")
 
 def same_commands(command: str, lines: Lines) -> bool:
     """Whether the second reader sees nothing but these commands and loops, word for word."""
-    root = _parse_command(command)
+    root = parse_command(command)
     if root.has_error:
         return False
-    nodes = list(_walk_nodes(root))
+    nodes = list(walk_nodes(root))
     if any(node.type not in _FORM for node in nodes if not _is_in_test(node)):
         return False
     found = sorted((word for node in nodes for word in _words_in(node, command)), key=lambda word: word[0])
@@ -362,9 +369,9 @@ def _is_in_test(node: Node) -> bool:
 
 def nested_commands(command: str) -> list[list[str]]:
     """The words of every command in it, those in loops, functions and substitutions too; none if it is too much."""
-    if _is_too_much(command):
+    if is_too_much(command):
         return []
-    return [_node_words(node, command) for node in _walk_nodes(_parse_command(command)) if node.type == "command"]
+    return [_node_words(node, command) for node in walk_nodes(parse_command(command)) if node.type == "command"]
 
 
 def named_words(command: str) -> list[str]:
@@ -372,10 +379,10 @@ def named_words(command: str) -> list[str]:
 
     None if it is too much, and no variable is filled in: what it does not name may be reached all the same.
     """
-    if _is_too_much(command):
+    if is_too_much(command):
         return []
-    nodes = _walk_nodes(_parse_command(command))
-    texts = [_node_text(node, command) for node in nodes if _is_argument(node)]
+    nodes = walk_nodes(parse_command(command))
+    texts = [node_text(node, command) for node in nodes if _is_argument(node)]
     return list(dict.fromkeys(_QUOTES.sub("", text) for text in texts))
 
 
@@ -384,55 +391,24 @@ def _is_argument(node: Node) -> bool:
     return node.type in _WORDS and node.type != "command_name" and above not in ("command_name", "concatenation")
 
 
-def _is_too_much(command: str) -> bool:
-    return len(command) > NESTED_LIMIT or sum(map(command.count, _OPENERS)) > OPENERS_LIMIT
-
-
-def _parse_command(command: str) -> Node:
-    """What the second reader sees, with one ASCII letter for each other character.
-
-    The grammar's scanner reads past its tables at a letter above 255, which can end the process (tree-sitter-bash
-    0.25.1). All of them are letters to bash, too.
-    """
-    return _bash_parser().parse(_FOREIGN.sub("x", command).encode()).root_node
-
-
-def _node_text(node: Node, command: str) -> str:
-    """The part of the command itself: what was parsed has one byte for each of its characters."""
-    return command[node.start_byte : node.end_byte]
-
-
-@cache
-def _bash_parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
-
-
-def _walk_nodes(root: Node) -> Iterator[Node]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(reversed(node.children))
-
-
 def _words_in(node: Node, command: str) -> Iterator[tuple[int, bool, str]]:
     """Where each word of a command begins, whether it is the command's name, and the word.
 
     What follows a redirection stands in the tree below the redirection.
     """
     if node.type == "test_command":
-        yield node.start_byte, True, _BLANKS.sub(" ", _node_text(node, command))
+        yield node.start_byte, True, _BLANKS.sub(" ", node_text(node, command))
     if node.type == "for_statement":
         for child in node.children:
             if child.type in _WORDS or child.type == "variable_name":
-                yield child.start_byte, child.type == "variable_name", _node_text(child, command)
+                yield child.start_byte, child.type == "variable_name", node_text(child, command)
     if node.type not in ("command", "file_redirect", "heredoc_redirect"):
         return
     words = [child for child in node.children if child.type in _WORDS]
     for child in words[1:] if node.type == "file_redirect" else words:
-        yield child.start_byte, child.type == "command_name", _node_text(child, command)
+        yield child.start_byte, child.type == "command_name", node_text(child, command)
 
 
 def _node_words(node: Node, command: str) -> list[str]:
     left_out = ("file_redirect", "heredoc_redirect", "variable_assignment")
-    return [_node_text(child, command) for child in node.children if child.type not in left_out]
+    return [node_text(child, command) for child in node.children if child.type not in left_out]

@@ -1,0 +1,212 @@
+"""What every part of a shell command does, in words, and how much it weighs. Runs nothing and follows no link.
+
+It explains and never allows: what runs without asking is decided in `judge`. A part that cannot be explained says so.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.permissions.shell import UnknownCommand
+from vibe_jupyter.permissions.shell.command_line import command_line
+from vibe_jupyter.permissions.shell.command_parts import CommandPart, Join, command_parts
+from vibe_jupyter.permissions.shell.effect_git import explain_git
+from vibe_jupyter.permissions.shell.effect_programs import INTERPRETERS, PROGRAMS, SHELLS
+from vibe_jupyter.permissions.shell.effect_words import (
+    CHANGES,
+    DELETES,
+    EVERYDAY,
+    HARMLESS,
+    NOT_EXPLAINED,
+    UNKNOWN,
+    Finding,
+    PartCall,
+)
+from vibe_jupyter.permissions.shell.measuring import Meter, bytes_text
+from vibe_jupyter.protocol import Effect, Risk
+
+INNER_DEPTH: Final = 3
+"""Commands within commands, such as ``sudo sh -c '…'``, that are followed."""
+_LEVELS: Final[tuple[Risk, ...]] = ("low", "medium", "high")
+_JOINS: Final[dict[Join, str]] = {
+    "": "",
+    "&&": "Runs only if the part before works (`&&`).",
+    "||": "Runs only if the part before fails (`||`).",
+    ";": "Runs even if the part before fails (`;`).",
+    "|": "Gets what the part before prints (`|`).",
+    "&": "Runs while the part before is still running (`&`).",
+    "$(": "Runs first; a later part uses what it prints.",
+}
+_HOOKS: Final = ("LD_", "DYLD_", "PYTHON", "GIT_", "BASH_", "NODE_")
+"""Variables that begin so can make programs run other code."""
+_HOOK_NAMES: Final = frozenset({"PATH", "IFS", "ENV", "EDITOR", "PAGER", "PROMPT_COMMAND", "PERL5OPT", "RUBYOPT"})
+
+
+def worst_risk(effects: Sequence[Effect]) -> Risk:
+    """The level of a command is that of its worst part."""
+    return _LEVELS[max((_LEVELS.index(effect.risk) for effect in effects), default=1)]
+
+
+def explain_command(command: str, workspace: Workspace, *, measure: bool) -> tuple[Effect, ...]:
+    """What each part of a command does, in the order in which they are written.
+
+    Args:
+        command: as bash gets it, in the project folder.
+        workspace: the project.
+        measure: whether what is deleted or lost is counted, which takes up to `MEASURING_SECONDS`.
+    """
+    parts = _parts_of(command, depth=0)
+    if parts is None:
+        return (_effect(CommandPart(command, []), NOT_EXPLAINED),)
+    explaining = _Explaining(workspace, Meter() if measure else None, workspace.root)
+    return tuple(explaining.effects(parts))
+
+
+def _parts_of(command: str, depth: int) -> tuple[CommandPart, ...] | None:
+    try:
+        command_line(command)
+        plain = True
+    except UnknownCommand:
+        plain = False
+    parts = command_parts(command, plain=plain)
+    return None if parts is None else tuple(_unwrapped(parts, depth))
+
+
+def _unwrapped(parts: Sequence[CommandPart], depth: int) -> Iterator[CommandPart]:
+    """With ``sh -c 'a; b'`` and ``eval 'a; b'`` taken apart where their text is known."""
+    for part in parts:
+        inner = _inner_parts(part, depth) if depth < INNER_DEPTH else None
+        if inner is None:
+            yield part
+            continue
+        for number, one in enumerate(inner):
+            yield replace(
+                one,
+                join=one.join if number else part.join,
+                repeated=one.repeated or part.repeated,
+                conditional=one.conditional or part.conditional,
+                redirections=one.redirections + (part.redirections if number == len(inner) - 1 else []),
+            )
+
+
+def _inner_parts(part: CommandPart, depth: int) -> tuple[CommandPart, ...] | None:
+    words = part.words
+    name = os.path.basename(words[0].text) if words else ""
+    if name == "eval" and len(words) > 1 and all(word.literal for word in words):
+        return _parts_of(" ".join(word.text for word in words[1:]), depth + 1)
+    if name in SHELLS and len(words) == 3 and words[1].text in ("-c", "-lc", "-ec") and words[2].literal:
+        return _parts_of(words[2].text, depth + 1)
+    return None
+
+
+@dataclass
+class _Explaining:
+    workspace: Workspace
+    meter: Meter | None
+    here: Path | None
+    """The folder that the next part runs in; None where that cannot be told."""
+    _depth: int = 0
+
+    def effects(self, parts: Sequence[CommandPart]) -> Iterator[Effect]:
+        before = ""
+        for part in parts:
+            finding = self._with_redirections(part, self._finding(part, before))
+            yield _effect(part, finding)
+            names = [os.path.basename(word.text) for word in part.words[:1]]
+            before = names[0] if names else ""
+
+    def _finding(self, part: CommandPart, before: str) -> Finding:
+        if not part.words:
+            return self._assignment(part)
+        if not part.words[0].literal:
+            return NOT_EXPLAINED
+        name = part.words[0].text
+        if name in ("cd", "pushd", "popd"):
+            return self._change_folder(part)
+        fed_by = (before if part.join == "|" else "") or ("a file" if part.fed else "")
+        finding = self._explain(PartCall(part.words, self.workspace, self.here, self.meter, self._explain, fed_by))
+        return NOT_EXPLAINED if finding.tag.risk != "high" and any(map(_is_hook, part.assigns)) else finding
+
+    def _explain(self, call: PartCall) -> Finding:
+        """One command by its table; what it starts comes through here again."""
+        if self._depth > INNER_DEPTH or not call.words[0].literal or call.words[0].wild:
+            return NOT_EXPLAINED
+        self._depth += 1
+        try:
+            return self._by_table(call)
+        finally:
+            self._depth -= 1
+
+    def _by_table(self, call: PartCall) -> Finding:
+        written, name = call.words[0].text, call.name
+        if "/" in written and not written.startswith(("/bin/", "/usr/bin/", "/usr/sbin/", "/sbin/")):
+            return Finding(f"Runs the program `{written}`, which can do anything", UNKNOWN)
+        if name == "git":
+            return explain_git(call)
+        explain = EVERYDAY.get(name) or PROGRAMS.get(name)
+        if explain is None and any(name.startswith(f"{one}3.") for one in INTERPRETERS):
+            explain = PROGRAMS["python"]
+        return explain(call) if explain is not None else NOT_EXPLAINED
+
+    def _assignment(self, part: CommandPart) -> Finding:
+        if part.redirections and not part.assigns:
+            return Finding(f"Creates or empties `{part.redirections[0].target.raw}`", CHANGES)
+        if not part.assigns or any(map(_is_hook, part.assigns)):
+            return NOT_EXPLAINED
+        return Finding(f"Sets {', '.join(f'`{name}`' for name in dict.fromkeys(part.assigns))}", HARMLESS)
+
+    def _change_folder(self, part: CommandPart) -> Finding:
+        if part.words[0].text == "cd" and len(part.words) == 2 and part.words[1].literal and self.here is not None:
+            target = part.words[1]
+            certain = not (part.conditional or part.repeated or part.join in ("||", "|", "&"))
+            self.here = self.here / target.text if certain and not target.wild and target.text != "-" else None
+            return Finding(f"Changes to the folder `{target.raw}`", HARMLESS)
+        self.here = None
+        return Finding("Changes to another folder", HARMLESS)
+
+    def _with_redirections(self, part: CommandPart, finding: Finding) -> Finding:
+        for redirection in part.redirections:
+            target = redirection.target
+            if target.text in ("/dev/null", "/dev/stdout", "/dev/stderr"):
+                continue
+            if target.text.startswith("/dev/"):
+                return Finding(f"Writes to the device `{target.raw}`", DELETES, finding.text, f"write to {target.text}")
+            appends = redirection.operator.endswith(">>")
+            verb = "Appends" if appends else "Writes"
+            note = "" if appends else self._overwritten(target.text if target.literal and not target.wild else "")
+            if finding.tag.risk == "low":
+                text = f"{verb} what `{part.words[0].raw if part.words else part.raw}` prints to `{target.raw}`{note}"
+                finding = finding._replace(text=text, tag=CHANGES)
+            elif part.words:
+                detail = " ".join(filter(None, (f"{verb} its output to `{target.raw}`{note}.", finding.detail)))
+                finding = finding._replace(detail=detail)
+        return finding
+
+    def _overwritten(self, path: str) -> str:
+        if self.here is None or not path:
+            return ""
+        try:
+            found = (self.here / path).stat()
+        except OSError:
+            return ""
+        return f", whose content ({bytes_text(found.st_size)}) is replaced" if found.st_size else ""
+
+
+def _is_hook(name: str) -> bool:
+    return name in _HOOK_NAMES or name.startswith(_HOOKS)
+
+
+def _effect(part: CommandPart, finding: Finding) -> Effect:
+    block = "Repeated in a loop." if part.repeated else "Runs only under a condition." if part.conditional else ""
+    detail = " ".join(filter(None, (finding.detail, _JOINS[part.join], block)))
+    return Effect(
+        part=part.raw,
+        text=finding.text,
+        detail=detail,
+        tag=finding.tag.words,
+        risk=finding.tag.risk,
+        action=finding.action,
+    )
