@@ -6,12 +6,14 @@ import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { build, context } from "esbuild";
 
-const common = { bundle: true, format: "esm", target: "es2022", charset: "utf8", logLevel: "warning" };
+const common = {
+  bundle: true, format: "esm", target: "es2022", charset: "utf8", logLevel: "warning",
+  plugins: [{ name: "styles", setup: (bundler) => bundler.onLoad({ filter: /\.css$/ }, textOfStyles) }],
+};
 
 const runView = await context({
   ...common,
   entryPoints: [{ in: "src/run-view/index.ts", out: "run-view" }],
-  plugins: [{ name: "styles", setup: (bundler) => bundler.onLoad({ filter: /\.css$/ }, textOfStyles) }],
   outdir: "../vibe_jupyter/ui/static",
   minify: true,
 });
@@ -23,7 +25,7 @@ if (process.argv.includes("--watch")) {
   await buildExtension();
 }
 
-/** The view puts its styles into its shadow root by itself: one text of all the sheets that this one imports. */
+/** View and extension put their styles into the page by themselves: one text of all the sheets that this one imports. */
 async function textOfStyles({ path }) {
   const { metafile, outputFiles } = await build({
     entryPoints: [path], bundle: true, minify: true, write: false, metafile: true, logLevel: "warning",

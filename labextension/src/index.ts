@@ -1,5 +1,6 @@
 /** What JupyterLab and Notebook 7 load: the plugins of this extension. */
 import { bridge } from "./plugins/bridge";
+import { cellActions } from "./plugins/cell-actions";
 import { commands } from "./plugins/commands";
 
-export default [bridge, commands];
+export default [bridge, cellActions, commands];

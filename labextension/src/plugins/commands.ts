@@ -1,12 +1,13 @@
 import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { Dialog, ICommandPalette, showDialog } from "@jupyterlab/apputils";
-import { INotebookTracker, NotebookActions, type Notebook } from "@jupyterlab/notebook";
+import { INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab/translation";
 import type { CommandRegistry } from "@lumino/commands";
 
+import { MAGIC, promptSource } from "../cell-actions/prompts";
+import { editAtEnd } from "../cell-actions/write";
+
 const CATEGORY = "vibe-jupyter";
-const MAGIC = "%%vibe";
-const PROMPT = `${MAGIC}\n`;
 const TERMINAL = "terminal:create-new";
 
 /** A few entries of the command palette. */
@@ -23,9 +24,8 @@ export const commands: JupyterFrontEndPlugin<void> = {
       label: words.__("Insert a %1 cell", MAGIC), // in a message %% stands for %
       isEnabled,
       execute: () => {
-        const notebook = tracker.currentWidget?.content;
-        if (notebook !== undefined) {
-          insertPrompt(notebook);
+        if (tracker.currentWidget !== null) {
+          insertPrompt(tracker.currentWidget);
         }
       },
     });
@@ -45,18 +45,13 @@ export const commands: JupyterFrontEndPlugin<void> = {
 };
 
 /** A new cell below, the caret where the prompt goes. */
-function insertPrompt(notebook: Notebook): void {
-  NotebookActions.insertBelow(notebook);
-  const cell = notebook.activeCell;
-  cell?.model.sharedModel.setSource(PROMPT);
-  void cell?.ready.then(() => {
-    // The palette gives the focus back to the notebook as the last thing it does.
-    setTimeout(() => {
-      notebook.mode = "edit";
-      cell.editor?.focus();
-      cell.editor?.setCursorPosition({ line: 1, column: 0 });
-    });
-  });
+function insertPrompt(panel: NotebookPanel): void {
+  NotebookActions.insertBelow(panel.content);
+  const cell = panel.content.activeCell;
+  if (cell !== null) {
+    cell.model.sharedModel.setSource(promptSource(""));
+    void editAtEnd(panel, cell);
+  }
 }
 
 /** The file lies where the kernel runs, outside the folder that the page can open files of. */
