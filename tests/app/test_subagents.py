@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.app.conftest import Session, running_session
-from tests.app.prompt_sessions import settings
+from tests.app.prompt_sessions import file, settings
 from tests.kernel.matrix import INSTALLED
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, say, status
@@ -288,6 +288,33 @@ def test_the_model_is_told_when_a_subagent_helps_and_when_it_does_not(session: S
     assert "read_file or grep" in told["description"]
 
 
+def test_a_subagent_has_the_base_prompt_and_the_layers_that_its_own_file_chooses(session: Session, cast: Cast) -> None:
+    def prompt(agent: str) -> str:
+        cast.delegates((agent, "look"))
+        session.run("%vibe --yes=task go")
+        return cast.of_subagents[-1].messages[0]["content"]
+
+    home = session.folder / "vibe"
+    short = 'agent_type = "subagent"\nsystem_prompt_id = "pirate"\n'
+    with (
+        file(home / "prompts" / "pirate.md", "You are a pirate under {config.active_model}."),
+        file(home / "agents" / "pirate.toml", f'{short}active_model = "dear"\n'),
+        file(home / "agents" / "brief.toml", f"{short}include_prompt_detail = false\n"),
+    ):
+        said = prompt("pirate")
+        assert said.startswith("You are a pirate under dear.\n\nEnd the message of each git commit")
+        assert "You are the model scripted-2." in said
+        assert "Front end: " in said
+        assert f"\n\n{ROLE} pirate." in said
+        assert "Front end: " not in prompt("brief")
+        assert session.model.requests[-1].messages[0]["content"].startswith("You are the agent inside")
+        assert prompt("explore").startswith("You are the agent inside")
+    with file(home / "agents" / "lost.toml", short):
+        cast.delegates(("lost", "look"))
+        session.run("%vibe --yes=task go")
+        assert "There is no prompt 'pirate' for system_prompt_id." in results(session)[-1]
+
+
 @pytest.mark.requirement("tools.base.model.context")
 def test_a_custom_tool_knows_its_call_and_can_ask_the_user_and_delegate(session: Session, cast: Cast) -> None:
     file = session.folder / "vibe" / "tools" / "survey.py"
@@ -307,6 +334,26 @@ def test_a_custom_tool_knows_its_call_and_can_ask_the_user_and_delegate(session:
     assert asked.messages[1]["content"] == "leaks in the data"
     (made,) = session.model.requests[-1].messages[-2]["tool_calls"]
     assert results(session) == [f"{made['id']}: Found. (True, 1)"]
+
+
+def test_a_custom_tool_cannot_delegate_where_the_settings_forbid_the_tool_task(session: Session, cast: Cast) -> None:
+    told = "No sub-agent works here: the settings forbid the tool task"
+    unasked = SURVEY.replace('await ctx.ask("Which part?", ["data", "code"])', '"data"')
+    disabled, plan = 'disabled_tools = ["task"]', 'enabled_tools = ["survey"]\n'
+    cast.main = lambda request: say("Done.") if request.tool_results else call("survey", topic="leaks")
+    home = session.folder / "vibe"
+    with file(home / "tools" / "survey.py", unasked), file(home / "agents" / "alone.toml", plan):
+        with settings(session, disabled):
+            session.run("%vibe --yes=survey go")
+        assert f"{told} (not among the agent's tools)." in results(session)[0]
+        session.run("%vibe reset")
+        session.run("%vibe --agent=alone --yes=survey go")
+        assert f"{told} (not among the agent's tools)." in results(session)[0]
+        session.run("%vibe reset")
+        with settings(session, tables='[tools.task]\npermission = "never"\n'):
+            session.run("%vibe --yes=survey go")
+        assert f"{told} (permission = never)." in results(session)[0]
+    assert cast.of_subagents == []
 
 
 def test_a_tool_in_a_cell_has_the_main_thread_and_is_told_that_it_cannot_delegate(session: Session, cast: Cast) -> None:

@@ -168,8 +168,10 @@ class App:
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
-        problems = [*current.profiles.problems, *problems, *self.skills.before_prompt(current)]
-        problems += self.mcp.before_prompt(reading)
+        problems = [
+            *(*current.profiles.problems, *problems),
+            *(*self.skills.before_prompt(current), *self.mcp.before_prompt(reading)),
+        ]
         self._built_in.before_prompt(text)
         self._presses.check()
         self.setup.plan.begin(current.profiles)
@@ -186,21 +188,9 @@ class App:
         conversation = self.sessions.open_conversation(reading.settings)
         with self._presses.raising():  # it looks at the user's objects
             told = self.sessions.loss_report() + self.report.sections(around, self._permissions.levels, current)
-            instructions = self.instructions.text(
-                _instruction_sources(self, current, around, agent.model, agent.redactor)
-            )
-        agent = replace(
-            agent,
-            instructions=instructions,
-            compaction=self._rules.compaction(
-                current,
-                agent.model,
-                lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
-            ),
-        )
-        along = self.skills.run_hooks(text, self.mcp.run_hooks(text))
-        agent = Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(agent, current)
-        run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=along)
+            agent = self._instruct(agent, current, around)
+        hooks = self.skills.run_hooks(text, self.mcp.run_hooks(text))
+        run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=hooks)
         if offer:
             run.emit(Notice(level="info", text=offer))
         for news in self.setup.news(current.look, [*reading.warnings, *problems]):
@@ -333,6 +323,20 @@ class App:
                 {_MODEL_KEY: model.server.api_key or "", **self.mcp.secrets},
                 (_MODEL_KEY, *self.mcp.secrets),
             ),
+        )
+
+    def _instruct(self, agent: Agent, current: CurrentSettings, around: Surroundings) -> Agent:
+        """The agent with its system prompt, with what is sent after a compaction, and with its sub-agents."""
+        sources = _instruction_sources(self, current, around, agent.model, agent.redactor)
+        compaction = self._rules.compaction(
+            current,
+            agent.model,
+            lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
+        )
+        return Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(
+            replace(agent, instructions=self.instructions.text(sources), compaction=compaction),
+            current,
+            lambda settings, model: self.instructions.text_for_subagent(sources.for_subagent(settings, model)),
         )
 
     def _take_settings(self, reading: config.SettingsReading) -> None:

@@ -7,7 +7,7 @@ it. What it says of the project is as the conversation began.
 import asyncio
 import concurrent.futures
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,10 +26,19 @@ from vibe_jupyter.context.project_context import (
 )
 from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables, prompt_variables
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, prompt_layers, tools_text
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.shell_path import find_shell
 
 NO_SHELL: Final = "none"
+_PROMPT_KEYS: Final = (
+    "system_prompt_id",
+    "include_commit_signature",
+    "include_model_info",
+    "include_prompt_detail",
+    "include_project_context",
+)
+"""Settings that choose what the prompt is made of."""
 _THEME: Final = "terminal"
 
 
@@ -48,17 +57,17 @@ class InstructionSources(NamedTuple):
     @property
     def terms(self) -> tuple[object, ...]:
         """What would be untrue of a later prompt, or not as the user chose it, if it changed."""
-        layers, settings = self.layers, self.layers.settings
-        chosen = (
-            settings.system_prompt_id,
-            settings.include_commit_signature,
-            settings.include_model_info,
-            settings.include_prompt_detail,
-            settings.include_project_context,
-        )
+        layers = self.layers
+        chosen = tuple(getattr(layers.settings, key) for key in _PROMPT_KEYS)
         here = (layers.around.attended, layers.sees_images, *layers.unasked)
         offered = (tools_text(layers.tools), tuple(layers.servers), layers.skills, layers.subagents)
         return chosen, here, offered, self.model_alias, layers.model
+
+    def for_subagent(self, settings: Settings, model: Model) -> "InstructionSources":
+        """The same for a sub-agent of this agent, with the base prompt and the layers that its settings choose."""
+        own = {key: getattr(settings, key) for key in _PROMPT_KEYS}
+        layers = self.layers._replace(settings=self.layers.settings.model_copy(update=own), model=model.name)
+        return self._replace(layers=layers, model_alias=model.alias)
 
 
 class Instructions:
@@ -89,10 +98,18 @@ class Instructions:
             self.layers, self._terms = self._write_layers(sources), sources.terms
         return self.latest
 
+    def text_for_subagent(self, sources: InstructionSources) -> str:
+        """Written for a sub-agent of this conversation.
+
+        Raises:
+            ConfigError: as above.
+        """
+        return _joined(self._write_layers(sources))
+
     @property
     def latest(self) -> str:
         """As it was sent last; empty before the first prompt."""
-        return "\n\n".join(layer.text for layer in self.layers)
+        return _joined(self.layers)
 
     def forget(self) -> None:
         """Begin a new conversation."""
@@ -123,6 +140,10 @@ class Instructions:
             project = "\n\n".join(filter(None, [told, *_agents_texts(query)]))
         written = prompt_layers(sources.layers, base=base, project=project, now=now)
         return tuple(layer._replace(text=sources.redact(layer.text)) for layer in written)
+
+
+def _joined(layers: Iterable[PromptLayer]) -> str:
+    return "\n\n".join(layer.text for layer in layers)
 
 
 def default_shell() -> str:

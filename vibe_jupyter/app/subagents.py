@@ -1,5 +1,6 @@
 """The sub-agents of a run: each with its profile's settings, as far as they narrow those of the agent it works for."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -9,10 +10,13 @@ from vibe_jupyter.agent.turn_rules import ContextWarning
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.run_rules import RunRules
+from vibe_jupyter.config import Settings, SettingsReading
 from vibe_jupyter.config.agents import PLAN_TOOL
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import Options
+from vibe_jupyter.permissions.decide import level_under, tool_names
 from vibe_jupyter.tools.contract import TASK, FilteredToolset
 
 NOT_OFFERED: Final = frozenset({TASK, "ask_user_question", PLAN_TOOL})
@@ -21,6 +25,9 @@ _ROLE: Final = (
     "You are the sub-agent {name}{about}. Another agent gave you the task below and gets everything you say. Nobody "
     "answers questions. End with a complete answer: names, numbers and places, not what you did."
 )
+
+WritePrompt = Callable[[Settings, Model], str]
+"""The system prompt of a sub-agent with these settings; raises `ConfigError` where they name none that exists."""
 
 
 class Subagents:
@@ -32,21 +39,23 @@ class Subagents:
         self._models = models
         self._main_thread = main_thread
 
-    def offered_to(self, agent: Agent, current: CurrentSettings) -> Agent:
+    def offered_to(self, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Agent:
         """The agent of a run with these settings, which finds those that may work for it."""
 
         async def find(name: str) -> Subagent:
-            return await self._main_thread.call(lambda: self._find(name, agent, current))
+            return await self._main_thread.call(lambda: self._find(name, agent, current, write_prompt))
 
         return replace(agent, find_subagent=find)
 
-    def _find(self, name: str, agent: Agent, current: CurrentSettings) -> Subagent:
+    def _find(self, name: str, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Subagent:
+        _check_delegation(current.reading)
         try:
             profile = current.profiles.subagent(name)
             reading = self._setup.under(current, profile)
             model = agent.model
             if "active_model" in profile.overrides.table:
                 model = self._models.current(reading.settings.active_model, settings=reading.settings)
+            instructions = write_prompt(reading.settings, model)
         except ConfigError as error:
             raise ToolError(str(error)) from error
 
@@ -63,7 +72,19 @@ class Subagents:
             model=model,
             tools=FilteredToolset(agent.tools, offers),
             middleware=[*shared, *(one for one in rules if not isinstance(one, ContextWarning))],
-            instructions=f"{agent.instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
+            instructions=f"{instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
             find_subagent=None,
         )
         return Subagent(works, reading.rules.within(current.reading.rules).levels)
+
+
+def _check_delegation(reading: SettingsReading) -> None:
+    """Custom tools delegate too, so what is said of the tool `task` holds for them.
+
+    Raises:
+        ToolError: it is not offered, or never allowed.
+    """
+    never = level_under(tool_names(TASK), reading.rules.levels, reading.settings.levels()) == "never"
+    if never or not reading.offers_tool(TASK):
+        why = "permission = never" if never else "not among the agent's tools"
+        raise ToolError(f"No sub-agent works here: the settings forbid the tool {TASK} ({why}). Do it without one.")
