@@ -115,7 +115,8 @@ def test_every_declared_package_has_one_version_that_setup_installs() -> None:
 
 
 def test_everything_imported_is_declared(syntax: dict[str, ast.Module]) -> None:
-    declared = requirement_names([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["keyring"]])
+    extras = PROJECT["optional-dependencies"]
+    declared = requirement_names([*PROJECT["dependencies"], *extras["keyring"], *extras["gateway"]])
     packages = packages_distributions()
     undeclared = {
         f"{path} imports {name}"

@@ -11,7 +11,8 @@ import pytest
 
 from tests.mcp_server.outsider import Outsider, over_http, text
 from tests.mcp_server.test_guard import WAIT, Echo, listening, post, status
-from vibe_jupyter.mcp_server.http import HEADER_WAIT, MAX_CONNECTIONS, MAX_SESSIONS, HttpServer
+from vibe_jupyter.mcp_server.connections import HEADER_WAIT
+from vibe_jupyter.mcp_server.http import MAX_CONNECTIONS, MAX_SESSIONS, HttpServer
 
 STARTS = 40
 HALF_OPEN = 140

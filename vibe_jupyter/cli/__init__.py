@@ -18,6 +18,7 @@ COMMANDS = {
     "doctor": "check what JupyterLab and the kernel need, and say what to do",
     "permission": "say whether a command or path would be asked about, and why",
     "schema": "the JSON Schema of the events that `ask --output streaming` prints",
+    "serve": "the agent and its MCP tools behind the APIs of model servers",
     "mcp": "for an external client to start: the tools of the served notebook",
 }
 """What each does. Its arguments are in the module of its name."""

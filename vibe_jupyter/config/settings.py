@@ -2,11 +2,11 @@
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS
+from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS, MAX_TURNS
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
@@ -19,6 +19,8 @@ M = TypeVar("M", bound=BaseModel)
 
 PromptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]
 """Of a file in a ``prompts`` folder; no path."""
+DEFAULT_ROUNDS: Final = 16
+"""Requests to the model for one answer of the gateway."""
 RENAMED: Final = {"auto_approve": "bypass_tool_permissions"}
 """Older name of a key to the present one; both are taken."""
 
@@ -130,6 +132,28 @@ class SessionLogging(Entry):
     session_prefix: str = "session"
 
 
+McpMode = Literal["execute", "passthrough", "off"]
+"""What the gateway does with MCP tools: it runs what is called, returns the calls to the client, or offers none."""
+
+
+class Gateway(Entry):
+    """`vibe-jupyter serve`. A project's settings say nothing of it, trusted or not."""
+
+    mcp_mode: McpMode = "execute"
+    mcp_modes: dict[str, McpMode] = {}
+    """The same for single MCP servers, by name."""
+    allow: Patterns = ()
+    """Tools that run without asking when a request comes in; others ask, or are denied."""
+    max_rounds: int = Field(default=DEFAULT_ROUNDS, ge=1, le=MAX_TURNS)
+    """Requests to the model for one answer."""
+    always_events: bool = False
+    """Whether streams have named events also for clients that did not show that they know them."""
+    hosts: tuple[str, ...] = ()
+    """Names under which it is reached, beside those of this machine: ``gateway.example.org``, with a port if any."""
+    origins: tuple[str, ...] = ()
+    """Origins of web pages that may ask it: ``https://chat.example.org``."""
+
+
 class Settings(Entry):
     """All keys; those of sections are in a module each."""
 
@@ -198,6 +222,7 @@ class Settings(Entry):
     session_logging: SessionLogging = SessionLogging()
     privacy: Privacy = Privacy()
     variables: Variables = Variables()
+    gateway: Gateway = Gateway()
 
     def levels(self) -> Mapping[str, Level]:
         """Tool name to level, where one is set."""

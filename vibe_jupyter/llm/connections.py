@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures, json_text
-from vibe_jupyter.llm.request import Endpoint
+from vibe_jupyter.llm.request import AnswerLimits, Endpoint
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
@@ -72,6 +72,29 @@ class HttpConnections:
                 ) from problem
         return self._clients[kind]
 
+    async def post(
+        self, endpoint: Endpoint, body: bytes, headers: Mapping[str, str], limits: AnswerLimits
+    ) -> "OpenAnswer":
+        """Send a body as it is; gives the answer, whatever its status, as soon as it begins.
+
+        Raises:
+            ModelError: none began.
+        """
+        load_http()
+        import httpx  # noqa: PLC0415
+
+        timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
+        client = self.client(endpoint)
+        try:
+            request = client.build_request(
+                "POST", endpoint.url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
+            )
+            response = await client.send(request, stream=True)
+        except (httpx.TransportError, httpx.InvalidURL) as problem:
+            kind = "limit" if isinstance(problem, httpx.ReadTimeout) else "connection"
+            raise failures.unreachable_error(endpoint, network_reason(problem), kind=kind) from None
+        return OpenAnswer(response, endpoint)
+
     async def close(self) -> None:
         """Close all connections."""
         clients, self._clients = self._clients, {}
@@ -107,6 +130,51 @@ def _without_command_line() -> Generator[None]:
         yield
     finally:
         sys.modules.pop(name, None)
+
+
+class OpenAnswer:
+    """An answer of a model server that is coming in, its bytes as they are."""
+
+    def __init__(self, response: "httpx.Response", endpoint: Endpoint) -> None:
+        self._response = response
+        self._endpoint = endpoint
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body, read by read.
+
+        Raises:
+            ModelError: it broke off.
+        """
+        import httpx  # noqa: PLC0415
+
+        try:
+            async for piece in self._response.aiter_bytes():
+                yield piece
+        except httpx.HTTPError as problem:
+            raise failures.unreachable_error(self._endpoint, network_reason(problem)) from None
+
+    async def whole(self, most: int) -> bytes:
+        """All of the body, without the key where the server repeats it.
+
+        Raises:
+            ModelError: it broke off, or is longer.
+        """
+        body = bytearray()
+        async for piece in self.pieces():
+            body += piece
+            if len(body) > most:
+                raise ModelError(f"{self._endpoint.place} sent more than {most:,} bytes.", kind="limit")
+        found = bytes(body)
+        for secret in self._endpoint.secrets:
+            if len(secret) >= failures.MIN_REDACTED_KEY:
+                found = found.replace(secret.encode(), b"[redacted]")
+        return found
+
+    async def close(self) -> None:
+        """End it, wherever it is."""
+        await self._response.aclose()
 
 
 def _ssl_context(*, tls: bool) -> ssl.SSLContext:

@@ -10,19 +10,17 @@ import hmac
 import json
 import secrets
 import socket
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import h11
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vibe_jupyter.errors import NotebookError
+from vibe_jupyter.mcp_server.connections import Connection
 
 MAX_SESSIONS: Final = 32
 SESSION_HEADER: Final = b"mcp-session-id"
@@ -49,10 +47,6 @@ TOKEN_BYTES: Final = 32
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes of one request."""
 MAX_CONNECTIONS: Final = 128
-MAX_SILENT: Final = 32
-"""Connections that have not sent a whole request yet; beyond them the oldest is closed."""
-HEADER_WAIT: Final = 5.0
-"""Seconds from the beginning of a connection or a request to the end of its headers."""
 KEEP_ALIVE: Final = 75
 """Seconds a connection is kept after a request; `vibe-jupyter mcp` gives it up earlier (notebook_client.KEEP)."""
 IDLE: Final = 8 * 3600
@@ -291,49 +285,3 @@ class HttpServer:
         self._uvicorn = uvicorn.Server(config)
         async with manager.run():
             await self._uvicorn.serve(sockets=[self._listening])
-
-
-class Connection(H11Protocol):
-    """One connection. Anybody on this machine can open many and say nothing; they must not keep clients out."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._since = time.monotonic()
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def _is_silent(self) -> bool:
-        return self.cycle is None and not self.transport.is_closing()  # pyright: ignore[reportUnnecessaryComparison] (it is None before the first request)
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._watch_idle()
-        ours = cast("set[Connection]", self.connections)  # uvicorn is given no other protocol
-        silent = [one for one in ours if one._is_silent]
-        if len(silent) > MAX_SILENT:
-            min(silent, key=lambda one: one._since).transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch_idle()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch_idle()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._forget_timer()
-
-    def _watch_idle(self) -> None:
-        """The time runs while the headers of a request are awaited, or the first request."""
-        in_headers = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
-        if not (in_headers or self._is_silent):
-            self._forget_timer()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(HEADER_WAIT, self.transport.close)
-
-    def _forget_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -17,6 +17,7 @@ code in this process."""
 FinishReason = Literal[
     "stop",
     "length",
+    "tool_calls",
     "turn_limit",
     "price_limit",
     "token_limit",

@@ -14,6 +14,7 @@ State = Literal["working", "waiting", "done", "stopped", "failed"]
 _ENDS: dict[FinishReason, tuple[State, str]] = {
     "stop": ("done", "Done"),
     "length": ("stopped", "Truncated (token limit)"),
+    "tool_calls": ("done", "Calls left to the client"),
     "turn_limit": ("stopped", "Stopped at the turn limit"),
     "price_limit": ("stopped", "Stopped at the price limit"),
     "token_limit": ("stopped", "Stopped at the token limit"),

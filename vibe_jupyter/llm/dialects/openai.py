@@ -99,6 +99,11 @@ class ChatDecoder:
             self._read_chunk(chunk)
         return self._answer.take()
 
+    def chunk(self, body: Object) -> list[Delta | CountsSoFar]:
+        """Take one event whose JSON was read already."""
+        self._read_chunk(body)
+        return self._answer.take()
+
     def whole(self, body: JsonValue) -> list[Delta | CountsSoFar]:
         """Take an answer that came as one JSON body."""
         if not isinstance(body, dict) or not isinstance(body.get("choices"), list):

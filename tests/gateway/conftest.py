@@ -1,0 +1,138 @@
+"""A real gateway on a thread of its own, before a scripted model and with a real MCP server. One for each module."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
+from vibe_jupyter.gateway.server import GatewayServer
+from vibe_jupyter.testing import ScriptedModel
+
+TOKEN = "0f" * 32
+SAMPLE = Path(__file__).parents[1] / "mcp" / "sample_server.py"
+PATIENCE = 30.0
+"""Seconds for what takes a moment, on a machine that is busy."""
+
+_SETTINGS = """
+active_model = "scripted"
+[[providers]]
+name = "here"
+api_base = "{url}"
+[[models]]
+name = "scripted"
+alias = "scripted"
+provider = "here"
+[[models]]
+name = "scripted"
+alias = "other-name"
+provider = "here"
+[[mcp_servers]]
+name = "sample"
+transport = "stdio"
+command = "{python}"
+args = ["{sample}"]
+"""
+ALLOWED = """
+[gateway]
+allow = ["mcp__*"]
+"""
+
+
+class Sent(NamedTuple):
+    """An event of a stream."""
+
+    name: str
+    data: Any
+
+
+class Gateway:
+    """One that serves, and the model behind it."""
+
+    def __init__(self, server: GatewayServer, model: ScriptedModel) -> None:
+        self.server = server
+        self.model = model
+        self.client = httpx.Client(
+            base_url=server.url.removesuffix("/v1"), headers={"authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
+        )
+
+    def chat(self, content: str = "hello", **fields: Any) -> httpx.Response:
+        """Ask without a stream."""
+        return self.client.post("/v1/chat/completions", json=chat_body(content, **fields))
+
+    def stream(self, content: str = "hello", **fields: Any) -> list[Sent]:
+        """Ask with one; all its events."""
+        with self.client.stream(
+            "POST", "/v1/chat/completions", json=chat_body(content, stream=True, **fields)
+        ) as response:
+            assert response.status_code == 200, response.read()
+            return read_events(response.read())
+
+    def will(self, *replies: Any) -> int:
+        """What the model says next; the number of the first request that gets it."""
+        first = len(self.model.requests) + 1
+        self.model.will_reply(*replies)
+        return first
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def chat_body(content: str, **fields: Any) -> dict[str, Any]:
+    return {"model": "default", "messages": [{"role": "user", "content": content}], **fields}
+
+
+def read_events(raw: bytes) -> list[Sent]:
+    """The events of a whole stream, comments left out."""
+    events: list[Sent] = []
+    for block in raw.decode().split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            fields = dict(line.split(": ", 1) for line in lines)
+            data = fields["data"]
+            events.append(Sent(fields.get("event", ""), data if data == "[DONE]" else json.loads(data)))
+    return events
+
+
+def chunks_of(events: Sequence[Sent]) -> list[dict[str, Any]]:
+    """The chunks of Chat Completions among them."""
+    return [event.data for event in events if not event.name and event.data != "[DONE]"]
+
+
+def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+
+
+@contextmanager
+def gateway_at(folder: Path, model: ScriptedModel, settings: str = ALLOWED, **environ: str) -> Iterator[Gateway]:
+    """One with settings of its own, whose MCP server is accepted."""
+    home = folder / "home"
+    home.mkdir(parents=True)
+    text = _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
+    (home / "config.toml").write_text(text + settings, encoding="utf-8")
+    server = GatewayServer(
+        folder, {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **environ}, host="127.0.0.1", port=0
+    )
+    server.agents.accepted.remember(
+        [one.identity for one in server.agents.waiting_servers() if one.identity is not None], accepted=True
+    )
+    server.start()
+    gateway = Gateway(server, model)
+    try:
+        yield gateway
+    finally:
+        gateway.close()
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator[Gateway]:
+    """One for all tests of a module."""
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path_factory.mktemp("gateway"), model) as gateway:
+        yield gateway

@@ -1,0 +1,45 @@
+"""`vibe-jupyter serve`: the agent and its MCP tools behind the APIs of model servers (docs/gateway.md)."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from vibe_jupyter.errors import ConfigError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter serve``."""
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8642, metavar="N", help="0 for one that is free (default: 8642)")
+    parser.add_argument("--config", type=Path, metavar="FOLDER", help="in the place of ~/.vibe, which has config.toml")
+    parser.add_argument(
+        "--accept", default="", metavar="SERVERS", help="MCP servers to accept as they are declared now: files,github"
+    )
+    parser.set_defaults(command=_serve_chosen)
+
+
+def _serve_chosen(chosen: argparse.Namespace) -> int:
+    if chosen.config is not None:
+        os.environ["VIBE_HOME"] = str(chosen.config.resolve())
+    try:
+        from vibe_jupyter.gateway.server import TOKEN, GatewayServer
+    except ImportError as error:
+        raise ConfigError(f"{error.name} is missing. Install it with: pip install 'vibe-jupyter[gateway]'") from error
+    server = GatewayServer(Path.cwd(), os.environ, host=chosen.host, port=chosen.port)
+    accept: str = chosen.accept
+    wanted = {name for name in accept.split(",") if name}
+    for one in server.agents.waiting_servers():
+        if one.identity is None:
+            continue
+        print("\n".join(one.identity.shown), file=sys.stderr)
+        if one.name in wanted:
+            server.agents.accepted.remember([one.identity], accepted=True)
+            print(f"The MCP server {one.name} is accepted as shown.", file=sys.stderr)
+        else:
+            print(f"The MCP server {one.name} is not started: accept it with --accept {one.name}.", file=sys.stderr)
+    print(f"vibe-jupyter serve: {server.url}", flush=True)
+    told = f"{TOKEN}={server.token}" if server.is_new_token else f"as {TOKEN} says"
+    print(f"The token, as API key: {told}", flush=True)
+    server.serve()
+    return 0

@@ -1,0 +1,176 @@
+"""What the gateway's runs are made of: settings, models, MCP servers, permissions; shared by all requests."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_jupyter import config
+from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.compaction import CompactionTerms
+from vibe_jupyter.agent.limits import PriceLimit, TimeLimit, TokenLimit, TurnLimit
+from vibe_jupyter.agent.middleware import Middleware
+from vibe_jupyter.app.deferred_tools import tool_lists
+from vibe_jupyter.app.project import CurrentSettings, KernelSettings
+from vibe_jupyter.config.settings import McpMode, Settings
+from vibe_jupyter.config.tables import matches_pattern
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.llm.client import LLMClient
+from vibe_jupyter.llm.request import Model
+from vibe_jupyter.mcp.acceptance import AcceptedServers, PlannedServer, ServerPlan, plan_servers
+from vibe_jupyter.mcp.connection import ServerPool
+from vibe_jupyter.mcp.pins import ToolPins
+from vibe_jupyter.mcp.server_requests import ServerRequests
+from vibe_jupyter.mcp.token_store import KeyringStore
+from vibe_jupyter.mcp.tool import ToolWays
+from vibe_jupyter.mcp.toolset import McpToolset
+from vibe_jupyter.permissions.decide import Permissions
+from vibe_jupyter.permissions.grants import Grants, GrantStore
+from vibe_jupyter.permissions.redaction import Redactor
+from vibe_jupyter.protocol import ToolSpec
+from vibe_jupyter.tools.contract import Toolset
+
+DEFAULT: Final = "default"
+"""A request's name for the model that the gateway is set to."""
+PROFILE: Final = "gateway"
+"""Stands where the name of a profile stands."""
+_MODEL_KEY: Final = "key of the model server"
+
+
+class McpState(NamedTuple):
+    """How the MCP servers stand."""
+
+    tools: int
+    connected: int
+
+
+class AgentParts:
+    """Reads the settings again at each request; MCP servers are those of its start. On the gateway's loop."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        home = config.vibe_home(environ)
+        self.environ = environ
+        self.workspace = Workspace(folder)
+        self.accepted = AcceptedServers(home)
+        self._setup = KernelSettings(folder, environ)
+        self._home = home
+        self._pins = ToolPins(home)
+        requests = ServerRequests(folder, KeyringStore())
+        self._servers = ServerPool(folder, environ, requests)
+        self.mcp = McpToolset(self._servers, self._pins, ToolWays(requests.calls, sees_images=lambda: True))
+        self._secrets: Mapping[str, str] = {}
+
+    def current(self) -> CurrentSettings:
+        """The settings as they are now.
+
+        Raises:
+            ConfigError: one is wrong; says where.
+        """
+        return self._setup.current()
+
+    def waiting_servers(self) -> tuple[PlannedServer, ...]:
+        """MCP servers that nobody has decided on.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        return self._plan().at("unknown")
+
+    async def start(self) -> list[str]:
+        """Start the accepted MCP servers; what went wrong.
+
+        Raises:
+            ConfigError: a setting is wrong, or a decision cannot be read.
+        """
+        plan = self._plan()
+        self._secrets = plan.secrets
+        self._pins.bind(plan.identities)
+        self._servers.declare([one.filled for one in plan.at("accepted") if one.filled is not None])
+        problems = [*plan.problems, *await self._servers.start([one.name for one in plan.at("accepted")])]
+        for one in self._servers.all():
+            if one.tools:
+                settled = await asyncio.to_thread(self._pins.settle, one.server.name, one.tools)
+                if settled.changed:
+                    names = ", ".join(settled.changed)
+                    problems.append(f"The MCP server {one.server.name} has changed {names}; not offered.")
+        return [*problems, *self.mcp.directory.news()]
+
+    async def close(self) -> None:
+        """End the MCP servers."""
+        await self._servers.close()
+
+    def mcp_state(self) -> McpState:
+        """How many tools are offered, and by how many servers."""
+        connected = sum(one.state == "ready" for one in self._servers.all())
+        return McpState(len(self.mcp.offered()), connected)
+
+    def mode_of(self, tool: str, settings: Settings, wanted: McpMode | None) -> McpMode:
+        """What is done with calls of an MCP tool: the request may take back, and never give."""
+        found = self.mcp.directory.named(tool)
+        server = "" if found is None else found.server
+        own = settings.gateway.mcp_modes.get(server, settings.gateway.mcp_mode)
+        return max(own, wanted or own, key=_STRICTNESS.__getitem__)
+
+    def model(self, name: str, settings: Settings) -> Model:
+        """The model that a request names.
+
+        Raises:
+            ConfigError: there is none of that name, or its key is missing.
+        """
+        default = settings.active_model or config.DEFAULT_ACTIVE_MODEL
+        if name in ("", DEFAULT):
+            return config.choose_model(settings, default, self.environ)
+        if name not in self.model_names(settings):
+            raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
+        return config.choose_model(settings, name, self.environ)
+
+    def model_names(self, settings: Settings) -> Sequence[str]:
+        """What a request may name, the default first. An address is never among them."""
+        default = settings.active_model or config.DEFAULT_ACTIVE_MODEL
+        names = [default, *settings.model_names(), *(entry.name for entry in settings.models)]
+        return list(dict.fromkeys(names))
+
+    def agent(
+        self, current: CurrentSettings, model: Model, client: LLMClient, tools: Toolset, more: Sequence[Middleware]
+    ) -> Agent:
+        """Whoever runs for one request."""
+        settings = current.reading.settings
+        limits = (
+            TurnLimit(settings.gateway.max_rounds),
+            PriceLimit(settings.max_price),
+            TokenLimit(settings.max_tokens or 0),
+            TimeLimit(settings.max_seconds or 0),
+        )
+        return Agent(
+            name=PROFILE,
+            model=model,
+            client=client,
+            tools=tools,
+            permissions=self.permissions(settings),
+            middleware=(*more, *limits),
+            instructions="",
+            compaction=CompactionTerms(on_overflow=False),
+            redactor=self._redactor(settings, model),
+        )
+
+    def permissions(self, settings: Settings, grants: Grants | None = None) -> Permissions:
+        """The user's rules, with what was granted in a session."""
+        kept = Grants(GrantStore(self._home, self.workspace.root)) if grants is None else grants
+        return Permissions(self.workspace, settings.levels(), tool_lists(settings), kept)
+
+    def allowed(self, settings: Settings, specs: Sequence[ToolSpec]) -> frozenset[str]:
+        """The tools that run without asking because the gateway's settings say so."""
+        patterns = settings.gateway.allow
+        return frozenset(one.name for one in specs if any(matches_pattern(pattern, one.name) for pattern in patterns))
+
+    def _redactor(self, settings: Settings, model: Model) -> Redactor:
+        known = {_MODEL_KEY: model.server.api_key or "", **self._secrets}
+        return self._setup.redactor(settings, known, known)
+
+    def _plan(self) -> ServerPlan:
+        reading = self._setup.read()
+        return plan_servers(reading, self.environ, folder=self.workspace.root, accepted=self.accepted)
+
+
+_STRICTNESS: Final[Mapping[McpMode, int]] = {"execute": 0, "passthrough": 1, "off": 2}

@@ -1,0 +1,129 @@
+"""Chat Completions with the extensions of mistral.rs: named events between the chunks, and fields beside the answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.rounds import DONE
+from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object
+from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
+from vibe_jupyter.protocol import ApprovalRequested, Event, ToolFinished, ToolStarted
+
+PROGRESS: Final = "agentic_tool_call_progress"
+APPROVAL: Final = "agentic_tool_approval_required"
+APPROVAL_PREFIX: Final = "appr_"
+"""Before the run's own id of an approval."""
+
+_TOOL_TYPES: Final[Mapping[str, str]] = {
+    "bash": "shell",
+    "run_code": "code_execution",
+    "web_search": "web_search",
+}
+_LABELS: Final[Mapping[str, str]] = {
+    "code_execution": "Python code",
+    "shell": "Shell command",
+    "web_search": "Web search",
+}
+
+
+class ChatWriter:
+    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+
+    passes_through = True
+    keep_alive = b": keep-alive\n\n"
+
+    def __init__(self, session_id: str = "", *, tells_events: bool = False) -> None:
+        """
+        Args:
+            session_id: of the request; empty where it names none.
+            tells_events: whether the client knows the named events; SDKs take each event for a chunk.
+        """
+        self._session_id = session_id
+        self._tells_events = tells_events
+
+    def chunk(self, chunk: ServerEvent) -> bytes:
+        return encode_event(chunk.name, chunk.data)
+
+    def event(self, event: Event, round_number: int) -> bytes:
+        body = agentic_event(event, round_number, self._session_id) if self._tells_events else None
+        return b"" if body is None else encode_event(body[0], json.dumps(body[1], ensure_ascii=False))
+
+    def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
+        return b"".join((*map(self.chunk, last), encode_event("message", DONE)))
+
+    def fail(self, error: Mapping[str, object]) -> bytes:
+        return encode_event("message", json.dumps({"error": error})) + encode_event("message", DONE)
+
+    def whole(self, body: Object, ending: Ending) -> Object:
+        return {**body, **agentic_fields(ending)}
+
+
+def agentic_fields(ending: Ending) -> Object:
+    """What stands beside a whole answer; empty ones are left out."""
+    fields: Object = {
+        "session_id": ending.session_id,
+        "agentic_tool_calls": [call_record(call) for call in ending.calls],
+        "files": list(ending.files),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def call_record(call: AgenticCall) -> Object:
+    """An entry of ``agentic_tool_calls``."""
+    record: Object = {
+        "round": call.round,
+        "name": call.name,
+        "arguments": call.arguments,
+        "result_content": call.result,
+        "result_images_base64": list[JsonValue](call.images),
+        "file_ids": list[JsonValue](call.file_ids),
+    }
+    return {name: value for name, value in record.items() if value or name not in ("result_images_base64", "file_ids")}
+
+
+def tool_type(name: str) -> str:
+    """What kind of tool it is, in the words of mistral.rs."""
+    return _TOOL_TYPES.get(name, "custom")
+
+
+def agentic_event(event: Event, round_number: int, session_id: str) -> tuple[str, Object] | None:
+    """The named event that tells it; None where none does."""
+    match event:
+        case ToolStarted(host=""):
+            return PROGRESS, _progress(event.name, "calling", round_number, {})
+        case ToolFinished(host=""):
+            told: Object = {"outcome": event.outcome, "summary": event.summary, "seconds": event.seconds}
+            return PROGRESS, _progress(event.name, "complete", round_number, {**told, **event.details})
+        case ApprovalRequested():
+            return APPROVAL, _approval(event, round_number, session_id)
+        case _:
+            return None
+
+
+def _progress(name: str, phase: str, round_number: int, data: Object) -> Object:
+    return {
+        "type": PROGRESS,
+        "round": round_number,
+        "tool_name": name,
+        "phase": phase,
+        "data": {"tool_type": tool_type(name), **data},
+    }
+
+
+def _approval(event: ApprovalRequested, round_number: int, session_id: str) -> Object:
+    kind = tool_type(event.call.name)
+    label = _LABELS.get(kind) or f"{event.headline.asking} {event.headline.target}".strip()
+    try:
+        arguments: JsonValue = json.loads(event.call.arguments)
+    except ValueError:
+        arguments = event.call.arguments
+    return {
+        "type": APPROVAL,
+        "approval_id": f"{APPROVAL_PREFIX}{event.approval_id}",
+        "session_id": session_id,
+        "round": round_number,
+        "tool": {"source": "built_in" if kind != "custom" else "mcp", "kind": kind, "label": label},
+        "arguments": arguments,
+    }

@@ -1,0 +1,269 @@
+"""One request answered: a run of the agent's loop, and its events as they go out."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
+from vibe_jupyter.agent.run import Run
+from vibe_jupyter.config.settings import Settings
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
+from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.plain import pass_through
+from vibe_jupyter.gateway.refusals import Refusal, Refused, error_body, error_object, passed_headers, unreachable_status
+from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
+from vibe_jupyter.gateway.request_tools import RequestTools
+from vibe_jupyter.gateway.rounds import Object, Rounds
+from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
+from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.event_streams import ServerEvent
+from vibe_jupyter.llm.request import Model
+from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    Event,
+    ImagePart,
+    Interrupt,
+    MessageAdded,
+    RunFinished,
+    TextPart,
+    ToolFinished,
+    ToolMessage,
+    TurnStarted,
+)
+from vibe_jupyter.session.conversation import Conversation
+from vibe_jupyter.session.journal import UnkeptJournal
+
+STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
+DENIED: Final = "Not run: this request allows no actions (agent_permission is deny)."
+
+
+class LeaveToClient(Middleware):
+    """Ends a run whose latest answer has calls that are the client's."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+
+    def after_turn(self, state: TurnState) -> StopRun | None:
+        if not self._rounds.theirs:
+            return None
+        return StopRun(reason="tool_calls", notice="The client answers the calls of its own tools.", level="info")
+
+
+class CallRecords:
+    """What was called in a run, folded from its events."""
+
+    def __init__(self) -> None:
+        self.all: list[AgenticCall] = []
+        self.round = 0
+        self._by_id: dict[str, AgenticCall] = {}
+
+    def take(self, event: Event) -> None:
+        """The next event."""
+        match event:
+            case TurnStarted(turn=turn):
+                self.round = turn
+            case MessageAdded(message=AssistantMessage() as message):
+                for call in message.calls:
+                    made = AgenticCall(self.round, call.name, call.arguments, call.id)
+                    self.all.append(made)
+                    self._by_id[call.id] = made
+            case ToolFinished(call_id=call_id, outcome=outcome) if call_id in self._by_id:
+                self._by_id[call_id].outcome = outcome
+            case MessageAdded(message=ToolMessage() as message) if message.call_id in self._by_id:
+                made = self._by_id[message.call_id]
+                made.result = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+                made.images = [part.data for part in message.parts if isinstance(part, ImagePart)]
+            case _:
+                pass
+
+
+class GatewayExchange(Response):
+    """The answer to one request. It is sent while it is made."""
+
+    def __init__(self, parts: GatewayParts, request: ChatRequest, writer: AnswerWriter) -> None:
+        """
+        Raises:
+            Refused: the request asks for what there is not.
+        """
+        self.background = None
+        self.calls = CallRecords()
+        self.run: Run | None = None
+        self._parts = parts
+        self._request = request
+        self._writer = writer
+        self._current = parts.agents.current()
+        self._model = self._find_model()
+        self._tools = RequestTools(parts.agents, self._settings, request)
+        self._rounds = Rounds(self._tools.is_ours)
+        self._ready_turn = asyncio.Condition()
+        self._conversation = Conversation(UnkeptJournal())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        wire = self._wire = AnswerWire(send)
+        self._parts.live.add(self)
+        alive = asyncio.create_task(wire.keep_alive(self._writer.keep_alive, self._parts.keep_alive))
+        watch: asyncio.Task[None] | None = None
+        try:
+            terms = self._relay_terms(await self._joined_messages())
+            if self._is_plain:
+                watch = asyncio.create_task(_watch(receive, asyncio.current_task()))
+                await pass_through(self._parts, self._model, terms.body(self._tools.offered(())), self._writer, wire)
+                return
+            relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
+            run = self.run = self._start_run(relay)
+            watch = asyncio.create_task(_watch(receive, run))
+            await self._drive(run, relay)
+        finally:
+            self._parts.live.discard(self)
+            alive.cancel()
+            if watch is not None:
+                watch.cancel()
+
+    def end(self) -> None:
+        """Break off: the gateway is shut down."""
+        if self.run is not None:
+            self.run.send(Interrupt())
+
+    # ---- what the relay writes to: `vibe_jupyter.gateway.relay.Outlet` ----
+
+    async def reached(self, turn: int) -> None:
+        async with self._ready_turn:
+            await self._ready_turn.wait_for(lambda: self.calls.round >= turn)
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        if not self._wire.streams:
+            await self._wire.begin(200, {**passed_headers(headers), "content-type": STREAM_TYPE}, stream=True)
+
+    async def chunks(self, events: Sequence[ServerEvent]) -> None:
+        await self._wire.write(b"".join(map(self._writer.chunk, events)))
+
+    # ---- the run ----
+
+    @property
+    def _settings(self) -> Settings:
+        return self._current.reading.settings
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the answer passes as it is, byte for byte: no call in it could be ours."""
+        if not self._writer.passes_through or self._request.fields.session_id is not None:
+            return False
+        return self._request.passes_plainly or not self._tools.run_here.specs()
+
+    def _find_model(self) -> Model:
+        try:
+            return self._parts.agents.model(self._request.fields.model, self._settings)
+        except ConfigError as error:
+            raise Refused(404, str(error), code="model_not_found", param="model") from None
+
+    def _relay_terms(self, messages: Sequence[JsonValue]) -> RelayTerms:
+        return RelayTerms(
+            request=self._request,
+            model=self._model,
+            messages=messages,
+            tool_choice=self._tools.choice(),
+            max_rounds=self._settings.gateway.max_rounds,
+            offered=self._tools.offered,
+        )
+
+    async def _joined_messages(self) -> Sequence[JsonValue]:
+        messages = cast("list[JsonValue]", self._request.body["messages"])
+        return await join_hidden(self._parts.store, self._parts.owner, messages)
+
+    def _start_run(self, relay: RelayingClient) -> Run:
+        agents, fields, tools = self._parts.agents, self._request.fields, self._tools.run_here
+        agent = agents.agent(self._current, self._model, relay, tools, [LeaveToClient(self._rounds)])
+        terms = RunTerms(
+            attended=fields.agent_permission == "ask",
+            allowed=agents.allowed(self._settings, tools.specs()),
+            levels=self._current.reading.rules.levels,
+            approve_all=self._settings.bypass_tool_permissions,
+            bars=(lambda _names: DENIED) if fields.agent_permission == "deny" else None,
+        )
+        return start_run(agent, self._conversation, self._request.prompt, terms=terms)
+
+    async def _drive(self, run: Run, relay: RelayingClient) -> None:
+        finished: RunFinished | None = None
+        async with aclosing(run.__aiter__()) as events:
+            async for event in events:
+                await self._take(event)
+                finished = event if isinstance(event, RunFinished) else None
+        if finished is not None:
+            await self._finish(relay, finished)
+
+    async def _take(self, event: Event) -> None:
+        self.calls.take(event)
+        if self._wire.streams and (told := self._writer.event(event, self.calls.round)):
+            await self._wire.write(told)
+        if isinstance(event, TurnStarted):
+            async with self._ready_turn:
+                self._ready_turn.notify_all()
+
+    async def _finish(self, relay: RelayingClient, finished: RunFinished) -> None:
+        if relay.failure is not None or finished.reason == "error" or not self._rounds.all:
+            await self._fail(relay, finished)
+            return
+        relay.note_results(self._conversation.history)
+        if self._rounds.theirs and self._rounds.used_tools:
+            await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, self._rounds.theirs)
+        is_agentic = self._rounds.used_tools or self._request.fields.session_id is not None
+        extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}
+        ending = Ending(finished.reason, self.calls.all, self._request.fields.session_id or "")
+        if self._wire.streams:
+            last = relay.stream.ending(finished.reason, extra)
+            await self._wire.write(self._writer.end(last, ending), more=False)
+            return
+        await self._send_whole(relay, ending, extra, is_agentic=is_agentic)
+
+    async def _send_whole(
+        self, relay: RelayingClient, ending: Ending, extra: Mapping[str, JsonValue], *, is_agentic: bool
+    ) -> None:
+        if not is_agentic and self._writer.passes_through:
+            await self._wire.answer(200, relay.body.raw)
+            return
+        body: Object = relay.body.ending(ending.reason, extra) if is_agentic else relay.body.latest
+        made = self._writer.whole(body, ending)
+        await self._wire.answer(200, json.dumps(made, ensure_ascii=False).encode())
+
+    async def _fail(self, relay: RelayingClient, finished: RunFinished) -> None:
+        refusal, words = relay.refusal, finished.error or "The request was broken off."
+        if self._wire.streams:
+            status = 502 if refusal is None else refusal.status
+            error = error_object(status, words) if refusal is None else _said_error(refusal, words)
+            await self._wire.write(self._writer.fail(error), more=False)
+        elif refusal is not None:
+            await self._wire.answer(refusal.status, refusal.body, passed_headers(refusal.headers))
+        else:
+            status = 503 if relay.failure is None else unreachable_status(relay.failure)
+            await self._wire.answer(status, error_body(status, words))
+
+
+async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[Any] | None") -> None:
+    """Break off what nobody waits for any more."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if isinstance(goes_on, Run):
+        goes_on.send(Interrupt())
+    elif goes_on is not None:
+        goes_on.cancel()
+
+
+def _said_error(refusal: Refusal, words: str) -> Mapping[str, object]:
+    """The error in a body, as it was said where it is one."""
+    try:
+        said = json_text.parse_json_object(refusal.body.decode("utf-8", "replace")).get("error")
+    except ValueError:
+        said = None
+    return said if isinstance(said, dict) else error_object(refusal.status, words)

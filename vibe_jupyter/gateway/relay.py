@@ -1,0 +1,189 @@
+"""The loop's client for one HTTP request: it asks with what came from outside, and passes on what comes back."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from pydantic import JsonValue
+
+from vibe_jupyter.errors import ModelError
+from vibe_jupyter.gateway.chat_request import ChatRequest, Object
+from vibe_jupyter.gateway.refusals import Refusal
+from vibe_jupyter.gateway.rounds import DONE, ContinuedBody, ContinuedStream, Rounds
+from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.client import Item, LLMClient, arrange_messages
+from vibe_jupyter.llm.connections import OpenAnswer
+from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+from vibe_jupyter.llm.event_streams import EventTooLong, ServerEvent, SSEDecoder
+from vibe_jupyter.llm.failures import BrokenAnswer
+from vibe_jupyter.llm.forwarding import Forwarder
+from vibe_jupyter.llm.growing_answer import is_stream
+from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms
+from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec
+from vibe_jupyter.version import __version__
+
+AGENT: Final = f"vibe-jupyter-gateway/{__version__}"
+_DIALECT: Final = OpenAIDialect()
+
+
+class Outlet(Protocol):
+    """Where the answer goes while it comes in."""
+
+    async def reached(self, turn: int) -> None:
+        """Wait until all that was said before a turn has gone out."""
+        ...
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """The model server has begun a stream."""
+        ...
+
+    async def chunks(self, events: Sequence[ServerEvent]) -> None:
+        """The next chunks for the client; returns when it can take more."""
+        ...
+
+
+@dataclass(frozen=True)
+class RelayTerms:
+    """What the requests of one exchange are made of."""
+
+    request: ChatRequest
+    model: Model
+    messages: Sequence[JsonValue]
+    """The client's, with what it cannot know between them."""
+    tool_choice: JsonValue = None
+    """None to leave it as it came."""
+    max_rounds: int = 1
+    offered: Callable[[Sequence[ToolSpec]], Sequence[ToolSpec]] = tuple
+    """Which of our tools go along."""
+
+    def body(self, specs: Sequence[ToolSpec], *, hidden: Sequence[JsonValue] = (), done: int = 0) -> bytes:
+        """What is sent to the model server.
+
+        Args:
+            specs: our tools.
+            hidden: the rounds so far.
+            done: how many these are.
+        """
+        request = self.request
+        changes: Object = {}
+        if self.model.name:
+            changes["model"] = self.model.name
+        if hidden or self.messages is not request.body["messages"]:
+            changes["messages"] = [*self.messages, *hidden]
+        if specs:
+            own = cast("list[JsonValue]", request.body.get("tools") or [])
+            made = cast("list[JsonValue]", json_text.parse_json(_DIALECT.encode_tools(tuple(specs)).decode()))
+            changes["tools"] = [*own, *made]
+        if not done and self.tool_choice is not None:
+            changes["tool_choice"] = self.tool_choice
+        elif done and done + 1 >= self.max_rounds:
+            changes["tool_choice"] = "none"
+        elif done and request.fields.tool_choice not in (None, "auto"):
+            changes["tool_choice"] = "auto"  # what was forced was done; forced again it would never end
+        return request.upstream(changes)
+
+
+class RelayingClient(LLMClient):
+    """Asks once a turn: the client's own body, our tools beside its own, and the rounds so far behind its messages."""
+
+    def __init__(self, terms: RelayTerms, forwarder: Forwarder, rounds: Rounds, outlet: Outlet) -> None:
+        super().__init__(user_agent=AGENT)
+        self.refusal: Refusal | None = None
+        """What the model server said instead of an answer."""
+        self.failure: ModelError | None = None
+        """Why there is none, or no whole one."""
+        limits = AnswerLimits()
+        field = terms.model.server.reasoning_field
+        self.stream = ContinuedStream(rounds, limits, reasoning_field=field)
+        self.body = ContinuedBody(rounds, limits, reasoning_field=field)
+        self.hidden: list[JsonValue] = []
+        """Messages that the client does not see: answers with calls of ours, and the results."""
+        self._terms = terms
+        self._forwarder = forwarder
+        self._rounds = rounds
+        self._outlet = outlet
+        self._limits = limits
+        self._kept = 0
+        """Rounds that are hidden already."""
+
+    async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
+        """One round; its message has the calls that are ours.
+
+        Raises:
+            ModelError: the model server refused, or broke off; `refusal` has its words.
+        """
+        try:
+            message = await self._ask(request)
+        except ModelError as failure:
+            self.failure = failure
+            raise
+        yield message
+
+    def note_results(self, messages: Sequence[Message]) -> None:
+        """Keep the latest round with the results of our calls, unless it is kept."""
+        rounds = self._rounds.all
+        if len(rounds) == self._kept:
+            return
+        self._kept = len(rounds)
+        self.hidden.append(rounds[-1].raw)
+        latest = max(place for place, one in enumerate(messages) if isinstance(one, AssistantMessage))
+        model = self._terms.model
+        for _, one in arrange_messages(messages[latest + 1 :], sees_images=model.sees_images, alternates=False):
+            self.hidden.append(json_text.parse_json(_DIALECT.encode_message(one, model).decode()))
+
+    async def _ask(self, request: ModelRequestTerms) -> AssistantMessage:
+        self.note_results(request.messages)
+        await self._outlet.reached(len(self._rounds.all) + 1)
+        specs = self._terms.offered(request.tools)
+        body = self._terms.body(specs, hidden=self.hidden, done=len(self._rounds.all))
+        self._rounds.timing.asked()
+        answer = await self._forwarder.post(self._terms.model, body)
+        try:
+            kind = answer.headers.get("content-type", "")
+            if answer.status >= 300:
+                body = await answer.whole(self._limits.error_body)
+                self.refusal = Refusal(answer.status, answer.headers, body)
+                raise ModelError(f"The model server answered {answer.status}.", kind="http", status=answer.status)
+            if is_stream(kind):
+                await self._outlet.begin(answer.headers)
+                message = await self._read_stream(answer)
+            else:
+                self._rounds.timing.began()
+                message = self.body.take(await answer.whole(self._limits.message)).message
+        except BrokenAnswer as broken:
+            raise ModelError(f"The model server failed: {broken.detail or broken.kind}", kind="provider") from None
+        finally:
+            await answer.close()
+        return message
+
+    async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
+        frames = SSEDecoder(max_event=self._limits.event)
+        async with aclosing(answer.pieces()) as pieces:
+            async for piece in pieces:
+                if await self._pass_on(frames, piece):
+                    break
+        if not self.stream.finished:
+            raise ModelError("The model server's answer broke off.", kind="connection")
+        one, events = self.stream.end()
+        if events:
+            await self._outlet.chunks(events)
+        return one.message
+
+    async def _pass_on(self, frames: SSEDecoder, piece: bytes) -> bool:
+        """Take a read; whether the answer is over."""
+        passed: list[ServerEvent] = []
+        over = False
+        try:
+            for event in frames.feed(piece):
+                if event.name == "message" and event.data.strip() == DONE:
+                    over = True
+                    break
+                if (shown := self.stream.feed(event)) is not None:
+                    passed.append(shown)
+        except EventTooLong:
+            raise ModelError("The model server sent an event that is too long.", kind="limit") from None
+        finally:
+            if passed:
+                await self._outlet.chunks(passed)
+        return over

@@ -1,0 +1,49 @@
+"""Which tools go along with one request, and whose the calls are that come back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from vibe_jupyter.config.settings import McpMode, Settings
+from vibe_jupyter.gateway.agents import AgentParts
+from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.protocol import ToolSpec
+from vibe_jupyter.tools.contract import FilteredToolset
+
+
+class RequestTools:
+    """Of one request. A tool that the client defines is its own, whatever else has that name."""
+
+    def __init__(self, agents: AgentParts, settings: Settings, request: ChatRequest) -> None:
+        self.run_here = FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute")
+        """Those whose calls are answered here."""
+        self._agents = agents
+        self._settings = settings
+        self._request = request
+
+    def is_ours(self, name: str) -> bool:
+        """Whether a call of that name is answered here."""
+        return name not in self._request.own_tools and self.run_here.find(name) is not None
+
+    def offered(self, specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        """Some that are run here, and all whose calls are returned."""
+        if self._request.passes_plainly:
+            return ()
+        returned = [one for one in self._agents.mcp.specs() if self._mode(one.name) == "passthrough"]
+        return [*specs, *returned]
+
+    def choice(self) -> JsonValue:
+        """The request's tool_choice, with the name that a tool of ours goes by; None where it stays as it came."""
+        choice = self._request.fields.tool_choice
+        function = choice.get("function") if isinstance(choice, dict) else None
+        name = cast("Mapping[str, Any]", function).get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str) or name in self._request.own_tools:
+            return None
+        published = self._agents.mcp.directory.resolve(name)
+        return {"type": "function", "function": {"name": published}} if published else None
+
+    def _mode(self, tool: str) -> McpMode:
+        if tool in self._request.own_tools:
+            return "off"
+        return self._agents.mode_of(tool, self._settings, self._request.fields.mcp_mode)

@@ -1,0 +1,78 @@
+"""What the gateway says of itself: that it is up, and which models it has."""
+
+from typing import Final
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from vibe_jupyter import config
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.gateway.parts import GatewayParts
+
+OBJECT: Final = "model"
+
+
+class ListedModel(BaseModel):
+    """A model that a request may name."""
+
+    id: str
+    object: str = OBJECT
+    created: int = 0
+    owned_by: str
+    """The provider."""
+    status: str
+    """``loaded`` where it can be asked, ``unloaded`` where its key is missing."""
+    tools_available: bool
+    mcp_tools_count: int
+    mcp_servers_connected: int
+
+
+class ModelList(BaseModel):
+    """All of them, the default first."""
+
+    object: str = "list"
+    data: list[ListedModel]
+
+
+class Health(BaseModel):
+    """The gateway is up; it says nothing of the model server."""
+
+    status: str = "ok"
+
+
+def about_routes(parts: GatewayParts) -> APIRouter:
+    """``/``, ``/health``, ``/v1/models``."""
+    router = APIRouter(tags=["about"])
+
+    @router.get("/", response_model=Health)
+    @router.get("/health", response_model=Health)
+    async def health() -> Health:  # pyright: ignore[reportUnusedFunction]
+        """Whether the gateway is up. Asks nobody."""
+        return Health()
+
+    @router.get("/v1/models", response_model=ModelList)
+    async def models() -> ModelList:  # pyright: ignore[reportUnusedFunction]
+        """The models that a request may name."""
+        settings = parts.agents.current().reading.settings
+        names = parts.agents.model_names(settings)
+        return ModelList(data=[_entry(parts, settings, name) for name in names])
+
+    return router
+
+
+def _entry(parts: GatewayParts, settings: config.Settings, name: str) -> ListedModel:
+    mcp = parts.agents.mcp_state()
+    try:
+        model = config.choose_model(settings, name, parts.agents.environ)
+        status, owner = "loaded", model.server.name or model.server.host
+    except ConfigError:
+        entry = next((one for one in settings.models if name in (one.known_as, one.name)), None)
+        status, owner = "unloaded", entry.provider if entry is not None else ""
+    return ListedModel(
+        id=name,
+        owned_by=owner,
+        status=status,
+        tools_available=mcp.tools > 0,
+        mcp_tools_count=mcp.tools,
+        mcp_servers_connected=mcp.connected,
+    )

@@ -1,0 +1,29 @@
+"""``POST /v1/chat/completions``."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+
+from vibe_jupyter.gateway.chat_request import ChatFields, ChatRequest
+from vibe_jupyter.gateway.chat_writer import ChatWriter
+from vibe_jupyter.gateway.exchange import GatewayExchange
+from vibe_jupyter.gateway.parts import GatewayParts
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": ChatFields.model_json_schema()}}}
+}
+
+
+def chat_routes(parts: GatewayParts) -> APIRouter:
+    """Chat Completions."""
+    router = APIRouter(tags=["chat"])
+
+    @router.post("/v1/chat/completions", openapi_extra=_BODY)
+    async def chat_completions(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
+        """Ask a model, with the MCP tools of this gateway. Fields that are not listed go to the model server."""
+        asked = ChatRequest.parse(await request.body())
+        always = parts.agents.current().reading.settings.gateway.always_events
+        writer = ChatWriter(asked.fields.session_id or "", tells_events=always or asked.knows_extensions)
+        return GatewayExchange(parts, asked, writer)
+
+    return router

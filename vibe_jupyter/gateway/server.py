@@ -1,0 +1,167 @@
+"""The gateway's server: where it listens, its token, and how it ends."""
+
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from vibe_jupyter import config
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.gateway.agents import AgentParts
+from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.relay import AGENT
+from vibe_jupyter.gateway.store import SqliteStore, owner_mark
+from vibe_jupyter.llm.forwarding import Forwarder
+from vibe_jupyter.mcp_server.connections import Connection
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8642
+TOKEN: Final = "VIBE_GATEWAY_TOKEN"
+"""The variable that holds the token; without it there is a new one at each start."""
+TOKEN_BYTES: Final = 32
+SHORTEST_TOKEN: Final = 32
+"""Characters of a token that is given."""
+KEEP_ALIVE: Final = "KEEP_ALIVE_INTERVAL"
+"""The variable that says how many milliseconds of silence a stream may have."""
+KEEP_ALIVE_DEFAULT: Final = 10_000
+STORE: Final = "gateway/state.db"
+"""Below the user's folder."""
+MAX_SILENT: Final = 256
+"""Connections that have not sent a whole request yet; beyond them the oldest is closed."""
+MAX_CONNECTIONS: Final = 1024
+KEEP_CONNECTION: Final = 75
+"""Seconds a connection is kept after a request."""
+START_WAIT: Final = 60.0
+"""Seconds; MCP servers are started meanwhile."""
+STOP_WAIT: Final = 10.0
+"""Seconds after `GRACE` in which MCP servers end."""
+_LOOK: Final = 0.01
+"""Seconds between two looks whether it has started."""
+GRACE: Final = 10
+"""Seconds that answers under way have to end when the gateway is stopped."""
+
+
+class GatewayConnection(Connection):
+    """Many clients may come at once."""
+
+    most_silent = MAX_SILENT
+
+
+class GatewayServer:
+    """Has its port from the beginning.
+
+    Raises:
+        ConfigError: a setting or a variable is wrong, or the port cannot be listened on.
+    """
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], *, host: str = HOST, port: int = PORT) -> None:
+        self.token, self.is_new_token = _token(environ)
+        self.agents = AgentParts(folder, environ)
+        gateway = self.agents.current().reading.settings.gateway
+        self._listening = _listen(host, port)
+        self._thread: threading.Thread | None = None
+        self.host, self.port = host, self._listening.getsockname()[1]
+        self.parts = GatewayParts(
+            agents=self.agents,
+            forwarder=Forwarder(user_agent=AGENT),
+            store=SqliteStore(config.vibe_home(environ) / STORE),
+            owner=owner_mark(self.token),
+            keep_alive=_keep_alive(environ),
+        )
+        names = {"127.0.0.1", "localhost", "[::1]", host}
+        app = make_app(
+            self.parts,
+            token=self.token,
+            hosts={*(f"{name}:{self.port}" for name in names), *gateway.hosts},
+            origins=gateway.origins,
+            tell=lambda problem: print(problem, file=sys.stderr, flush=True),  # noqa: T201
+        )
+        self._uvicorn = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                lifespan="on",
+                http=GatewayConnection,
+                ws="none",
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_keep_alive=KEEP_CONNECTION,
+                timeout_graceful_shutdown=GRACE,
+            )
+        )
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients."""
+        return f"http://{self.host}:{self.port}/v1"
+
+    def serve(self) -> None:
+        """Serve until a signal or `stop` ends it."""
+        self._uvicorn.run(sockets=[self._listening])
+
+    def start(self) -> None:
+        """Serve on a thread of its own.
+
+        Raises:
+            ConfigError: it does not start.
+        """
+        self._thread = threading.Thread(target=self.serve, name=f"gateway-{self.port}", daemon=True)
+        self._thread.start()
+        until = time.monotonic() + START_WAIT
+        while not self._uvicorn.started:
+            if not self._thread.is_alive() or time.monotonic() > until:
+                self.stop()
+                raise ConfigError(f"The gateway did not start within {START_WAIT:.0f} s.")
+            time.sleep(_LOOK)
+
+    def stop(self) -> None:
+        """End it; answers under way have `GRACE` seconds."""
+        self._uvicorn.should_exit = True
+        if self._thread is not None:
+            self._thread.join(GRACE + STOP_WAIT)
+        self._listening.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"{host}:{port} cannot be listened on: {error.strerror}. --port takes another.") from error
+    return listening
+
+
+def _token(environ: Mapping[str, str]) -> tuple[str, bool]:
+    """The token, and whether it was made now."""
+    given = config.effective_environment(environ).get(TOKEN, "").strip()
+    if not given:
+        return secrets.token_hex(TOKEN_BYTES), True
+    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable() or " " in given:
+        raise ConfigError(
+            f"{TOKEN} is too short or holds a blank: it needs {SHORTEST_TOKEN} characters or more. "
+            "openssl rand -hex 32 makes one."
+        )
+    return given, False
+
+
+def _keep_alive(environ: Mapping[str, str]) -> float:
+    """Seconds."""
+    given = environ.get(KEEP_ALIVE, "").strip() or str(KEEP_ALIVE_DEFAULT)
+    if not given.isdecimal() or not int(given):
+        raise ConfigError(f"{KEEP_ALIVE} is {given!r}; it is a number of milliseconds, such as {KEEP_ALIVE_DEFAULT}.")
+    return int(given) / 1000

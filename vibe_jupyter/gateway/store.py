@@ -1,0 +1,138 @@
+"""What the gateway remembers between requests, and shares with other workers of the same gateway.
+
+Entries are bytes under a kind and a key, each until its time is over. Whoever writes one says whose it is: keys begin
+with the mark of the token (`owner_mark`), so that nobody reads what another token wrote.
+"""
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
+
+_BUSY: Final = 10.0
+"""Seconds to wait while another worker writes."""
+_MARK: Final = 16
+"""Characters of the hash that stands for a token."""
+_SWEEP: Final = 60.0
+"""Seconds between two looks for entries whose time is over."""
+_PRIVATE: Final = 0o600
+_TABLE: Final = """
+create table if not exists entries (
+    kind text not null, key text not null, value blob not null, made real not null, ends real not null,
+    primary key (kind, key)
+) without rowid;
+create index if not exists entries_made on entries (kind, made);
+"""
+
+
+class Store(Protocol):
+    """Where it is kept. Every method is atomic among all workers."""
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """An entry; None where there is none, or no more."""
+        ...
+
+    async def put(self, kind: str, key: str, value: bytes, *, seconds: float) -> None:
+        """Write an entry, in the place of one that is there; it is gone after so many seconds."""
+        ...
+
+    async def add(self, kind: str, key: str, value: bytes, *, seconds: float) -> bool:
+        """Write an entry unless there is one; whether it was written."""
+        ...
+
+    async def take(self, kind: str, key: str) -> bytes | None:
+        """Get an entry and delete it: of several who take it, one gets it."""
+        ...
+
+    async def keys(self, kind: str, prefix: str) -> list[str]:
+        """Keys that begin so, the oldest first."""
+        ...
+
+    async def close(self) -> None:
+        """Give up what is open."""
+        ...
+
+
+def owner_mark(token: str) -> str:
+    """What the keys of a token's entries begin with."""
+    return hashlib.sha256(token.encode()).hexdigest()[:_MARK]
+
+
+class SqliteStore:
+    """A file that the workers of one machine share."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, _PRIVATE))
+        self._lock = threading.Lock()
+        self._base = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+        self._base.execute("pragma journal_mode = wal")
+        self._base.execute("pragma synchronous = normal")
+        self._base.executescript(_TABLE)
+        self._swept = 0.0
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        return await self._on_thread(lambda now: self._read(kind, key, now))
+
+    async def put(self, kind: str, key: str, value: bytes, *, seconds: float) -> None:
+        await self._on_thread(lambda now: self._write(kind, key, value, now, now + seconds))
+
+    async def add(self, kind: str, key: str, value: bytes, *, seconds: float) -> bool:
+        def add(now: float) -> bool:
+            self._base.execute("delete from entries where kind = ? and key = ? and ends <= ?", (kind, key, now))
+            words = "insert or ignore into entries values (?, ?, ?, ?, ?)"
+            return self._base.execute(words, (kind, key, value, now, now + seconds)).rowcount == 1
+
+        return await self._on_thread(add)
+
+    async def take(self, kind: str, key: str) -> bytes | None:
+        def take(now: float) -> bytes | None:
+            words = "delete from entries where kind = ? and key = ? returning value, ends"
+            row = self._base.execute(words, (kind, key)).fetchone()
+            return row[0] if row is not None and row[1] > now else None
+
+        return await self._on_thread(take)
+
+    async def keys(self, kind: str, prefix: str) -> list[str]:
+        def keys(now: float) -> list[str]:
+            words = "select key from entries where kind = ? and ends > ? and substr(key, 1, ?) = ? order by made, key"
+            return [row[0] for row in self._base.execute(words, (kind, now, len(prefix), prefix))]
+
+        return await self._on_thread(keys)
+
+    async def close(self) -> None:
+        with self._lock:
+            self._base.close()
+
+    async def _on_thread(self, work: Callable[[float], T]) -> T:
+        return await asyncio.to_thread(self._locked, work)
+
+    def _locked(self, work: Callable[[float], T]) -> T:
+        now = time.time()  # other workers have other monotonic clocks
+        with self._lock:
+            if now - self._swept > _SWEEP:
+                self._base.execute("delete from entries where ends <= ?", (now,))
+                self._swept = now
+            self._base.execute("begin immediate")
+            try:
+                done = work(now)
+            except BaseException:
+                self._base.execute("rollback")
+                raise
+            self._base.execute("commit")
+            return done
+
+    def _read(self, kind: str, key: str, now: float) -> bytes | None:
+        words = "select value from entries where kind = ? and key = ? and ends > ?"
+        row = self._base.execute(words, (kind, key, now)).fetchone()
+        return None if row is None else row[0]
+
+    def _write(self, kind: str, key: str, value: bytes, now: float, ends: float) -> None:
+        self._base.execute("insert or replace into entries values (?, ?, ?, ?, ?)", (kind, key, value, now, ends))

@@ -1,0 +1,61 @@
+"""Connections to a server of ours, ended where their client says nothing."""
+
+import asyncio
+import time
+from typing import Any, Final, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_SILENT: Final = 32
+"""Connections that have not sent a whole request yet; beyond them the oldest is closed."""
+HEADER_WAIT: Final = 5.0
+"""Seconds from the beginning of a connection or a request to the end of its headers."""
+
+
+class Connection(H11Protocol):
+    """One connection. Anybody on this machine can open many and say nothing; they must not keep clients out."""
+
+    most_silent = MAX_SILENT
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._since = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def _is_silent(self) -> bool:
+        return self.cycle is None and not self.transport.is_closing()  # pyright: ignore[reportUnnecessaryComparison] (it is None before the first request)
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch_idle()
+        ours = cast("set[Connection]", self.connections)  # uvicorn is given no other protocol
+        silent = [one for one in ours if one._is_silent]
+        if len(silent) > self.most_silent:
+            min(silent, key=lambda one: one._since).transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_idle()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_idle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget_timer()
+
+    def _watch_idle(self) -> None:
+        """The time runs while the headers of a request are awaited, or the first request."""
+        in_headers = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not (in_headers or self._is_silent):
+            self._forget_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(HEADER_WAIT, self.transport.close)
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
