@@ -5,6 +5,7 @@ This module is imported by `%load_ext`, so it imports nothing heavy: the app com
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,7 @@ from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
 from vibe_jupyter.kernel.interrupts import Presses
-from vibe_jupyter.options import Options, parse_line
+from vibe_jupyter.options import Options, parse_line, whole_prompt
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
@@ -111,16 +112,18 @@ class VibeMagics(Magics):
         try:
             options, rest = parse_line(line)
             keep_going = options.keep_going
-            prompt = rest if cell is None else f"{rest}\n{cell}" if rest else cell
+            prompt = rest if cell is None else whole_prompt(rest, cell)
             if rest == "fix":
                 with without_working_folder():
                     from vibe_jupyter.context.last_error import fix_prompt
 
-                prompt = fix_prompt(self._ipython, (cell or "").strip())
+                prompt = fix_prompt(self._ipython, (cell or "").strip()).strip("\n")
             if not prompt.strip():
                 print(help_page())
                 return
-            reply = self._prompt(prompt.strip("\n"), options)
+            if cell is None:
+                options = _without_keep(options)
+            reply = self._prompt(prompt, options)
         except VibeError as error:
             print(f"vibe: {error}", file=sys.stderr)
             if keep_going:
@@ -182,6 +185,17 @@ class VibeMagics(Magics):
         if said:
             print(said)
         return said is not None
+
+
+def _without_keep(options: Options) -> Options:
+    """The options of a line, which shares its output with the rest of its cell.
+
+    Raises:
+        ConfigError: it is to keep its answer.
+    """
+    if options.keep:
+        raise ConfigError("--keep requires a whole cell: write the prompt under %%vibe --keep.")
+    return replace(options, keep=False)
 
 
 def question_marks(lines: list[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """The options of a prompt: their names, how they are parsed, and the help of them."""
 
+import hashlib
+import json
 import re
 from dataclasses import dataclass
 
@@ -8,11 +10,13 @@ from vibe_jupyter.errors import ConfigError
 STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
 """A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 
-OPTION_NAMES = ("--model", "--agent", "--max-turns", "--max-price", "--yes", "--keep-going")
+OPTION_NAMES = ("--model", "--agent", "--max-turns", "--max-price", "--yes", "--keep", "--no-keep", "--keep-going")
 _OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
 """An option and its value, which may stand in quotes."""
-_KEEP_GOING = re.compile(r"--keep-going(?:\s+|$)")
-"""The one option without a value."""
+_FLAG = re.compile(r"--(?P<name>keep-going|keep|no-keep)(?:\s+|$)")
+"""An option without a value."""
+_KEY_LENGTH = 32
+"""Hexadecimal digits of the key of a prompt."""
 TOUR = "tour"
 """Name of the scripted demonstration among the models."""
 
@@ -30,6 +34,8 @@ PROMPT_HELP = """\
 /skill, /server:prompt  begin a prompt with a skill, or a prompt of a server"""
 """How a prompt is written: the beginning of the page of `%vibe help`."""
 RARE_OPTIONS_HELP = """\
+  --keep                show the answer the cell has while its prompt is unchanged
+  --no-keep             ask the model again, also where keep_answers is set
   --max-price DOLLARS   stop once the run has cost more (0 for no limit, default 2)"""
 """Options that only `%vibe help all` has."""
 SETTINGS_HELP = 'Settings: ~/.vibe/config.toml. From Python: vibe_jupyter.ask("prompt").'
@@ -51,6 +57,13 @@ class Options:
     allowed: frozenset[str] = frozenset()
     keep_going: bool = False
     """Whether the cells behind this one run also when the run fails."""
+    keep: bool | None = False
+    """Whether an unchanged prompt shows the answer that its cell has; None for what the settings say."""
+
+    def key(self, prompt: str) -> str:
+        """What is the same as long as the prompt is: its text, and the agent and model that its own line names."""
+        said = json.dumps([prompt.strip(), self.agent, self.model])
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_LENGTH]
 
 
 def parse_line(line: str) -> tuple[Options, str]:
@@ -60,10 +73,11 @@ def parse_line(line: str) -> tuple[Options, str]:
         ConfigError: an unknown option, or a value that does not fit; names the options there are.
     """
     values: dict[str, str] = {}
-    rest, keep_going = line.strip(), False
+    rest, flags = line.strip(), set[str]()
     while rest.startswith("--"):
-        if flag := _KEEP_GOING.match(rest):
-            rest, keep_going = rest[flag.end() :], True
+        if flag := _FLAG.match(rest):
+            rest = rest[flag.end() :]
+            flags.add(flag["name"])
             continue
         found = _OPTION.match(rest)
         name = found["name"] if found else rest.split()[0]
@@ -83,8 +97,14 @@ def parse_line(line: str) -> tuple[Options, str]:
         agent=values.get("--agent"),
         max_turns=None if turns is None else int(turns),
         allowed=frozenset(filter(None, values.get("--yes", "").split(","))),
-        keep_going=keep_going,
+        keep_going="keep-going" in flags,
+        keep=False if "no-keep" in flags else True if "keep" in flags else None,
     ), rest
+
+
+def whole_prompt(rest: str, cell: str) -> str:
+    """The prompt of a `%%vibe` cell: the words behind the options on its line, and the lines below."""
+    return (f"{rest}\n{cell}" if rest else cell).strip("\n")
 
 
 def parse_price(text: str | None) -> float | None:

@@ -26,6 +26,7 @@ export interface Methods {
   show: { args: ShowArgs; result: Record<string, never> };
   find: { args: FindArgs; result: FindResult };
   keep: { args: KeepArgs; result: KeepResult };
+  held: { args: HeldArgs; result: HeldResult };
   remember: { args: RememberArgs; result: Record<string, never> };
 }
 
@@ -297,6 +298,8 @@ export interface KeepArgs {
   model_id: string;
   /** A MIME bundle. */
   data?: Record<string, unknown> | null;
+  /** Of the output. */
+  metadata?: Record<string, unknown>;
   /** Execution count of the cell. */
   number?: number | null;
 }
@@ -304,6 +307,16 @@ export interface KeepArgs {
 export interface KeepResult {
   /** Whether the live view is still in the cell. */
   stands: boolean;
+}
+
+export interface HeldArgs {
+  cell: string;
+}
+
+/** What the cell lost when it was run. */
+export interface HeldResult {
+  /** Those of a run of the agent, as nbformat has them. */
+  outputs: Record<string, unknown>[];
 }
 
 export interface RememberArgs {

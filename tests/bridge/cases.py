@@ -95,6 +95,8 @@ STALE = bad("stale_cell", "The cell plain-01 has changed.", cell="plain-01", sou
 
 FIRST: list[tuple[str, Json, Json]] = [
     ("dance", {}, bad("bad_request", "This front end knows no request dance.")),
+    ("held", {"cell": "nowhere-1"}, NO_CELL),
+    ("held", {"cell": "loaded-1"}, good(outputs=[])),
     ("keep", {"cell": "nowhere-1", "model_id": "none"}, NO_CELL),
     ("keep", {"cell": "loaded-1", "model_id": "none", "data": None}, good(stands=False)),
     ("show", {"cell": "nowhere-1", "model_id": "none"}, NO_CELL),

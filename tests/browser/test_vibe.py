@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.arming import armed, press
 from tests.browser.lab import Lab
+from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
 from vibe_jupyter.ui.widget import ALIVE_GRACE
 
@@ -247,6 +248,29 @@ def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel
     lab.wait_until_idle()
     # JupyterLab says so of every widget whose kernel is gone.
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
+
+
+def test_an_unchanged_prompt_shows_its_kept_answer_until_its_output_is_cleared(lab: Lab, model: ScriptedModel) -> None:
+    lab.open("%load_ext vibe_jupyter", f"%%vibe --keep --model scripted@{model.url}\nCount.")
+    model.will_reply(say("It is **two**."))
+    lab.run(LOAD, VIBE)
+    lab.wait_for_count_above(VIBE, None)
+    answer = left(lab)
+    # No click and no save in between: the page knows what the cell showed.
+    lab.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.wait_until_idle()
+    lab.run(LOAD, VIBE)
+    expect(lab.output(VIBE)).to_contain_text(SAID)
+    assert left(lab) == answer
+    assert len(model.requests) == 1
+
+    lab.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-cell-output')")
+    expect(lab.output(VIBE)).not_to_contain_text("two")
+    model.will_reply(say("It is **three**."))
+    lab.run(VIBE)
+    expect(lab.output(VIBE).get_by_text("three")).to_be_visible()
+    lab.wait_until_idle()
+    assert len(model.requests) == 2
 
 
 @pytest.mark.requirement("ui.static.kept")

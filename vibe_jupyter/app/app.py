@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -13,15 +13,15 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.agent.run import Run
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
+from vibe_jupyter.app.kept_answers import KeptAnswers
 from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.app.run_view import Reply, RunSummary, RunView, working_folder
+from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary, RunView, working_folder
 from vibe_jupyter.app.saved_sessions import kept_in, status_line
 from vibe_jupyter.app.serving import NotebookServing
 from vibe_jupyter.app.sessions import KernelSessions, SessionParts
@@ -56,14 +56,6 @@ _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
 
 
-class BegunRun(NamedTuple):
-    """A run that waits to be shown."""
-
-    run: Run
-    kept_in: str
-    """Where the user finds it if it does not end in time."""
-
-
 Steps = Generator[BegunRun, RunSummary, Reply]
 """A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
@@ -93,8 +85,9 @@ class App:
         self._permissions = Permissions(self._workspace, grants=self.grants)
         log = ExecutionLog(shell, self._host.namespace)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
-        mentions = Mentions(self._host.namespace, self._workspace)
-        self.report = PromptReport(log, mentions, self._engine, self._host, self._notebook)
+        self.report = PromptReport(
+            log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook
+        )
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
@@ -103,6 +96,7 @@ class App:
         parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: self.sessions.folder, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
+        self._kept_answers = KeptAnswers(self._engine, self._run_view, self._notebook, self.setup)
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
         self.skills = KernelSkills(self.setup, parts)
         self._tools = JoinedToolsets(self._built_in, self._own_tools, self.skills)
@@ -138,30 +132,31 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
+        if (kept := self._kept_answers.shown(text, options)) is not None:
+            return kept
         steps = self._take_prompt(text, options)
-        return _drive(steps, lambda shown: self._run_view.show(shown.run, self._keep, kept_in=shown.kept_in))
+        return _drive(steps, lambda begun: self._run_view.show(begun, self._keep))
 
     async def prompt_beside(self, text: str, options: Options) -> Reply:
         """As `prompt`, for a cell that awaits it: the loop of this thread goes on while the run does."""
         steps = self._take_prompt(text, options)
-        return await _drive_beside(
-            steps, lambda shown: self._run_view.show_beside(shown.run, self._keep, kept_in=shown.kept_in)
-        )
+        return await _drive_beside(steps, lambda begun: self._run_view.show_beside(begun, self._keep))
 
     def _take_prompt(self, text: str, options: Options) -> "Steps":
         """A prompt to its end, all but the showing of its runs; raises as `prompt`."""
         self._run_view.check_free()
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
-        reply = yield from self._run_prompt(text, options)
+        key = options.key(text)
+        reply = yield from self._run_prompt(text, options, key)
         while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
-            reply = yield from self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent))
+            reply = yield from self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
         return reply
 
-    def _run_prompt(self, text: str, options: Options) -> "Steps":
-        """One run; raises as `prompt`."""
+    def _run_prompt(self, text: str, options: Options, key: str) -> "Steps":
+        """One run of the prompt with this key; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
         self.instructions.look(reading.settings, current.look.files)
@@ -202,7 +197,7 @@ class App:
         try:
             self._presses.check()
             self.sessions.begin_run()
-            shown = yield BegunRun(run, f"the conversation is {kept_in(conversation)}")
+            shown = yield BegunRun(run, f"the conversation is {kept_in(conversation)}", key)
             return shown.reply(self._run_view.find_cell)
         finally:
             self.sessions.end_run()

@@ -20,6 +20,7 @@ from vibe_jupyter.agent.loop import start_compaction
 from vibe_jupyter.agent.shortening import SHORTEN_SHARE, is_prompt, prompt_text
 from vibe_jupyter.agent.turn_rules import AutoCompact, compact_at
 from vibe_jupyter.app.kernel_parts import ContextParts
+from vibe_jupyter.app.run_view import BegunRun
 from vibe_jupyter.app.saved_sessions import kept_in
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError
@@ -120,7 +121,7 @@ class ContextCommands:
         around = self._parts.report.look("", frozenset())
         terms = RunTerms(presence=self._parts.run_view.attended)
         run = start_compaction(self._next_agent(around), conversation, instructions, terms=terms)
-        self._parts.run_view.show(run, EVERYTHING, kept_in=f"the conversation is {kept_in(conversation)}")
+        self._parts.run_view.show(BegunRun(run, f"the conversation is {kept_in(conversation)}"), EVERYTHING)
         return ""
 
     def _next_agent(self, around: Surroundings = NOWHERE) -> Agent:

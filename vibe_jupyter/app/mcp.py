@@ -9,7 +9,7 @@ from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.app.kernel_parts import McpParts
 from vibe_jupyter.app.project import KernelSettings
-from vibe_jupyter.app.run_view import CLOSE_WAIT, RunView
+from vibe_jupyter.app.run_view import CLOSE_WAIT, BegunRun, RunView
 from vibe_jupyter.config.mcp_servers import ToolServer
 from vibe_jupyter.config.tables import is_chosen
 from vibe_jupyter.context.mention_syntax import mentioned_resources
@@ -256,7 +256,7 @@ class McpApproval:
     def _ask_approval(self, approval: StandaloneApproval) -> bool:
         self._run_view.check_free()
         asked = StandaloneApprovalRun(approval)
-        self._run_view.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
+        self._run_view.show(BegunRun(asked.run, "nothing was decided."), EVERYTHING)
         if asked.allowed is None:
             raise NotebookError(_UNDECIDED)
         return asked.allowed

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, cast
 
@@ -125,6 +125,21 @@ class NotebookAccess:
         if panel is not None and panel.conversation != conversation:
             with contextlib.suppress(NotebookError):  # the page is gone, or its extension is older
                 await self._bridge.request("remember", conversation=conversation)
+
+    @property
+    def prompt_cell(self) -> str | None:
+        """Id of the cell the run is in; None where the front end sends none."""
+        return self._bridge.prompt_cell
+
+    async def held_outputs(self) -> Sequence[object] | None:
+        """The outputs that the running cell had before it ran; None where no page tells. On the engine's loop."""
+        cell = self._bridge.prompt_cell
+        if cell is None or await self._bridge.panel() is None:
+            return None
+        with contextlib.suppress(NotebookError):  # the page is gone, or its extension is older
+            held = (await self._bridge.request("held", cell=cell)).get("outputs")
+            return held if isinstance(held, list) else ()
+        return None
 
     async def draw(self, view: "ShownView") -> None:
         """Have the page draw a view that a server put into a cell it runs. On the engine's loop."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from vibe_jupyter import config
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.app.agents import AgentChoice, PlanAcceptance, describe_agent, list_agents, profile_files
-from vibe_jupyter.app.run_view import RunView
+from vibe_jupyter.app.run_view import BegunRun, RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
 from vibe_jupyter.errors import ConfigError, NotebookError
@@ -373,7 +373,7 @@ class TrustApproval:
     def _ask_trust(self, question: TrustQuestion) -> None:
         self._run_view.check_free()
         asked = StandaloneApprovalRun(_trust_approval(question))
-        self._run_view.show(asked.run, EVERYTHING, kept_in="nothing was decided.")
+        self._run_view.show(BegunRun(asked.run, "nothing was decided."), EVERYTHING)
         if asked.allowed is None:
             raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
         self._project.answer(question, trusted=asked.allowed)

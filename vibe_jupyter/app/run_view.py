@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.agent.run import Run
@@ -23,6 +23,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.notebook.kept_output import output_metadata
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Cell,
@@ -44,7 +45,7 @@ from vibe_jupyter.ui.front_end import RunRetention
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.ui.cell_references import FindCell
-    from vibe_jupyter.ui.front_end import FrontEnd, Send
+    from vibe_jupyter.ui.front_end import FrontEnd, Metadata, Send
     from vibe_jupyter.ui.front_end_choice import ViewHost
     from vibe_jupyter.ui.page import ShownView
     from vibe_jupyter.ui.unprompted import ExtendedPage
@@ -99,6 +100,11 @@ class RunSummary:
         """As in `Reply`."""
         self._text = ""
         self._finished: RunFinished | None = None
+
+    @property
+    def reason(self) -> FinishReason | None:
+        """How it ended; None before its end."""
+        return self._finished.reason if self._finished is not None else None
 
     def take(self, event: Event) -> None:
         """Look at one event."""
@@ -193,10 +199,10 @@ class DeferredFrontEnd:
         if (is_drawn := getattr(self._view, "is_drawn", None)) is not None:
             await is_drawn(within=DRAWN_WITHIN)
 
-    def close(self) -> MimeBundle:
-        """Leave the kept form in the output. Main thread."""
+    def close(self, metadata: "Metadata") -> MimeBundle:
+        """Leave the kept form in the output, with this metadata. Main thread."""
         self._send = None
-        return self._view.close() if self._view is not None else self._show_kept()
+        return self._view.close(metadata) if self._view is not None else self._show_kept(metadata)
 
     def _begin_opening(self) -> "asyncio.Task[None]":
         if self._opening is None:
@@ -236,12 +242,12 @@ class DeferredFrontEnd:
 
         return choose_front_end(self._host, self._keep, self._page)
 
-    def _show_kept(self) -> MimeBundle:
+    def _show_kept(self, metadata: "Metadata") -> MimeBundle:
         """What became of a run that ended before it could be shown."""
         _import_view()
         from vibe_jupyter.ui.front_end_choice import show_kept
 
-        return show_kept(self._waiting, self._keep, self._page)
+        return show_kept(self._waiting, self._keep, self._page, metadata)
 
 
 def _import_view() -> None:
@@ -257,6 +263,16 @@ def _may_wait(event: Event) -> bool:
             return True
         case _:
             return False
+
+
+class BegunRun(NamedTuple):
+    """A run that waits to be shown."""
+
+    run: Run
+    kept_in: str
+    """Where the user finds it if it does not end in time."""
+    key: str = ""
+    """Of its cell's prompt, as `Options.key` makes it; empty where it had none."""
 
 
 class RunView:
@@ -321,34 +337,33 @@ class RunView:
         """Whether anyone can answer a question of the open run. On the engine's loop."""
         return self._front_end is not None and await self._front_end.attended()
 
-    def show(self, run: Run, keep: RunRetention, *, kept_in: str) -> RunSummary:
+    def show(self, begun: BegunRun, keep: RunRetention) -> RunSummary:
         """Take a run to its end and leave its transcript in the output.
 
         Args:
-            run: one that has not begun.
+            begun: one that has not begun to be shown.
             keep: what stays of it.
-            kept_in: where the user finds it if it does not end in time.
 
         Raises:
             NotebookError: it did not end in time after an interrupt.
         """
         with self._presses.raising(False):
-            with self._begun(run, keep) as life:
-                self._main_thread.serve(life.over, interrupt=lambda: run.send(Interrupt()))
-            return self._ending(life, kept_in)
+            with self._begun(begun, keep) as life:
+                self._main_thread.serve(life.over, interrupt=lambda: begun.run.send(Interrupt()))
+            return self._ending(life, begun.kept_in)
 
-    async def show_beside(self, run: Run, keep: RunRetention, *, kept_in: str) -> RunSummary:
+    async def show_beside(self, begun: BegunRun, keep: RunRetention) -> RunSummary:
         """As `show`, for a cell that awaits it: the loop of this thread goes on meanwhile."""
         with self._presses.raising(False):
-            with self._begun(run, keep) as life:
-                await self._main_thread.serve_beside(life.over, interrupt=lambda: run.send(Interrupt()))
-            return self._ending(life, kept_in)
+            with self._begun(begun, keep) as life:
+                await self._main_thread.serve_beside(life.over, interrupt=lambda: begun.run.send(Interrupt()))
+            return self._ending(life, begun.kept_in)
 
     @contextmanager
-    def _begun(self, run: Run, keep: RunRetention) -> "Generator[_Life]":
-        with self._living(run, DeferredFrontEnd(self._host, keep, self)) as life:
+    def _begun(self, begun: BegunRun, keep: RunRetention) -> "Generator[_Life]":
+        with self._living(begun, DeferredFrontEnd(self._host, keep, self)) as life:
             if self._presses.count:
-                run.send(Interrupt())  # it begins and ends, so that there is a transcript
+                begun.run.send(Interrupt())  # it begins and ends, so that there is a transcript
             life.begin(self._engine)
             yield life
 
@@ -364,12 +379,12 @@ class RunView:
         return life.ending
 
     @contextmanager
-    def _living(self, run: Run, front_end: DeferredFrontEnd) -> "Generator[_Life]":
+    def _living(self, begun: BegunRun, front_end: DeferredFrontEnd) -> "Generator[_Life]":
         """However this is left, the run is interrupted, its end is awaited, and its transcript is in the output."""
-        life = _Life(run, front_end, self._look_for_names)
+        life = _Life(begun.run, front_end, self._look_for_names)
         try:
             self._life = life
-            front_end.open(run.send)
+            front_end.open(begun.run.send)
             self._front_end = front_end
             self._main_thread.before_calls = front_end.let_draw
             if self._notebook is not None:
@@ -381,18 +396,19 @@ class RunView:
         finally:
             if life.is_over:
                 self._life = None
-            self._leave(front_end)
+            # For programs that run notebooks: they want to know without reading prose.
+            self._leave(front_end, output_metadata(life.ending.reason, begun.key))
 
-    def _leave(self, front_end: DeferredFrontEnd) -> None:
+    def _leave(self, front_end: DeferredFrontEnd, metadata: "Metadata") -> None:
         view, self._front_end = self.view, None
         self._main_thread.before_calls = None
         try:
             if self._notebook is not None:
                 self._notebook.cells.end()
         finally:
-            left = front_end.close()
+            left = front_end.close(metadata)
         if self._notebook is not None and view is not None:
-            self._notebook.ends.add(view.model_id, left, number=self._notebook.number)
+            self._notebook.ends.add(view.model_id, left, metadata=metadata, number=self._notebook.number)
             self._engine.submit(self._notebook.ends.deliver_last())
 
     async def answers(self) -> bool:

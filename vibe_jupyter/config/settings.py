@@ -184,6 +184,8 @@ class Settings(Entry):
     """What stays of a run in the notebook."""
     transcript_times: bool = True
     """Whether seconds, tokens and price stay in it."""
+    keep_answers: bool = False
+    """Whether an unchanged prompt shows the answer that its cell has, as with ``--keep``."""
 
     providers: tuple[ProviderEntry, ...] = DEFAULT_PROVIDERS
     models: tuple[ModelEntry, ...] = DEFAULT_MODELS

@@ -40,6 +40,8 @@ class HeadlessDocument:
         """Whether anything was changed since it was read."""
         self.running: set[str] = set()
         """Ids of the cells that run or wait for their turn."""
+        self._held: dict[str, list[Output]] = {}
+        """What cells lost when they were run."""
         self._executed = {cell["id"]: cell["source"] for cell in self.cells if cell.get("execution_count")}
 
     @property
@@ -78,10 +80,16 @@ class HeadlessDocument:
     def begin_run(self, cell_id: str) -> None:
         """As a front end does when it sends a cell."""
         cell = self.cell(cell_id)
+        self._held[cell_id] = cell.get("outputs", [])
         cell["outputs"], cell["execution_count"] = [], None
         self._executed[cell_id] = cell["source"]
         self.running.add(cell_id)
         self.dirty = True
+
+    def held(self, cell_id: str) -> list[Output]:
+        """The outputs that the cell had before its last run; none of a cell that has not run."""
+        self.cell(cell_id)
+        return self._held.get(cell_id, [])
 
     def edited_since_run(self, cell: Cell) -> bool:
         """Whether its outputs are those of another source."""
@@ -309,6 +317,7 @@ class BridgeMethods:
             "show": self._answer_show,
             "find": self._find,
             "keep": self._answer_keep,
+            "held": self._answer_held,
             "remember": self._answer_remember,
         }
 
@@ -411,6 +420,9 @@ class BridgeMethods:
         """Nothing is missed here; but the cell must be there, as in a page."""
         self._document.cell(str(args.get("cell")))
         return {"stands": False}
+
+    def _answer_held(self, args: dict[str, Any], _asked_by: object) -> Result:
+        return {"outputs": self._document.held(str(args.get("cell")))}
 
     def _answer_remember(self, args: object, _asked_by: object) -> Result:
         self._document.remember(_Remember.model_validate(args).conversation)

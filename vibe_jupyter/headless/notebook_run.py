@@ -30,7 +30,7 @@ INTERRUPT_WAIT: Final = 10.0
 """Seconds an interrupted cell has to end, before the kernel is given up."""
 INTERRUPT_AGAIN: Final = 2.0
 """Seconds until the next one is sent."""
-_OPTIONS: Final = r"""(?:\s+--(?:keep-going(?=\s|$)|[^\s=]+(?:=|\s+)(?:"[^"]*"|'[^']*'|\S+)))+"""
+_OPTIONS: Final = r"""(?:\s+--(?:(?:keep-going|keep|no-keep)(?=\s|$)|[^\s=]+(?:=|\s+)(?:"[^"]*"|'[^']*'|\S+)))+"""
 """The options of a prompt; what follows them is text."""
 _DEEDS: Final = {
     "set_source": "edited a cell",

@@ -20,7 +20,7 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 from vibe_jupyter.protocol.schema import event_line
-from vibe_jupyter.ui.front_end import Send
+from vibe_jupyter.ui.front_end import Metadata, Send
 from vibe_jupyter.ui.step import plain_line
 from vibe_jupyter.ui.text import one_line, readable_text
 from vibe_jupyter.ui.text_prompt import PromptTasks
@@ -50,8 +50,8 @@ class ProgramFrontEnd:
         """A program answers nothing."""
         return False
 
-    def close(self) -> MimeBundle:
-        """Write what is written at the end. Main thread."""
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
+        """Write what is written at the end; it has how the run ended. Main thread."""
         self._send = None
         self._writer.finish()
         return {}

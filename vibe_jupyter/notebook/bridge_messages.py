@@ -14,7 +14,9 @@ REQUEST: Final = "vibe_bridge"
 REPLY: Final = "vibe_bridge_reply"
 EVENT: Final = "vibe_bridge_event"
 
-Method = Literal["hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep", "remember"]
+Method = Literal[
+    "hello", "cells", "outputs", "picture", "edit", "run", "interrupt", "show", "find", "keep", "held", "remember"
+]
 RefusalCode = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 """The ways a request fails."""
 PageEvent = Literal["hello", "run_done"]
@@ -235,6 +237,8 @@ class KeepArgs(TypedDict):
     model_id: str
     data: NotRequired[dict[str, Any] | None]
     """A MIME bundle."""
+    metadata: NotRequired[dict[str, Any]]
+    """Of the output."""
     number: NotRequired[int | None]
     """Execution count of the cell."""
 
@@ -242,6 +246,17 @@ class KeepArgs(TypedDict):
 class KeepResult(TypedDict):
     stands: bool
     """Whether the live view is still in the cell."""
+
+
+class HeldArgs(TypedDict):
+    cell: str
+
+
+class HeldResult(TypedDict):
+    """What the cell lost when it was run."""
+
+    outputs: list[dict[str, Any]]
+    """Those of a run of the agent, as nbformat has them."""
 
 
 class RememberArgs(TypedDict):
@@ -260,6 +275,7 @@ METHODS: Final[dict[Method, tuple[type, type]]] = {
     "show": (ShowArgs, NoFields),
     "find": (FindArgs, FindResult),
     "keep": (KeepArgs, KeepResult),
+    "held": (HeldArgs, HeldResult),
     "remember": (RememberArgs, NoFields),
 }
 """What may be asked: the types of its arguments and of its result."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
+from pydantic import JsonValue
+
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
@@ -160,6 +162,8 @@ class FinishedRun:
     number: int | None
     """Execution count of that cell; None where it has none."""
     left: MimeBundle
+    metadata: Mapping[str, JsonValue]
+    """Of the output."""
 
 
 class FinishedRuns:
@@ -169,11 +173,19 @@ class FinishedRuns:
         self._bridge = bridge
         self._runs: deque[FinishedRun] = deque(maxlen=MAX_RUNS)
 
-    def add(self, view: str, left: MimeBundle, *, number: int | None, cell: str | None = None) -> None:
+    def add(
+        self,
+        view: str,
+        left: MimeBundle,
+        *,
+        number: int | None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        cell: str | None = None,
+    ) -> None:
         """The run in a cell is over, by default in the present one. Main thread."""
         cell = cell or self._bridge.prompt_cell
         if cell is not None:
-            self._runs.append(FinishedRun(cell, view, number, left))
+            self._runs.append(FinishedRun(cell, view, number, left, metadata or {}))
 
     async def deliver_last(self) -> None:
         """Make sure that the page has the end of the run that has just ended; only where the run knew a page."""
@@ -189,6 +201,7 @@ class FinishedRuns:
         try:
             answer = await self._bridge.request("keep", cell=run.cell, model_id=run.view, number=run.number)
             if answer.get("stands"):
-                await self._bridge.request("keep", cell=run.cell, model_id=run.view, data={**run.left})
+                data, metadata = {**run.left}, {**run.metadata}
+                await self._bridge.request("keep", cell=run.cell, model_id=run.view, data=data, metadata=metadata)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request

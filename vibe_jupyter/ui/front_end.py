@@ -12,6 +12,9 @@ T = TypeVar("T")
 Handled = Callable[[], Mapping[str, Any] | None]
 """The Jupyter message that this thread handles now; None where it handles none."""
 
+Metadata = Mapping[str, Any]
+"""Of an output, as the notebook keeps it."""
+
 REST = 4
 """Times as long as the work itself took is waited until it is done again."""
 
@@ -43,8 +46,9 @@ class FrontEnd(Protocol):
         """Whether anyone can answer a question; may take seconds to find out. Engine thread."""
         ...
 
-    def close(self) -> MimeBundle:
-        """Stop showing, leave the kept form in the output, and return it. Main thread, after the last event."""
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
+        """Stop showing, leave the kept form in the output, with this metadata, and return it. Main thread, after the
+        last event."""
         ...
 
 

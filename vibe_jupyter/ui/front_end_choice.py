@@ -10,9 +10,9 @@ from IPython.display import (
     update_display,  # pyright: ignore[reportUnknownVariableType] (untyped)
 )
 
-from vibe_jupyter.protocol import Event, FinishReason, MimeBundle, RunFinished
+from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui import page as run_view
-from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, RunRetention, Send, Throttle
+from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Metadata, RunRetention, Send, Throttle
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
 from vibe_jupyter.ui.terminal_keyboard import Keyboard, keyboard_of
 from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
@@ -56,11 +56,11 @@ class UpdatingFrontEnd:
         """There is a text prompt."""
         return True
 
-    def close(self) -> MimeBundle:
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
-        update_display(bundle, raw=True, display_id=self._display_id)
+        update_display(bundle, metadata=metadata, raw=True, display_id=self._display_id)
         return bundle
 
     def _prepare_output(self) -> Callable[[], None]:
@@ -75,8 +75,6 @@ class SilentFrontEnd:
         self._transcript = transcript
         self._asking = PromptTasks(None)
         self._send: Send | None = None
-        self._reason: FinishReason | None = None
-        """How the run ended; None before its end."""
 
     def open(self, send: Send) -> None:
         """Nothing to show. Main thread."""
@@ -86,29 +84,28 @@ class SilentFrontEnd:
         """Keep it for the end; say no for a user who is not there."""
         self._transcript.fold(event)
         self._asking.take(event, self._send)
-        if isinstance(event, RunFinished):
-            self._reason = event.reason
 
     async def attended(self) -> bool:
         """Nobody sees it."""
         return False
 
-    def close(self) -> MimeBundle:
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Show the kept form. Main thread."""
         self._send = None
         bundle = self._transcript.bundle()
-        # For programs that run notebooks: they want to know without reading prose.
-        display(bundle, metadata={"vibe_jupyter": {"reason": self._reason}}, raw=True)
+        display(bundle, metadata=metadata, raw=True)
         return bundle
 
 
-def show_kept(events: Iterable[Event], keep: RunRetention, page: ExtendedPage) -> MimeBundle:
+def show_kept(
+    events: Iterable[Event], keep: RunRetention, page: ExtendedPage, metadata: Metadata | None = None
+) -> MimeBundle:
     """Show a run that is over, or was left behind, in its kept form, and return it. Main thread."""
     transcript = Transcript(keep=keep, find_cell=page.find_cell)
     for event in events:
         transcript.fold(event)
     bundle = transcript.bundle()
-    display(bundle, raw=True)
+    display(bundle, metadata=metadata, raw=True)
     return bundle
 
 

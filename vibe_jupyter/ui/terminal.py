@@ -21,7 +21,7 @@ from vibe_jupyter.protocol import (
     ToolStarted,
 )
 from vibe_jupyter.ui.cell_references import CellWords
-from vibe_jupyter.ui.front_end import CallOnMainThread, Send, Throttle
+from vibe_jupyter.ui.front_end import CallOnMainThread, Metadata, Send, Throttle
 from vibe_jupyter.ui.status_line import left_words
 from vibe_jupyter.ui.step import Milestones, plain_line
 from vibe_jupyter.ui.terminal_style import PLAIN, Ink, TerminalStyle, text_columns
@@ -89,8 +89,8 @@ class TerminalFrontEnd:
         """Someone is at the terminal."""
         return True
 
-    def close(self) -> MimeBundle:
-        """Print what is left. Main thread."""
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
+        """Print what is left; a terminal keeps no metadata. Main thread."""
         self._send = None
         self._print_pending()
         return self._transcript.bundle()

@@ -16,10 +16,10 @@ from IPython.display import (
 )
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.protocol import ApprovalRequested, Cell, Event, FinishReason, MimeBundle, QuestionAsked, RunFinished
+from vibe_jupyter.protocol import ApprovalRequested, Cell, Event, MimeBundle, QuestionAsked, RunFinished
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.ui import page as run_view
-from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Send
+from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Metadata, Send
 from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.ui.text_prompt import rejection
 from vibe_jupyter.ui.transcript import Transcript
@@ -74,8 +74,6 @@ class UnpromptedFrontEnd:
         self._looked = False
         """Whether a page was looked for."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reason: FinishReason | None = None
-        """How the run ended; None before its end."""
 
     @property
     def shown(self) -> ShownView | None:
@@ -98,7 +96,6 @@ class UnpromptedFrontEnd:
         if isinstance(event, ApprovalRequested | QuestionAsked):
             self._start(self._reject_if_alone(event))
         if isinstance(event, RunFinished):
-            self._reason = event.reason
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -110,11 +107,9 @@ class UnpromptedFrontEnd:
                 self._attended = await self._is_drawn()
         return self._attended
 
-    def close(self) -> MimeBundle:
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._send = None
-        # For programs that run notebooks: they want to know without reading prose.
-        metadata = {"vibe_jupyter": {"reason": self._reason}}
         if self._live is not None:
             return self._live.close(metadata)
         bundle = self._transcript.bundle()

@@ -9,8 +9,6 @@ A decision that no message of a front end carried is recorded as made by code; t
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any
 
 from vibe_jupyter.protocol import (
     Answer,
@@ -24,7 +22,7 @@ from vibe_jupyter.protocol import (
     QuestionAsked,
     RunFinished,
 )
-from vibe_jupyter.ui.front_end import Handled, Send
+from vibe_jupyter.ui.front_end import Handled, Metadata, Send
 from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive
 from vibe_jupyter.ui.transcript import Transcript
 
@@ -96,13 +94,13 @@ class WidgetFrontEnd:
             self._send = None
             self._page.drop()  # the kept form takes the place of the view right away
 
-    def close(self, metadata: Mapping[str, Any] | None = None) -> MimeBundle:
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
         kept = self._transcript.bundle()
         self.leave(kept, self._transcript.end_words, metadata)
         return kept
 
-    def leave(self, instead: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
+    def leave(self, instead: MimeBundle, words: str = "", metadata: Metadata | None = None) -> None:
         """Stop listening and showing, with these words in the place of the view. Main thread."""
         self._send = None
         if not self.alive:

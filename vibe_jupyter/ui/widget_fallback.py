@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
-from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Send
+from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Metadata, Send
 from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
 
@@ -78,10 +78,10 @@ class WidgetFallback:
         """There is the view, or else a text prompt."""
         return True
 
-    def close(self) -> MimeBundle:
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the output. Main thread."""
         self._closed = True
-        return (self._fallback or self._live).close()
+        return (self._fallback or self._live).close(metadata)
 
     async def _watch_page(self) -> None:
         await asyncio.sleep(self._opened_at + ALIVE_GRACE - time.monotonic())

@@ -4,6 +4,7 @@ import { INotebookCellExecutor, INotebookTracker, NotebookActions } from "@jupyt
 
 import { dropDeadBoxes } from "../bridge/boxes";
 import { Connection } from "../bridge/connection";
+import { holdOutputs } from "../bridge/held-outputs";
 
 const PROMPT = /^[^\n#'"]*%vibe\b/m; // as in a cell that runs the agent
 
@@ -16,6 +17,9 @@ export const bridge: JupyterFrontEndPlugin<void> = {
   activate: (app, tracker: INotebookTracker, executor: INotebookCellExecutor) => {
     tracker.widgetAdded.connect((_, panel) => {
       new Connection(app, panel, executor);
+    });
+    NotebookActions.executionScheduled.connect((_, { cell }) => {
+      holdOutputs(cell.model);
     });
     NotebookActions.executed.connect((_, { cell }) => {
       if (cell instanceof CodeCell && !cell.isDisposed && PROMPT.test(cell.model.sharedModel.getSource())) {

@@ -3,9 +3,9 @@ import type { Method } from "../../contract";
 import { cells } from "./cells";
 import { edit } from "./edit";
 import { find } from "./find";
+import { held } from "./held";
 import { hello } from "./hello";
 import { interrupt } from "./interrupt";
-
 import { keep } from "./keep";
 import { outputs } from "./outputs";
 import { picture } from "./picture";
@@ -25,5 +25,6 @@ export const handlers: { [M in Method]: Handler<M> } = {
   show,
   find,
   keep,
+  held,
   remember,
 };

@@ -1,5 +1,6 @@
 import type { ICodeCellModel } from "@jupyterlab/cells";
 import type { IMimeBundle } from "@jupyterlab/nbformat";
+import type { PartialJSONObject } from "@lumino/coreutils";
 
 import type { Handler } from "../handler";
 import { cellModel, isCode } from "../notebook";
@@ -14,7 +15,7 @@ const LOOK = 100; // ms between two looks
  * The number of the cell is missed by a page that did not see it start. A server that runs cells itself may have put what
  * is left behind the view instead of in its place; then the view only goes.
  */
-export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, data, number }) => {
+export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, data, metadata, number }) => {
   const model = cellModel(panel, cell);
   if (isCode(model) && typeof number === "number" && model.executionCount === null) {
     model.executionCount = number;
@@ -27,11 +28,12 @@ export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, dat
     return { stands: true };
   }
   const bundle = data as IMimeBundle;
+  const described = (metadata ?? {}) as PartialJSONObject;
   if (await holds(model, bundle)) {
     model.sharedModel.updateOutputs(view.place, view.place + 1, []);
     return { stands: false };
   }
-  model.outputs.set(view.place, { output_type: "display_data", data: bundle, metadata: {} });
+  model.outputs.set(view.place, { output_type: "display_data", data: bundle, metadata: described });
   return { stands: false };
 };
 

@@ -1,0 +1,58 @@
+"""What the output of a run says of it: how it ended, and to which prompt it is the answer.
+
+Only its metadata says so: a word, and a number made of the prompt. Of what was asked and answered nothing is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, cast
+
+from pydantic import JsonValue
+
+from vibe_jupyter.notebook.document import METADATA_KEY, join_lines
+from vibe_jupyter.protocol import FinishReason
+
+HTML = "text/html"
+PLAIN = "text/plain"
+
+
+class KeptOutput(NamedTuple):
+    """The kept form of one run."""
+
+    html: str
+    """As the notebook has it: not known to be ours."""
+    plain: str
+
+
+def output_metadata(reason: FinishReason | None, key: str) -> dict[str, JsonValue]:
+    """What stands in the metadata of the output of a run.
+
+    Args:
+        reason: how it ended; None where that is not known.
+        key: of its cell's prompt; empty where it had none.
+    """
+    said: dict[str, JsonValue] = {"reason": reason}
+    return {METADATA_KEY: {**said, "prompt": key} if key else said}
+
+
+def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
+    """The outputs that are the answer to the prompt with this key; none where one of its runs did not come to its end.
+
+    Args:
+        outputs: of a cell, as nbformat has them.
+        key: of the prompt.
+    """
+    found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
+    if any(said.get("reason") != "stop" for said, _ in found):
+        return ()
+    kept = tuple(KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN))) for _, data in found)
+    return kept if all(output.html for output in kept) else ()
+
+
+def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """What the metadata of an output say of its run, and its data."""
+    said = _mapping(_mapping(_mapping(output).get("metadata")).get(METADATA_KEY))
+    return said, _mapping(_mapping(output).get("data"))
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
