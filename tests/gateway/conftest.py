@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
 from vibe_jupyter.gateway.server import GatewayServer
 from vibe_jupyter.testing import ScriptedModel
@@ -55,8 +57,10 @@ class Sent(NamedTuple):
 class Gateway:
     """One that serves, and the model behind it."""
 
-    def __init__(self, server: GatewayServer, model: ScriptedModel) -> None:
+    def __init__(self, server: GatewayServer, model: ScriptedModel, folder: Path, variables: Mapping[str, str]) -> None:
         self.server = server
+        self.folder = folder
+        self.variables = variables
         self.model = model
         self.client = httpx.Client(
             base_url=server.url.removesuffix("/v1"), headers={"authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
@@ -82,6 +86,14 @@ class Gateway:
 
     def close(self) -> None:
         self.client.close()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that happens elsewhere."""
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def chat_body(content: str, **fields: Any) -> dict[str, Any]:
@@ -110,20 +122,26 @@ def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 
 @contextmanager
-def gateway_at(folder: Path, model: ScriptedModel, settings: str = ALLOWED, **environ: str) -> Iterator[Gateway]:
+def gateway_at(
+    folder: Path,
+    model: ScriptedModel,
+    settings: str = ALLOWED,
+    *,
+    environ: Mapping[str, str] | None = None,
+    approval_wait: float = APPROVAL_WAIT,
+) -> Iterator[Gateway]:
     """One with settings of its own, whose MCP server is accepted."""
     home = folder / "home"
     home.mkdir(parents=True)
     text = _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
     (home / "config.toml").write_text(text + settings, encoding="utf-8")
-    server = GatewayServer(
-        folder, {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **environ}, host="127.0.0.1", port=0
-    )
+    variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **(environ or {})}
+    server = GatewayServer(folder, variables, port=0, approval_wait=approval_wait)
     server.agents.accepted.remember(
         [one.identity for one in server.agents.waiting_servers() if one.identity is not None], accepted=True
     )
     server.start()
-    gateway = Gateway(server, model)
+    gateway = Gateway(server, model, folder, variables)
     try:
         yield gateway
     finally:

@@ -1,12 +1,17 @@
 """Chat Completions through the gateway: plain ones as the model server gives them, and MCP tools run on the way."""
 
 import json
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.conftest import Gateway, chat_body, chunks_of, text_of
-from vibe_jupyter.testing import answer, call, raw, status
+from tests.gateway.conftest import PATIENCE, Gateway, chat_body, chunks_of, gateway_at, text_of, until
+from vibe_jupyter.config.settings import DEFAULT_ROUNDS
+from vibe_jupyter.gateway.server import KEEP_ALIVE_DEFAULT
+from vibe_jupyter.testing import ScriptedModel, answer, call, hold, raw, status
+from vibe_jupyter.testing.requests import find_complaints
 
 ADD = "mcp__sample__add"
 ECHO = "mcp__sample__echo"
@@ -16,6 +21,7 @@ CLIENT_TOOL: dict[str, Any] = {
 }
 
 
+@pytest.mark.requirement("gateway.chat.plain.untouched", "gateway.chat.model.default")
 def test_a_plain_answer_is_the_model_servers_own(gateway: Gateway) -> None:
     body = b'{"id":"x-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",'
     body += b'"content":"hi","odd":[1,null]},"logprobs":{"content":[]},"finish_reason":"stop"}],  "odd_too": {"a": 1}}'
@@ -30,6 +36,7 @@ def test_a_plain_answer_is_the_model_servers_own(gateway: Gateway) -> None:
     assert (sent["top_k"], sent["odd_field"], sent["model"]) == (3, {"deep": [1]}, "scripted")
 
 
+@pytest.mark.requirement("gateway.chat.plain.untouched")
 def test_a_plain_stream_is_the_model_servers_own(gateway: Gateway) -> None:
     lines = [
         '{"id":"c-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""},'
@@ -46,6 +53,7 @@ def test_a_plain_stream_is_the_model_servers_own(gateway: Gateway) -> None:
     assert found.headers["content-type"].startswith("text/event-stream")
 
 
+@pytest.mark.requirement("gateway.chat.merge.no-tools", "gateway.chat.execute.non-stream")
 def test_tools_of_mcp_servers_go_along_and_their_calls_are_answered(gateway: Gateway) -> None:
     first = gateway.will(call(ADD, a=2, b=40), "It is 42.")
 
@@ -65,6 +73,9 @@ def test_tools_of_mcp_servers_go_along_and_their_calls_are_answered(gateway: Gat
     assert "42" in recorded[0]["result_content"]
 
 
+@pytest.mark.requirement(
+    "gateway.chat.execute.stream", "gateway.events.chunk.default", "gateway.events.progress.fields"
+)
 def test_a_stream_goes_on_over_a_call_as_one_answer(gateway: Gateway) -> None:
     gateway.will(answer("Let me see. ", [call(ADD, a=2, b=40)]), answer("It is 42."))
 
@@ -89,15 +100,212 @@ def test_a_stream_goes_on_over_a_call_as_one_answer(gateway: Gateway) -> None:
     ]
 
 
-def test_several_rounds_are_followed_with_a_valid_history(gateway: Gateway) -> None:
-    first = gateway.will(call(ADD, a=1, b=1), call(ADD, a=2, b=2), "Done.")
+@pytest.mark.requirement("gateway.chat.execute.loop")
+def test_rounds_are_followed_with_a_valid_history_up_to_a_bound(gateway: Gateway) -> None:
+    first = gateway.will(*[call(ADD, a=number, b=1) for number in range(DEFAULT_ROUNDS - 1)], "Enough.")
 
-    assert gateway.chat("add twice").json()["choices"][0]["message"]["content"] == "Done."
+    body = gateway.chat("add for ever").json()
 
-    roles = [message["role"] for message in gateway.model.requests[first + 1].messages]
-    assert roles == ["user", "assistant", "tool", "assistant", "tool"]
+    assert body["choices"][0]["message"]["content"] == "Enough."
+    requests = gateway.model.requests[first - 1 :]
+    assert len(requests) == DEFAULT_ROUNDS
+    for request in requests:
+        assert [one for one in find_complaints(request.body) if "message" in one or "call" in one] == []
+        ids = [message["tool_call_id"] for message in request.messages if message["role"] == "tool"]
+        assert len(ids) == len(set(ids))
+    assert [request.body.get("tool_choice") for request in requests[-2:]] == [None, "none"]
 
 
+def test_calls_beyond_the_bound_end_the_answer(gateway: Gateway) -> None:
+    gateway.will(*[call(ADD, a=number, b=1) for number in range(DEFAULT_ROUNDS)])
+
+    choice = gateway.chat("add for ever").json()["choices"][0]
+
+    assert choice["finish_reason"] == "length"
+    assert "tool_calls" not in choice["message"]
+
+
+@pytest.mark.requirement("gateway.chat.merge.tools", "gateway.chat.merge.priority")
+def test_of_two_tools_with_one_name_the_clients_is_offered(gateway: Gateway) -> None:
+    own = {"type": "function", "function": {"name": ADD, "description": "Mine.", "parameters": {"type": "object"}}}
+    first = gateway.will(call(ADD, a=1, b=2))
+
+    choice = gateway.chat("add", tools=[own, CLIENT_TOOL]).json()["choices"][0]
+
+    assert [one["function"]["name"] for one in choice["message"]["tool_calls"]] == [ADD]
+    sent = gateway.model.requests[first - 1].body["tools"]
+    assert sent[:2] == [own, CLIENT_TOOL]
+    assert [one["function"]["name"] for one in sent].count(ADD) == 1
+    ours = next(one for one in sent if one["function"]["name"] == ECHO)
+    assert ours["type"] == "function"
+    assert set(ours["function"]) == {"name", "description", "parameters"}
+    assert ours["function"]["parameters"]["type"] == "object"
+
+
+@pytest.mark.requirement("gateway.chat.tool_choice.specific")
+def test_a_forced_tool_is_not_forced_again(gateway: Gateway) -> None:
+    for choice, sent in (
+        ({"type": "function", "function": {"name": ADD}}, {"type": "function", "function": {"name": ADD}}),
+        ("required", "required"),
+    ):
+        first = gateway.will(call(ADD, a=1, b=2), "3.")
+        assert gateway.chat("add", tool_choice=choice).json()["choices"][0]["message"]["content"] == "3."
+        assert [one.body["tool_choice"] for one in gateway.model.requests[first - 1 :]] == [sent, "auto"]
+    own = {"type": "function", "function": {"name": "look_up"}}
+    gateway.will(call("look_up"))
+    gateway.chat("look", tools=[CLIENT_TOOL], tool_choice=own)
+    assert gateway.model.requests[-1].body["tool_choice"] == own
+
+
+@pytest.mark.requirement("gateway.chat.tool_choice.none")
+def test_where_no_call_is_wanted_no_tool_of_ours_goes_along(gateway: Gateway) -> None:
+    first = gateway.will(call(ADD, a=1, b=2))
+
+    choice = gateway.chat("add", tool_choice="none").json()["choices"][0]
+
+    assert gateway.model.requests[-1].tools == []
+    assert len(gateway.model.requests) == first
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == ADD
+
+
+@pytest.mark.requirement("gateway.chat.passthrough.return")
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_can_have_the_calls_of_mcp_tools_returned(gateway: Gateway, *, stream: bool) -> None:
+    first = gateway.will(call(ADD, a=1, b=2))
+
+    if stream:
+        chunks = chunks_of(gateway.stream("add", mcp_mode="passthrough"))
+        deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+        names = [one["function"]["name"] for delta in deltas for one in delta.get("tool_calls", []) if one.get("id")]
+    else:
+        choice = gateway.chat("add", mcp_mode="passthrough").json()["choices"][0]
+        names = [one["function"]["name"] for one in choice["message"]["tool_calls"]]
+
+    assert names == [ADD]
+    assert ADD in gateway.model.requests[first - 1].tools
+    assert "mcp_mode" not in gateway.model.requests[first - 1].body
+    assert len(gateway.model.requests) == first
+
+
+def test_a_request_can_do_without_mcp_tools(gateway: Gateway) -> None:
+    gateway.will("hi")
+    gateway.chat("hello", mcp_mode="off")
+    assert gateway.model.requests[-1].tools == []
+
+
+@pytest.mark.requirement("gateway.chat.plain.switch")
+def test_the_settings_can_switch_mcp_tools_off_or_have_their_calls_returned(tmp_path: Path, own_home: Path) -> None:
+    with ScriptedModel(strict=False) as model:
+        for mode, servers, offered in (
+            ("off", "{}", False),
+            ("passthrough", "{}", True),
+            ("execute", '{ sample = "passthrough" }', True),
+        ):
+            settings = f'[gateway]\nallow = ["*"]\nmcp_mode = "{mode}"\nmcp_modes = {servers}\n'
+            with gateway_at(tmp_path / f"{mode}{len(servers)}", model, settings) as gateway:
+                first = gateway.will(call(ADD, a=1, b=2))
+                choice = gateway.chat("add", mcp_mode="execute").json()["choices"][0]
+                assert choice["message"]["tool_calls"][0]["function"]["name"] == ADD
+                assert (ADD in gateway.model.requests[-1].tools) is offered
+                assert len(gateway.model.requests) == first
+
+
+def test_several_answers_at_once_pass_as_they_are(gateway: Gateway) -> None:
+    body = b'{"choices":[{"index":0,"message":{"content":"a"}},{"index":1,"message":{"content":"b"}}]}'
+    gateway.will(raw([body], content_type="application/json"))
+    assert gateway.chat("hello", n=2).content == body
+    assert gateway.model.requests[-1].tools == []
+
+
+def test_servers_that_end_calls_with_stop_are_followed_up(gateway: Gateway) -> None:
+    gateway.will(answer("", [call(ADD, a=2, b=3)], finish="stop"), "5.")
+    assert text_of(chunks_of(gateway.stream("add"))) == "5."
+
+
+@pytest.mark.requirement(
+    "gateway.chat.response.session_id", "gateway.chat.response.empty", "gateway.chat.response.usage"
+)
+def test_the_extensions_stand_beside_an_answer_where_there_is_something_to_say(gateway: Gateway) -> None:
+    gateway.will("hi", "hi", call(ADD, a=1, b=2), "3.")
+    plain = gateway.chat("hello").json()
+    assert {"session_id", "agentic_tool_calls", "files"}.isdisjoint(plain)
+
+    named = gateway.chat("hello", session_id="mine-1")
+    assert named.json()["session_id"] == "mine-1"
+    assert "mine-1" not in str(named.headers)
+    assert {"agentic_tool_calls", "files"}.isdisjoint(named.json())
+
+    usage = gateway.chat("add").json()["usage"]
+    counts = {"prompt_tokens", "completion_tokens", "total_tokens"}
+    rates = {"avg_tok_per_sec", "avg_prompt_tok_per_sec", "avg_compl_tok_per_sec"}
+    assert counts | rates | {"total_prompt_time_sec", "total_completion_time_sec"} <= set(usage)
+    assert usage["avg_tok_per_sec"] > 0
+
+
+@pytest.mark.requirement("gateway.chat.content-type.both")
+def test_answers_say_what_they_are(gateway: Gateway) -> None:
+    gateway.will(call(ADD, a=1, b=2), "3.", call(ADD, a=1, b=2), "3.")
+    assert gateway.chat("add").headers["content-type"] == "application/json"
+    found = gateway.chat("add", stream=True)
+    assert found.headers["content-type"].partition(";")[0] == "text/event-stream"
+
+
+def test_a_model_that_is_not_configured_is_refused_also_one_with_an_address(gateway: Gateway) -> None:
+    asked = len(gateway.model.requests)
+    for name in ("unknown", f"scripted@{gateway.model.url}"):
+        found = gateway.chat("hello", model=name)
+        assert (found.status_code, found.json()["error"]["code"]) == (404, "model_not_found")
+    assert len(gateway.model.requests) == asked
+
+
+def test_a_model_server_that_is_away_is_a_bad_gateway(tmp_path: Path, own_home: Path) -> None:
+    with ScriptedModel() as model, gateway_at(tmp_path, model) as gateway:
+        model.stop()
+        for fields in ({}, {"mcp_mode": "off"}):
+            found = gateway.chat("hello", **fields)
+            assert (found.status_code, found.json()["error"]["type"]) == (502, "upstream_error")
+
+
+@pytest.mark.requirement("gateway.events.keep-alive.interval")
+def test_a_silent_stream_says_that_it_is_there(tmp_path: Path, own_home: Path) -> None:
+    assert KEEP_ALIVE_DEFAULT == 10_000
+    go_on = threading.Event()
+    with (
+        ScriptedModel(strict=False) as model,
+        gateway_at(tmp_path, model, environ={"KEEP_ALIVE_INTERVAL": "50"}) as gateway,
+    ):
+        gateway.will(hold(go_on, "Wait", " done."))
+        lines: list[str] = []
+        body = chat_body("hello", stream=True)
+        with gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
+            for line in response.iter_lines():
+                lines.append(line)
+                if sum(one.startswith(":") for one in lines) == 3:
+                    go_on.set()
+        assert lines[-2] == "data: [DONE]"
+
+
+def test_a_client_that_leaves_ends_its_request_and_its_tool(gateway: Gateway, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    first = gateway.will(call("mcp__sample__wait", period=60, mark=str(mark)))
+    with gateway.client.stream("POST", "/v1/chat/completions", json=chat_body("wait", stream=True)) as response:
+        pieces = response.iter_bytes()  # let go of, it would close the connection
+        next(pieces)
+        until(lambda: mark.exists())
+    until(lambda: mark.read_text() == "cancelled")
+    until(lambda: not gateway.server.parts.live)
+    assert len(gateway.model.requests) == first
+
+    never = threading.Event()
+    gateway.will(hold(never, "Wait"))
+    with gateway.client.stream("POST", "/v1/chat/completions", json=chat_body("wait", stream=True)) as response:
+        next(response.iter_bytes())
+    assert gateway.model.requests[-1].gone.wait(PATIENCE)
+
+
+@pytest.mark.requirement(
+    "gateway.chat.client.calls", "gateway.chat.client.whole-call", "gateway.chat.execute.accumulate"
+)
 def test_calls_of_the_clients_tools_go_back_to_it_whole(gateway: Gateway) -> None:
     gateway.will(call("look_up", word="a long word that comes in pieces"))
 
@@ -112,6 +320,7 @@ def test_calls_of_the_clients_tools_go_back_to_it_whole(gateway: Gateway) -> Non
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.requirement("gateway.chat.client.mixed")
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back(
     gateway: Gateway, *, stream: bool
@@ -146,6 +355,7 @@ def test_an_answer_with_both_kinds_of_calls_is_joined_when_the_client_comes_back
     assert [message["content"] for message in joined[2:]][1] == "found"
 
 
+@pytest.mark.requirement("gateway.chat.error.upstream")
 def test_an_error_of_the_model_server_comes_as_it_is(gateway: Gateway) -> None:
     said = {"error": {"message": "slow down", "type": "rate_limit", "odd": 1}}
     for stream in (False, True):
@@ -163,6 +373,7 @@ def test_an_error_after_a_stream_began_is_told_in_it(gateway: Gateway) -> None:
     assert events[-2].data["error"]["message"] == "broken"
 
 
+@pytest.mark.requirement("gateway.chat.error.tool")
 def test_a_tool_that_fails_is_a_result_for_the_model(gateway: Gateway) -> None:
     gateway.will(call(ADD, a="no number", b=1), "It did not work.")
 
@@ -172,6 +383,7 @@ def test_a_tool_that_fails_is_a_result_for_the_model(gateway: Gateway) -> None:
     assert "no number" in gateway.model.requests[-1].messages[-1]["content"]
 
 
+@pytest.mark.requirement("gateway.api.models.list", "gateway.api.models.status")
 def test_the_models_that_may_be_named_are_listed(gateway: Gateway) -> None:
     listed = gateway.client.get("/v1/models").json()["data"]
 
@@ -182,6 +394,7 @@ def test_the_models_that_may_be_named_are_listed(gateway: Gateway) -> None:
     assert found["scripted"]["mcp_servers_connected"] == 1
 
 
+@pytest.mark.requirement("gateway.api.health.routes")
 def test_health_needs_no_token_and_asks_nobody(gateway: Gateway) -> None:
     asked = len(gateway.model.requests)
     for path in ("/", "/health"):

@@ -45,6 +45,14 @@ class McpState(NamedTuple):
     connected: int
 
 
+class AgentTerms(NamedTuple):
+    """What differs from request to request."""
+
+    tools: Toolset
+    middleware: Sequence[Middleware]
+    grants: Grants
+
+
 class AgentParts:
     """Reads the settings again at each request; MCP servers are those of its start. On the gateway's loop."""
 
@@ -131,9 +139,7 @@ class AgentParts:
         names = [default, *settings.model_names(), *(entry.name for entry in settings.models)]
         return list(dict.fromkeys(names))
 
-    def agent(
-        self, current: CurrentSettings, model: Model, client: LLMClient, tools: Toolset, more: Sequence[Middleware]
-    ) -> Agent:
+    def agent(self, current: CurrentSettings, model: Model, client: LLMClient, terms: AgentTerms) -> Agent:
         """Whoever runs for one request."""
         settings = current.reading.settings
         limits = (
@@ -146,18 +152,17 @@ class AgentParts:
             name=PROFILE,
             model=model,
             client=client,
-            tools=tools,
-            permissions=self.permissions(settings),
-            middleware=(*more, *limits),
+            tools=terms.tools,
+            permissions=Permissions(self.workspace, settings.levels(), tool_lists(settings), terms.grants),
+            middleware=(*terms.middleware, *limits),
             instructions="",
             compaction=CompactionTerms(on_overflow=False),
             redactor=self._redactor(settings, model),
         )
 
-    def permissions(self, settings: Settings, grants: Grants | None = None) -> Permissions:
-        """The user's rules, with what was granted in a session."""
-        kept = Grants(GrantStore(self._home, self.workspace.root)) if grants is None else grants
-        return Permissions(self.workspace, settings.levels(), tool_lists(settings), kept)
+    def grants(self) -> Grants:
+        """What is allowed for the project; what a session is allowed comes on top."""
+        return Grants(GrantStore(self._home, self.workspace.root))
 
     def allowed(self, settings: Settings, specs: Sequence[ToolSpec]) -> frozenset[str]:
         """The tools that run without asking because the gateway's settings say so."""

@@ -5,18 +5,21 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.types import ASGIApp
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.guard import Guard
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.refusals import JSON, Refused, error_body
+from vibe_jupyter.gateway.refusals import JSON, Refused, error_body, invalid_fields
 from vibe_jupyter.gateway.routes.about import about_routes
+from vibe_jupyter.gateway.routes.approvals import approval_routes
 from vibe_jupyter.gateway.routes.chat import chat_routes
+from vibe_jupyter.gateway.routes.docs import docs_routes
 from vibe_jupyter.version import __version__
 
-ROUTES: Final = (about_routes, chat_routes)
+ROUTES: Final = (about_routes, docs_routes, chat_routes, approval_routes)
 
 Tell = Callable[[str], None]
 
@@ -50,6 +53,7 @@ def make_app(
         version=__version__,
         lifespan=lifespan,
         openapi_url="/api-doc/openapi.json",
+        docs_url=None,  # it would load its page from elsewhere
         redoc_url=None,
     )
     for routes in ROUTES:
@@ -58,6 +62,11 @@ def make_app(
     @app.exception_handler(Refused)
     async def refuse(_request: Request, refused: Refused) -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(refused.body, refused.status, media_type=JSON)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> Response:  # pyright: ignore[reportUnusedFunction]
+        wrong = invalid_fields(error.errors())
+        return Response(wrong.body, wrong.status, media_type=JSON)
 
     @app.exception_handler(ConfigError)
     async def misconfigured(_request: Request, error: ConfigError) -> Response:  # pyright: ignore[reportUnusedFunction]

@@ -1,14 +1,16 @@
 """A request for Chat Completions: what the client sent, untouched, and the few fields that are for the gateway."""
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vibe_jupyter.config.settings import McpMode
-from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.refusals import Refused, invalid_fields
 from vibe_jupyter.llm import json_text
 
 M = TypeVar("M", bound=BaseModel)
@@ -16,6 +18,8 @@ M = TypeVar("M", bound=BaseModel)
 Object = dict[str, JsonValue]
 AgentPermission = Literal["auto", "ask", "deny"]
 
+_ID_BYTES: Final = 16
+"""Random ones of an id."""
 AGENTIC_FIELDS: Final = frozenset({"agent_permission", "session_id", "files"})
 SESSION_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 """What a client may call its session."""
@@ -74,6 +78,10 @@ class ChatRequest:
             Refused: a field of it is wrong.
         """
         fields = read_fields(ChatFields, body)
+        if fields.agent_permission == "ask" and not fields.stream:
+            raise Refused(
+                422, "agent_permission: ask needs a stream to ask in", code="validation_error", param="agent_permission"
+            )
         own = frozenset(_tool_name(tool) for tool in fields.tools or ()) - {""}
         return cls(json.dumps(body).encode() if raw is None else raw, body, fields, own)
 
@@ -81,6 +89,12 @@ class ChatRequest:
     def stream(self) -> bool:
         """Whether the answer comes in chunks."""
         return bool(self.fields.stream)
+
+    @cached_property
+    def session_id(self) -> str:
+        """The client's, or one of its own for a request that may ask; empty where there is none."""
+        given = self.fields.session_id
+        return given or (f"sess_{secrets.token_hex(_ID_BYTES)}" if self.fields.agent_permission == "ask" else "")
 
     @property
     def knows_extensions(self) -> bool:
@@ -130,9 +144,7 @@ def read_fields(model: type[M], body: Mapping[str, JsonValue]) -> M:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise Refused(422, f"{place}: {first['msg']}", code="validation_error", param=place) from None
+        raise invalid_fields(error.errors(include_url=False, include_input=False, include_context=False)) from None
 
 
 def _tool_name(tool: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from vibe_jupyter.gateway.approvals import APPROVAL_PREFIX
 from vibe_jupyter.gateway.rounds import DONE
 from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
@@ -13,8 +14,6 @@ from vibe_jupyter.protocol import ApprovalRequested, Event, ToolFinished, ToolSt
 
 PROGRESS: Final = "agentic_tool_call_progress"
 APPROVAL: Final = "agentic_tool_approval_required"
-APPROVAL_PREFIX: Final = "appr_"
-"""Before the run's own id of an approval."""
 
 _TOOL_TYPES: Final[Mapping[str, str]] = {
     "bash": "shell",

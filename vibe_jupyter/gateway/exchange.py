@@ -15,6 +15,7 @@ from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.gateway.agents import AgentTerms
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
 from vibe_jupyter.gateway.parts import GatewayParts
@@ -29,12 +30,17 @@ from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.event_streams import ServerEvent
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import RunTerms
+from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.protocol import (
+    Answer,
+    ApprovalRequested,
+    ApprovalResolved,
     AssistantMessage,
     Event,
     ImagePart,
     Interrupt,
     MessageAdded,
+    QuestionAsked,
     RunFinished,
     TextPart,
     ToolFinished,
@@ -99,6 +105,8 @@ class GatewayExchange(Response):
         self.background = None
         self.calls = CallRecords()
         self.run: Run | None = None
+        self.session_id = request.session_id
+        """Empty where the request neither names nor needs one."""
         self._parts = parts
         self._request = request
         self._writer = writer
@@ -122,9 +130,13 @@ class GatewayExchange(Response):
                 await pass_through(self._parts, self._model, terms.body(self._tools.offered(())), self._writer, wire)
                 return
             relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
-            run = self.run = self._start_run(relay)
+            grants = self._parts.agents.grants()
+            keep_grants = await self._parts.grants.load(self.session_id, grants) if self.session_id else None
+            run = self.run = self._start_run(relay, grants)
             watch = asyncio.create_task(_watch(receive, run))
             await self._drive(run, relay)
+            if keep_grants is not None:
+                await keep_grants()
         finally:
             self._parts.live.discard(self)
             alive.cancel()
@@ -158,7 +170,7 @@ class GatewayExchange(Response):
     @property
     def _is_plain(self) -> bool:
         """Whether the answer passes as it is, byte for byte: no call in it could be ours."""
-        if not self._writer.passes_through or self._request.fields.session_id is not None:
+        if not self._writer.passes_through or self.session_id:
             return False
         return self._request.passes_plainly or not self._tools.run_here.specs()
 
@@ -182,9 +194,10 @@ class GatewayExchange(Response):
         messages = cast("list[JsonValue]", self._request.body["messages"])
         return await join_hidden(self._parts.store, self._parts.owner, messages)
 
-    def _start_run(self, relay: RelayingClient) -> Run:
+    def _start_run(self, relay: RelayingClient, grants: Grants) -> Run:
         agents, fields, tools = self._parts.agents, self._request.fields, self._tools.run_here
-        agent = agents.agent(self._current, self._model, relay, tools, [LeaveToClient(self._rounds)])
+        own = AgentTerms(tools, [LeaveToClient(self._rounds)], grants)
+        agent = agents.agent(self._current, self._model, relay, own)
         terms = RunTerms(
             attended=fields.agent_permission == "ask",
             allowed=agents.allowed(self._settings, tools.specs()),
@@ -205,6 +218,16 @@ class GatewayExchange(Response):
 
     async def _take(self, event: Event) -> None:
         self.calls.take(event)
+        assert self.run is not None
+        match event:
+            case ApprovalRequested():
+                await self._parts.approvals.announce(event.approval_id, self.run)
+            case ApprovalResolved():
+                await self._parts.approvals.close(event.approval_id)
+            case QuestionAsked():  # nobody can answer in words over HTTP
+                self.run.send(Answer(question_id=event.question_id, answers=None))
+            case _:
+                pass
         if self._wire.streams and (told := self._writer.event(event, self.calls.round)):
             await self._wire.write(told)
         if isinstance(event, TurnStarted):
@@ -218,11 +241,11 @@ class GatewayExchange(Response):
         relay.note_results(self._conversation.history)
         if self._rounds.theirs and self._rounds.used_tools:
             await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, self._rounds.theirs)
-        is_agentic = self._rounds.used_tools or self._request.fields.session_id is not None
+        is_agentic = self._rounds.used_tools or bool(self.session_id)
         extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}
-        ending = Ending(finished.reason, self.calls.all, self._request.fields.session_id or "")
+        ending = Ending(finished.reason, self.calls.all, self.session_id)
         if self._wire.streams:
-            last = relay.stream.ending(finished.reason, extra)
+            last = relay.stream.ending(finished.reason, extra, self.session_id)
             await self._wire.write(self._writer.end(last, ending), more=False)
             return
         await self._send_whole(relay, ending, extra, is_agentic=is_agentic)

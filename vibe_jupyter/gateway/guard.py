@@ -1,6 +1,7 @@
 """Who may speak to the gateway, and with what: nothing behind it sees a request that was not let through."""
 
 import asyncio
+import base64
 import hmac
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -11,6 +12,8 @@ from vibe_jupyter.gateway.refusals import JSON, Refused
 
 OPEN: Final = frozenset({"/", "/health"})
 """Paths that need no token."""
+DOCS: Final = frozenset({"/docs", "/api-doc/openapi.json"})
+"""What a browser may read with the token as a password: nothing that acts."""
 MAX_JSON: Final = 16 * 1024 * 1024
 """Bytes of a request in JSON."""
 MAX_UPLOAD: Final = 64 * 1024 * 1024
@@ -23,6 +26,7 @@ UPLOADS: Final = ("/v1/files", "/v1/skills")
 """Where multipart bodies are taken."""
 SESSIONS: Final = "/v1/sessions/"
 
+_NO_TOKEN: Final = "The token is missing or wrong. It goes into Authorization: Bearer, or x-api-key."
 _FORM: Final = "multipart/form-data"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
@@ -68,10 +72,20 @@ class Guard:
             raise Refused(403, "Not allowed for web pages of this origin. [gateway] origins in config.toml names some.")
         if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return
-        if not self._has_token(values):
-            raise Refused(401, "The token is missing or wrong. It goes into Authorization: Bearer, or x-api-key.")
+        reads_docs = scope["path"] in DOCS and scope["method"] in ("GET", "HEAD")
+        if not (self._has_token(values) or (reads_docs and self._has_password(values(b"authorization")))):
+            raise Refused(401, _NO_TOKEN, code="docs" if reads_docs else "")
         if scope["method"] in _WITH_BODY:
             _check_type(scope["path"], values(b"content-type"))
+
+    def _has_password(self, given: list[str]) -> bool:
+        """The token as a browser sends what was typed into its dialog: behind any name."""
+        kind, _, packed = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        try:
+            password = base64.b64decode(packed, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+        return kind.lower() == "basic" and hmac.compare_digest(password, self._token)
 
     def _has_token(self, values: Callable[[bytes], list[str]]) -> bool:
         """One token alone, in one of the two headers, or the same in both."""
@@ -162,7 +176,7 @@ async def send_refusal(refused: Refused, send: Send) -> None:
         b"content-type": JSON.encode(),
         b"content-length": str(len(body)).encode(),
         b"connection": b"close",
-        **({b"www-authenticate": b"Bearer"} if refused.status == 401 else {}),
+        **({b"www-authenticate": b"Basic" if refused.code == "docs" else b"Bearer"} if refused.status == 401 else {}),
     }
     await send({"type": "http.response.start", "status": refused.status, "headers": list(headers.items())})
     await send({"type": "http.response.body", "body": body})

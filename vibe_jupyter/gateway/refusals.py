@@ -1,8 +1,8 @@
 """What the gateway itself says to a request that it does not serve, in the form that OpenAI's clients read."""
 
 import json
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from vibe_jupyter.errors import ModelError
 
@@ -35,6 +35,13 @@ class Refused(Exception):
     def body(self) -> bytes:
         """As JSON."""
         return error_body(self.status, str(self), code=self.code, param=self.param)
+
+
+def invalid_fields(problems: Sequence[Mapping[str, Any]]) -> Refused:
+    """What is said of fields that are wrong, which the first stands for."""
+    first = problems[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    return Refused(422, f"{place}: {first['msg']}", code="validation_error", param=place)
 
 
 class Refusal(NamedTuple):

@@ -215,12 +215,13 @@ class ContinuedStream:
         self._begin()
         return one, self._texts(held)
 
-    def ending(self, reason: FinishReason, extra: Mapping[str, JsonValue]) -> list[ServerEvent]:
+    def ending(self, reason: FinishReason, extra: Mapping[str, JsonValue], session_id: str = "") -> list[ServerEvent]:
         """The last chunks, once the run is over.
 
         Args:
             reason: why it is.
             extra: what the usage tells beside the counts.
+            session_id: stands beside the finish reason; empty for none.
         """
         held, is_untouched = self._last
         if is_untouched and not extra:
@@ -230,21 +231,16 @@ class ContinuedStream:
         for call in last.theirs:
             events.append(self._delta({"tool_calls": [{"index": self._positions, **call}]}))
             self._positions += 1
-        return [*events, *self._finish(held, last, reason, extra)]
-
-    def _finish(
-        self,
-        held: Sequence[_Held],
-        last: Round,
-        reason: FinishReason,
-        extra: Mapping[str, JsonValue],
-    ) -> list[ServerEvent]:
-        said = next((finish for _, body in reversed(held) if (finish := _first_choice(body)[1])), "stop")
+        said = next((said for _, body in reversed(held) if (said := _first_choice(body)[1])), "stop")
         finish = "tool_calls" if last.theirs else _ENDS.get(reason, "stop") if last.ours else said
-        usage: Object = {**self._rounds.usage, **extra} if self._rounds.usage else {}
+        return [*events, *self._finish(held, finish, {**self._rounds.usage, **extra}, session_id)]
+
+    def _finish(self, held: Sequence[_Held], finish: str, usage: Object, session_id: str) -> list[ServerEvent]:
+        usage = usage if self._rounds.usage else {}
+        beside: Object = {"session_id": session_id} if session_id else {}
         apart = any(body.get("usage") and not body.get("choices") for _, body in held)
         choice: Object = {"index": 0, "delta": {}, "finish_reason": finish}
-        closing = self._chunk([choice], {} if apart or not usage else {"usage": usage})
+        closing = self._chunk([choice], beside if apart or not usage else {**beside, "usage": usage})
         return [closing, self._chunk([], {"usage": usage})] if apart else [closing]
 
     def _texts(self, held: Sequence[_Held]) -> list[ServerEvent]:

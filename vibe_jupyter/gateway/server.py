@@ -15,6 +15,7 @@ from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
@@ -61,18 +62,29 @@ class GatewayServer:
         ConfigError: a setting or a variable is wrong, or the port cannot be listened on.
     """
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, host: str = HOST, port: int = PORT) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        host: str = HOST,
+        port: int = PORT,
+        approval_wait: float = APPROVAL_WAIT,
+    ) -> None:
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
         gateway = self.agents.current().reading.settings.gateway
         self._listening = _listen(host, port)
         self._thread: threading.Thread | None = None
         self.host, self.port = host, self._listening.getsockname()[1]
+        store, owner = SqliteStore(config.vibe_home(environ) / STORE), owner_mark(self.token)
         self.parts = GatewayParts(
             agents=self.agents,
             forwarder=Forwarder(user_agent=AGENT),
-            store=SqliteStore(config.vibe_home(environ) / STORE),
-            owner=owner_mark(self.token),
+            store=store,
+            owner=owner,
+            approvals=PendingApprovals(store, owner, wait=approval_wait),
+            grants=SessionGrants(store, owner),
             keep_alive=_keep_alive(environ),
         )
         names = {"127.0.0.1", "localhost", "[::1]", host}

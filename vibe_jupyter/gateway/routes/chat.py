@@ -23,7 +23,7 @@ def chat_routes(parts: GatewayParts) -> APIRouter:
         """Ask a model, with the MCP tools of this gateway. Fields that are not listed go to the model server."""
         asked = ChatRequest.parse(await request.body())
         always = parts.agents.current().reading.settings.gateway.always_events
-        writer = ChatWriter(asked.fields.session_id or "", tells_events=always or asked.knows_extensions)
+        writer = ChatWriter(asked.session_id, tells_events=always or asked.knows_extensions)
         return GatewayExchange(parts, asked, writer)
 
     return router
