@@ -24,6 +24,12 @@ def armed(card: Locator) -> Locator:
     return card
 
 
+def longer(card: Locator) -> Locator:
+    """The button that allows more than this once, its menu opened."""
+    card.locator("summary", has_text="Always allow").click()
+    return card.get_by_role("button", name="Allow for this session")
+
+
 def press(button: Locator) -> None:
     """Click on a button that approves. Playwright alone would wait for it to be enabled before it scrolls there."""
     page = button.page

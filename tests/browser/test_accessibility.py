@@ -13,6 +13,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.arming import armed
 from tests.browser.classic import Classic
 from tests.browser.conftest import VIEWPORT
 from tests.browser.contrasts import CONTRASTS
@@ -236,7 +237,7 @@ def test_tab_stops_at_every_control_in_reading_order_and_shows_where_it_is(stage
         "Approval: Run code",
         "Code",
         "Allow once⏎",
-        "Allow for this session",
+        "Always allow",
         "EditE",
         "Deny…Esc",
         "Stop",
@@ -313,13 +314,56 @@ def test_a_screen_reader_finds_the_card_and_its_buttons_by_name(stage: Stage) ->
     stage.show(SCENES["card-code"])
     found = tree(stage)
     assert ("group", "Approval: Run code") in found
+    assert ("DisclosureTriangle", "Always allow") in found
     assert [name for role, name in found if role == "button"] == [
         "Allow once",
-        "Allow for this session",
         "Edit",
         "Deny…",
         "Stop",
     ]
+
+
+def test_enter_does_nothing_on_a_card_of_high_risk_and_space_on_its_red_button_runs_it(stage: Stage) -> None:
+    stage.show(SCENES["card-high"])
+    page, view = stage.lab.page, stage.view
+    card = armed(view.locator("[data-vibe-approval]"))
+    red = card.get_by_role("button", name="Delete 226 files and force-push")
+    for place in (card, red):
+        place.focus()
+        page.keyboard.press("Enter")
+    assert stage.heard() == []
+    page.keyboard.press("Space")
+    expect(card).to_have_attribute("data-sent", "")
+    (said,) = stage.heard()
+    assert (said["type"], said["remember"]) == ("approve", "once")
+
+
+def test_deny_turns_the_buttons_into_one_line_for_a_reason(stage: Stage) -> None:
+    stage.show(SCENES["card-high"])
+    page, card = stage.lab.page, stage.view.locator("[data-vibe-approval]")
+    card.focus()
+    page.keyboard.press("Escape")
+    expect(card.locator("footer")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(card.get_by_role("button", name="Deny…")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.type("keep them")
+    page.keyboard.press("Enter")
+    (said,) = stage.heard()
+    assert (said["type"], said["message"]) == ("reject", "keep them")
+
+
+def test_escape_folds_the_menu_of_longer_permissions_and_denies_nothing(stage: Stage) -> None:
+    stage.show(SCENES["card-code"])
+    page, card = stage.lab.page, stage.view.locator("[data-vibe-approval]")
+    summary = card.locator("summary", has_text="Always allow")
+    summary.focus()
+    page.keyboard.press("Enter")
+    expect(card.get_by_role("button", name="Allow for this session")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(card.get_by_role("button", name="Allow for this session")).to_be_hidden()
+    expect(card.locator(".vibe-deny")).to_be_hidden()
+    assert stage.heard() == []
 
 
 def test_a_screen_reader_hears_what_a_step_was_and_how_it_ended(stage: Stage) -> None:
@@ -333,9 +377,9 @@ def test_a_screen_reader_hears_what_a_step_was_and_how_it_ended(stage: Stage) ->
 
 def test_a_screen_reader_hears_which_lines_of_a_diff_are_new_and_which_are_gone(stage: Stage) -> None:
     stage.show(SCENES["card-cell-diff"])
-    words = " ".join(name for role, name in tree(stage) if role == "StaticText")
-    assert re.search(r'removed: +\["bill_len"\]\.mean\(\)', words)
-    assert re.search(r'added: +\["bill_length_mm"\]', words)
+    words = "".join(name for role, name in tree(stage) if role == "StaticText")  # marked words are texts of their own
+    assert re.search(r'removed: *\["bill_len"\]\.mean\(\)', words)
+    assert re.search(r'added: *\["bill_length_mm"\]', words)
 
 
 SPOKEN = """() => {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.arming import press
+from tests.browser.arming import longer, press
 from tests.browser.lab import Lab
 from tests.llm.agentic_server import END, Await, Chunk, Line, approval, produced, progress, serving
 
@@ -40,7 +40,7 @@ def test_the_card_of_a_server_is_answered_and_what_it_made_is_seen_and_saved(lab
         card = view.get_by_role("group", name="Approval: Run Python code")
         expect(card).to_contain_text("print(6 * 7)")
         expect(card).to_contain_text(f"{server.host} wants to run this by itself")
-        press(card.get_by_role("button", name="Allow for this session"))
+        press(longer(card))
         lab.wait_for_count_above(VIBE, None)
         assert server.decisions == [("appr_1", {"decision": "approve", "remember_for_session": True})]
         assert server.requests[0]["agent_permission"] == "ask"

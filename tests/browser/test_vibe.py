@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.arming import armed, press
+from tests.browser.arming import armed, longer, press
 from tests.browser.lab import Lab
 from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
@@ -148,7 +148,7 @@ def test_the_edited_code_is_what_runs(lab: Lab, model: ScriptedModel) -> None:
 def test_allowing_for_the_session_asks_no_more(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(run_code("a = 1", keep=True), run_code("b = a + 1", keep=True), "Two.")
     view = ask(lab, model, "Count.", after="print(b)")
-    press(card(view).get_by_role("button", name="Allow for this session"))
+    press(longer(card(view)))
     assert "Two." in kept(lab)
     assert after(lab) == "2"
 

@@ -408,7 +408,7 @@ async def test_the_card_shows_the_change_in_its_place(project: Path, files: File
 
     shown = tool.preview(SearchReplaceArgs(file_path="f", content=block("line 4", "four")))
 
-    assert (shown.kind, shown.edits) == ("diff", None)
+    assert (shown.kind, shown.edits) == ("diff", "content")
     assert shown.text == "@@ -2,7 +2,7 @@\n line 1\n line 2\n line 3\n-line 4\n+four\n line 5\n line 6\n line 7"
     assert shown.made_from
 

@@ -187,7 +187,7 @@ async def test_replacing_shows_the_difference(project: Path, files: FileAccess):
 
     shown = WriteFileTool(files).preview(args)
 
-    assert (shown.kind, shown.edits) == ("diff", None)
+    assert (shown.kind, shown.edits) == ("diff", "content")
     assert shown.text == "@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file"
     assert WriteFileTool(files).headline(args).note == "in place of what is there"
 
@@ -197,7 +197,7 @@ async def test_replacing_what_cannot_be_compared_shows_the_whole_content(project
 
     shown = WriteFileTool(files).preview(WriteFileArgs(path="a.bin", content="new", overwrite=True))
 
-    assert (shown.kind, shown.text, shown.edits) == ("code", "new", None)
+    assert (shown.kind, shown.text, shown.edits) == ("code", "new", "content")
 
 
 async def test_replacing_by_the_same_says_so(project: Path, files: FileAccess):

@@ -23,6 +23,7 @@ from vibe_jupyter.protocol import (
     ApprovalRequested,
     Choice,
     Download,
+    Effect,
     Event,
     Headline,
     Notice,
@@ -241,6 +242,33 @@ SOUND = Download(
     media_type="audio/wav",
 )
 
+HIGH_COMMAND = "cd analysis && rm -rf cache ../data/raw; git push --force origin main"
+HIGH_EFFECTS = (
+    Effect(part="cd analysis", text="Changes to the folder `analysis`", tag="Harmless", risk="low"),
+    Effect(
+        part="rm -rf cache ../data/raw",
+        text="Deletes 2 folders with 226 files (1.4 GB); they don't go to the trash",
+        detail=(
+            "analysis/cache: 14 files, 3.0 MB · data/raw: 212 files, 1.4 GB. Runs only if the part before works (`&&`)."
+        ),
+        tag="Can't be undone",
+        risk="high",
+        action="delete 226 files",
+    ),
+    Effect(
+        part="git push --force origin main",
+        text="Force-pushes: replaces the branch `main` on `github.com/acme/penguins`",
+        detail=(
+            "3 commits exist only there (as of the last fetch) and would be lost. "
+            "Runs even if the part before fails (`;`)."
+        ),
+        tag="Affects others",
+        risk="high",
+        action="force-push",
+    ),
+)
+READ_FILE = Headline(verb="Read", doing="Reading", asking="Read", target="/home/me/surveys/2025.csv")
+
 SCENES: dict[str, list[Event]] = {
     "running": begin(code_started(), ToolProgress(call_id="c1", text="epoch 1: loss 0.52\nepoch 2: loss 0.41\n")),
     "reads": begin(*looks("src/clean.py", "src/load.py", "src/missing.py", "tests/test_clean.py", "README.md")),
@@ -285,6 +313,28 @@ SCENES: dict[str, list[Event]] = {
             remember_as="git log *",
             resources=(Resource(kind="command", value=COMMAND, access="execute"),),
         ),
+    ),
+    "card-high": begin(
+        asked(
+            preview=Preview(kind="command", text=HIGH_COMMAND, language="bash", edits="command"),
+            call=ToolCall(id="c1", name="bash", arguments=json.dumps({"command": HIGH_COMMAND})),
+            headline=RAN_COMMAND,
+            reason="runs a shell command: deletes 2 folders with 226 files (1.4 GB)",
+            remember_as=None,
+            risk="high",
+            effects=HIGH_EFFECTS,
+            allow="Delete 226 files and force-push",
+        )
+    ),
+    "card-low": begin(
+        asked(
+            preview=Preview(kind="text", text="Read /home/me/surveys/2025.csv and send it to the model."),
+            headline=READ_FILE,
+            reason="reads outside the project: /home/me/surveys/2025.csv",
+            resources=(Resource(kind="path", value="/home/me/surveys/2025.csv", access="read"),),
+            remember_as=None,
+            risk="low",
+        )
     ),
     "card-hidden": begin(
         card(

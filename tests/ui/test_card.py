@@ -10,7 +10,8 @@ import pytest
 
 from tests.ui.dom import Element, parse
 from tests.ui.runs import CODE, RAN, STARTED, asked, code_call, live
-from vibe_jupyter.protocol import Event, Preview, ToolCall
+from vibe_jupyter.protocol import Effect, Event, Preview, ToolCall
+from vibe_jupyter.ui.cards import STILL_ASKED
 
 
 def card(*events: Event) -> Element:
@@ -55,12 +56,13 @@ def test_a_session_grant_on_code_says_what_it_means() -> None:
 @pytest.mark.parametrize(
     ("granted", "words"),
     [
-        ("git log *", "“For this session” allows git log *"),
-        ("edit_cell", "“For this session” allows all edit_cell calls until the kernel restarts."),
+        ("bash: git log", "“For this session” allows git log"),
+        ("edit_cell", f"“For this session” allows cell edits until the kernel restarts. {STILL_ASKED}"),
         (
             "edit_cell+move_cells",
-            "“For this session” allows all edit_cell and move_cells calls until the kernel restarts.",
+            f"“For this session” allows cell edits and moving cells until the kernel restarts. {STILL_ASKED}",
         ),
+        ("measure", f"“For this session” allows all calls of measure until the kernel restarts. {STILL_ASKED}"),
     ],
 )
 def test_a_session_grant_on_something_else_says_what_it_covers(granted: str, words: str) -> None:
@@ -112,20 +114,119 @@ Line = tuple[str | None, str | None, str]
 
 def diff_lines(diff: str, **fields: str) -> list[Line]:
     lines = card(asked(preview=Preview(kind="diff", text=diff, **fields))).find("span", class_="vibe-line")
-    return [(line.attributes.get("data-change"), line.attributes.get("data-n"), line.text[:-1]) for line in lines]
+    return [(line.attributes.get("data-change"), numbers(line), line.text[:-1]) for line in lines]
+
+
+def numbers(line: Element) -> str | None:
+    """The old number and the new one, as they stand in their columns."""
+    before, now = line.attributes.get("data-o"), line.attributes.get("data-n")
+    return None if before is None and now is None else f"{before or '-'} {now or '-'}"
 
 
 def test_a_diff_marks_its_lines_and_leaves_their_sign_to_the_view() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n y = 1\n-x = 1\n+x = 2\n@@ -9,2 +9,1 @@\n z = 1\n--- a comment"
     assert diff_lines(diff) == [
         ("name", None, "x"),
-        ("same", "1", "y = 1"),
-        ("del", "2", "x = 1"),
-        ("add", "2", "x = 2"),
+        ("same", "1 1", "y = 1"),
+        ("del", "2 -", "x = 1"),
+        ("add", "- 2", "x = 2"),
         ("gap", None, "6 unchanged lines"),
-        ("same", "9", "z = 1"),
-        ("del", "10", "-- a comment"),
+        ("same", "9 9", "z = 1"),
+        ("del", "10 -", "-- a comment"),
     ]
+
+
+def words_marked(diff: str) -> list[str]:
+    return [span.text for span in card(asked(preview=Preview(kind="diff", text=diff))).find("span", class_="vibe-word")]
+
+
+def test_words_that_changed_are_marked_in_lines_that_are_alike() -> None:
+    diff = (
+        '@@ -1,2 +1,3 @@\n-df = df.dropna(how="all")\n-return x\n+df = df.dropna(subset="all")\n+total = 1\n+return y'
+    )
+    assert words_marked(diff) == ["how", "x", "subset", "y"]
+
+
+def test_lines_that_have_little_in_common_have_no_marks() -> None:
+    assert words_marked("@@ -1 +1 @@\n-import numpy as np\n+total = sum(values)") == []
+    assert words_marked("@@ -1 +1 @@\n-same\n+same") == []
+
+
+def test_marks_stand_within_the_colours_of_the_code() -> None:
+    preview = Preview(kind="diff", text="@@ -1 +1 @@\n-x = 'old text'\n+x = 'new text'", language="python")
+    words = card(asked(preview=preview)).find("span", class_="vibe-word")
+    assert [
+        [(one.attributes["class"], one.text) for one in word.find("span") if one is not word] for word in words
+    ] == [
+        [("vibe-s", "old")],
+        [("vibe-s", "new")],
+    ]
+
+
+EFFECTS = (
+    Effect(part="cd `x`", text="Changes to the folder `x`", tag="Harmless", risk="low"),
+    Effect(
+        part="rm -rf y", text="Deletes 1 folder", detail="Runs <b>only</b> if …", tag="Can't be undone", risk="high"
+    ),
+)
+
+
+def high_card(reason: str = "runs code in this kernel") -> Element:
+    return card(asked(risk="high", effects=EFFECTS, allow="Delete 14 files", remember_as=None, reason=reason))
+
+
+@pytest.mark.requirement("ui.approval.choices")
+def test_a_card_of_high_risk_says_what_each_part_does_and_offers_deny_first() -> None:
+    section = high_card()
+    (rows,) = section.find("ul", class_="vibe-effects")
+    assert [(row.attributes["data-risk"], [child.text for child in row.find("span")]) for row in rows.find("li")] == [
+        ("low", ["Changes to the folder x", "Harmless"]),
+        ("high", ["Deletes 1 folder", "Can't be undone", "Runs <b>only</b> if …"]),
+    ]
+    assert [code.text for code in rows.find("code", class_="vibe-part")] == ["cd `x`", "rm -rf y"]
+    assert actions(section) == ["deny", "edit", "approve", "deny-now"]
+    assert section.find("footer")[0].find("button")[-1].text == "Delete 14 files"
+    assert section.find("kbd")[-1].text != "⏎"
+    assert section.attributes["data-risk"] == "high"
+    assert section.attributes["aria-description"] == "High risk"
+    assert section.find("span", class_="vibe-why")[0].text == "Can't be undone"
+    assert "can't be allowed in advance" in section.find("p", class_="vibe-hint")[0].text
+
+
+def test_a_card_of_high_risk_keeps_what_else_there_is_to_say() -> None:
+    reason = "names outside the project: /x · the agent sent this call 2 times: your answer holds for each"
+    assert high_card(reason=reason).find("span", class_="vibe-why")[0].text == reason
+
+
+def test_a_card_that_only_reads_is_one_line() -> None:
+    section = card(asked(risk="low", preview=Preview(kind="text", text="Read /x.csv."), remember_as=None))
+    assert section.attributes["class"] == "vibe-card vibe-row"
+    tall = card(asked(risk="low", preview=Preview(kind="text", text="a\nb"), remember_as=None))
+    assert tall.attributes["class"] == "vibe-card"
+
+
+def test_longer_permissions_stand_in_a_menu_that_says_what_they_cover() -> None:
+    (menu,) = card(asked(resources=(), remember_as="edit_cell", keepable=True)).find("details", class_="vibe-menu")
+    assert menu.find("summary")[0].text == "Always allow"
+    assert [button.text for button in menu.find("button")] == ["Allow for this session", "Allow in this project"]
+    assert STILL_ASKED in menu.text
+
+
+@pytest.mark.parametrize(
+    ("preview", "arguments", "text"),
+    [
+        (Preview(kind="diff", text="@@ -1 +1 @@\n-a\n+b", edits="source"), {"source": "b"}, "b"),
+        (
+            Preview(kind="diff", text="@@ cell [3] @@\n-a", edits="*"),
+            {"cells": ["3"]},
+            '{\n  "cells": [\n    "3"\n  ]\n}',
+        ),
+    ],
+)
+def test_what_a_diff_comes_from_can_be_edited(preview: Preview, arguments: dict[str, object], text: str) -> None:
+    call = ToolCall(id="c1", name="edit", arguments=json.dumps(arguments))
+    (editor,) = card(asked(call=call, preview=preview)).find("textarea")
+    assert editor.text == f"\n{text}"
 
 
 def test_a_diff_without_numbers_is_still_one() -> None:

@@ -96,7 +96,10 @@ class SearchReplaceTool:
             plan = self._plan_edit(target, blocks, args)
         except ToolError as error:
             return Preview(kind="text", text=str(error))
-        return Preview(kind="diff", text=unified_diff(plan.old, plan.edited.text), made_from=made_from)
+        edits = "content" if args.content else "new_string"
+        language = target.located.path.suffix.removeprefix(".")
+        change = unified_diff(plan.old, plan.edited.text)
+        return Preview(kind="diff", text=change, language=language, edits=edits, made_from=made_from)
 
     def touches(self, args: SearchReplaceArgs) -> Sequence[Resource]:
         return [Resource(kind="path", value=path, access="write") for path in self._touched_paths(args)]

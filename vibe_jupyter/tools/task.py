@@ -44,7 +44,7 @@ class TaskTool:
         )
 
     def preview(self, args: TaskArgs) -> Preview:
-        return Preview(kind="text", text=args.task)
+        return Preview(kind="text", text=args.task, edits="task")
 
     def touches(self, args: TaskArgs) -> Sequence[Resource]:
         return ()

@@ -61,10 +61,10 @@ class WriteFileTool:
         if old is not None:
             change = unified_diff(old, args.content)
             kind, text = ("diff", change) if change else ("text", f"{args.path} already has this content.")
-            return Preview(kind=kind, text=text, made_from=made_from)
+            language = target.located.path.suffix.removeprefix(".")
+            return Preview(kind=kind, text=text, language=language, edits="content", made_from=made_from)
         language = target.located.path.suffix.removeprefix(".")
-        edits = None if target.exists else "content"
-        return Preview(kind="code", text=args.content, language=language, edits=edits, made_from=made_from)
+        return Preview(kind="code", text=args.content, language=language, edits="content", made_from=made_from)
 
     def touches(self, args: WriteFileArgs) -> Sequence[Resource]:
         return (Resource(kind="path", value=args.path, access="write"),)

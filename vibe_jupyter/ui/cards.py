@@ -1,7 +1,7 @@
 """Cards: a call with its preview that waits for a click, and questions to the user, as HTML or on a text prompt."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -11,6 +11,7 @@ from vibe_jupyter.protocol import (
     Answered,
     ApprovalRequested,
     Choice,
+    Effect,
     Preview,
     Question,
     QuestionAsked,
@@ -28,7 +29,7 @@ from vibe_jupyter.ui.diff import (
     preview_language,
     read_diff,
 )
-from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, is_link
+from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, is_link, join_markup
 from vibe_jupyter.ui.text import has_hidden, one_line, plural_text, readable_text
 
 LONG_PREVIEW = 15
@@ -40,6 +41,25 @@ CODE_GRANT = (
     "Code that runs here can do anything your account can: “for this session” lets the agent run any code "
     "without asking again."
 )
+STILL_ASKED = "Files outside the project and protected files are still asked about."
+HIGH_RISK_HINT = (
+    "Enter does nothing on this card: click the red button to run it, or press Space on it. "
+    "What weighs this much can't be allowed in advance."
+)
+_DEEDS: Mapping[str, str] = {
+    "edit_cell": "cell edits",
+    "insert_cell": "new cells",
+    "delete_cells": "deleting cells",
+    "move_cells": "moving cells",
+    "run_cells": "running cells",
+    "write_file": "writing files",
+    "search_replace": "file edits",
+    "read_file": "reading files",
+    "grep": "searching files",
+    "memory": "changes of the project's memory",
+    "task": "sub-agents",
+}
+"""What a permission for a tool lets the agent do, in words."""
 KEPT_GRANT = "“In this project” is saved until you revoke it: %vibe permissions."
 HIDDEN_WARNING = "It contains hidden characters, shown as codes such as ⟨U+202E⟩."
 LOOKALIKE_WARNING = "It contains look-alike letters, shown as codes such as ⟨U+0430⟩."
@@ -63,18 +83,23 @@ def card_html(request: ApprovalRequested) -> Markup:
     """The card in the live view. Its buttons say what they do in attributes; the page sends the command."""
     heading = card_title(request)
     edited = editable_argument(request)
+    is_row = request.risk == "low" and "\n" not in request.preview.text and len(request.preview.text) <= LONG_LINE
+    warnings = [*text_warnings(request), *([HIGH_RISK_HINT] if request.risk == "high" else [])]
     return html_element(
         "section",
         _card_header(request),
         preview_html(without_lookalikes(request.preview), LIVE),
         _argument_editor(edited),
-        *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in card_hints(request)),
+        NOTHING if is_row else _effect_rows(request.effects),
+        *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in warnings),
         _card_footer(request, edited is not None),
         _denial_form(),
-        class_="vibe-card",
+        class_="vibe-card vibe-row" if is_row else "vibe-card",
         role="group",
         tabindex="0",
         aria_label=f"Approval: {heading}",
+        aria_description=f"{request.risk.capitalize()} risk",
+        data_risk=request.risk,
         data_vibe_approval=request.approval_id,
         data_vibe_edits=request.preview.edits if edited is not None else None,
     )
@@ -88,9 +113,17 @@ def card_title(request: ApprovalRequested) -> str:
 
 
 def editable_argument(request: ApprovalRequested) -> str | None:
-    """The argument the user may change; None where there is none, or where an editor would not show all of it."""
-    text, shown = argument_text(request.call.arguments, request.preview.edits), request.preview.text
-    return text if text == shown and not (has_hidden(shown) or has_lookalikes(shown)) else None
+    """The argument the user may change; None where there is none, or where an editor would not show all of it.
+
+    A diff shows what the argument makes of a text, and some cards what all arguments come to; the editor then has the
+    argument itself.
+    """
+    preview = request.preview
+    text = argument_text(request.call.arguments, preview.edits) if preview.edits is not None else None
+    if text is None or has_hidden(text) or has_lookalikes(text) or has_hidden(preview.text):
+        return None
+    is_other = preview.kind == "diff" or preview.edits == WHOLE
+    return text if is_other or text == preview.text else None
 
 
 def argument_text(arguments: str, name: str | None) -> str | None:
@@ -105,9 +138,20 @@ def argument_text(arguments: str, name: str | None) -> str | None:
 
 def card_hints(request: ApprovalRequested) -> list[str]:
     """What a user should know before answering."""
+    return [*text_warnings(request), *grant_hints(request)]
+
+
+def text_warnings(request: ApprovalRequested) -> list[str]:
+    """What of its text is not what it looks like."""
     out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
     if has_lookalikes(f"{request.headline.target}\n{request.preview.text}"):
         out.append(LOOKALIKE_WARNING)
+    return out
+
+
+def grant_hints(request: ApprovalRequested) -> list[str]:
+    """What it means to allow more than this once."""
+    out: list[str] = []
     if request.remember_as is not None:
         is_code = any(
             resource.access == "execute" and resource.kind in ("code", "cell") for resource in request.resources
@@ -141,8 +185,9 @@ def size_note(preview: Preview) -> str:
 def _grant_scope(pattern: str) -> str:
     """What a session grant would let through: every call of some tools, or what a pattern describes."""
     if _TOOLS.fullmatch(pattern):
-        return f"“For this session” allows all {' and '.join(pattern.split('+'))} calls until the kernel restarts."
-    return f"“For this session” allows {one_line(pattern)}"
+        deeds = " and ".join(_DEEDS.get(name, f"all calls of {name}") for name in pattern.split("+"))
+        return f"“For this session” allows {deeds} until the kernel restarts. {STILL_ASKED}"
+    return f"“For this session” allows {one_line(pattern.removeprefix('bash: '))}"
 
 
 def _card_header(request: ApprovalRequested) -> Markup:
@@ -152,7 +197,41 @@ def _card_header(request: ApprovalRequested) -> Markup:
         "header",
         html_element("b", inert_text(card_title(request))),
         *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
-        html_element("span", inert_text(one_line(request.reason)), class_="vibe-why"),
+        html_element("span", inert_text(one_line(_reason_text(request))), class_="vibe-why"),
+    )
+
+
+def _reason_text(request: ApprovalRequested) -> str:
+    """Why it asks; of what weighs high, what makes it so, unless there is more to say."""
+    tags = list(dict.fromkeys(effect.tag for effect in request.effects if effect.risk == "high"))
+    return " · ".join(tags) if tags and " · " not in request.reason else request.reason
+
+
+def _effect_rows(effects: Sequence[Effect]) -> Markup:
+    """Each part of a command on its own row."""
+    if not effects:
+        return NOTHING
+    rows = [
+        html_element(
+            "li",
+            html_element("code", escape_text(escape_lookalikes(effect.part)), class_="vibe-part")
+            if len(effects) > 1
+            else NOTHING,
+            html_element("span", _worded(effect.text), class_="vibe-does"),
+            html_element("span", inert_text(effect.tag), class_="vibe-tag"),
+            html_element("span", _worded(effect.detail), class_="vibe-more") if effect.detail else NOTHING,
+            data_risk=effect.risk,
+        )
+        for effect in effects
+    ]
+    return html_element("ul", *rows, class_="vibe-effects", aria_label="What it does")
+
+
+def _worded(text: str) -> Markup:
+    """Words with names of things in backticks."""
+    pieces = escape_lookalikes(text).split("`")
+    return join_markup(
+        *(html_element("code", escape_text(one)) if at % 2 else inert_text(one) for at, one in enumerate(pieces))
     )
 
 
@@ -167,14 +246,35 @@ def _argument_editor(text: str | None) -> Markup:
 
 
 def _card_footer(request: ApprovalRequested, can_edit: bool) -> Markup:
+    edit = _card_button("edit", "Edit", key="E") if can_edit else NOTHING
+    spacer = html_element("span", class_="vibe-spacer")
+    if request.risk == "high":
+        deny = _card_button("deny", "Deny…", key="Esc", look="vibe-safe")
+        return html_element("footer", deny, edit, spacer, _card_button("approve", request.allow, look="vibe-danger"))
     return html_element(
         "footer",
-        _card_button("approve", request.allow, key="⏎", primary=True),
-        _card_button("approve-session", "Allow for this session") if request.remember_as is not None else NOTHING,
-        _card_button("approve-project", "Allow in this project") if request.keepable else NOTHING,
-        _card_button("edit", "Edit", key="E") if can_edit else NOTHING,
-        html_element("span", class_="vibe-spacer"),
+        _card_button("approve", request.allow, key="⏎", look="vibe-primary"),
+        _grant_menu(request),
+        edit,
+        spacer,
         _card_button("deny", "Deny…", key="Esc"),
+    )
+
+
+def _grant_menu(request: ApprovalRequested) -> Markup:
+    """For how long the same may run without asking, and what is asked about all the same."""
+    if request.remember_as is None:
+        return NOTHING
+    return html_element(
+        "details",
+        html_element("summary", escape_text("Always allow"), class_="vibe-button"),
+        html_element(
+            "div",
+            _card_button("approve-session", "Allow for this session"),
+            _card_button("approve-project", "Allow in this project") if request.keepable else NOTHING,
+            *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in grant_hints(request)),
+        ),
+        class_="vibe-menu",
     )
 
 
@@ -186,14 +286,14 @@ def _denial_form() -> Markup:
     return html_element("div", field, _card_button("deny-now", "Deny"), class_="vibe-deny", hidden=True)
 
 
-def _card_button(action: str, label: str, *, key: str = "", primary: bool = False) -> Markup:
+def _card_button(action: str, label: str, *, key: str = "", look: str = "") -> Markup:
     return html_element(
         "button",
         escape_text(label),
         html_element("kbd", escape_text(key), aria_hidden="true") if key else NOTHING,
         type="button",
         aria_keyshortcuts=_KEYS.get(key),
-        class_="vibe-button vibe-primary" if primary else "vibe-button",
+        class_=f"vibe-button {look}".rstrip(),
         data_vibe_action=action,
     )
 

@@ -1,6 +1,6 @@
 """Source code as coloured HTML: by class names in the live view, by weight and slant in what the notebook keeps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -41,6 +41,12 @@ KEPT_CHANGES: Mapping[str, str] = {
 }
 """Tints behind lines of a diff: the ground of the page comes through, so text on them reads on white and on dark."""
 
+KEPT_WORD = "background-color:rgba(127,127,127,0.35)"
+"""Behind a word that changed, on top of the tint of its line."""
+
+Marks = tuple[tuple[tuple[int, int], ...], ...]
+"""For each line, ranges of its characters."""
+
 _KINDS: tuple[tuple[_TokenType, Kind], ...] = (
     (Token.Comment, "c"),
     (Token.Literal.String, "s"),
@@ -61,9 +67,16 @@ _LANGUAGES: Mapping[str, str] = {
 """Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
 
 
-def code_lines(text: str, language: str, look: CodeLook) -> tuple[Markup, ...]:
-    """One safe piece of HTML for each line."""
-    return _coloured_lines(text, language, look is LIVE)
+def code_lines(text: str, language: str, look: CodeLook, marks: Marks = ()) -> tuple[Markup, ...]:
+    """One safe piece of HTML for each line.
+
+    Args:
+        text: the code.
+        language: its name; empty for no colours.
+        look: live or kept.
+        marks: for each line, the ranges of its characters that stand out, in order.
+    """
+    return _coloured_lines(text, language, look is LIVE, marks)
 
 
 def code_html(text: str, language: str, look: CodeLook) -> Markup:
@@ -72,16 +85,42 @@ def code_html(text: str, language: str, look: CodeLook) -> Markup:
 
 
 @lru_cache(CACHED)
-def _coloured_lines(text: str, language: str, is_live: bool) -> tuple[Markup, ...]:
+def _coloured_lines(text: str, language: str, is_live: bool, marks: Marks) -> tuple[Markup, ...]:
     look = LIVE if is_live else KEPT
     lines: list[list[str]] = [[]]
+    column = 0
     for kind, value in code_tokens(text, language):
         for number, piece in enumerate(value.split("\n")):
             if number:
                 lines.append([])
+                column = 0
             if piece:
-                lines[-1].append(_code_span(kind, piece, look))
+                ranges = marks[len(lines) - 1] if len(lines) <= len(marks) else ()
+                lines[-1] += [
+                    _marked_span(_code_span(kind, part, look), is_live) if is_marked else _code_span(kind, part, look)
+                    for part, is_marked in _cut_at_marks(piece, column, ranges)
+                ]
+                column += len(piece)
     return tuple(Markup("".join(pieces)) for pieces in lines)
+
+
+def _cut_at_marks(text: str, column: int, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """Pieces of a text that begins at a column, and whether each stands out."""
+    place = column
+    for start, end in ranges:
+        first, last = (min(max(one, place), column + len(text)) for one in (start, end))
+        if first > place:
+            yield text[place - column : first - column], False
+        if last > first:
+            yield text[first - column : last - column], True
+        place = max(place, last)
+    if place < column + len(text):
+        yield text[place - column :], False
+
+
+def _marked_span(html: str, is_live: bool) -> str:
+    shown_as = 'class="vibe-word"' if is_live else f'style="{KEPT_WORD}"'
+    return f"<span {shown_as}>{html}</span>"
 
 
 def _code_span(kind: Kind | None, text: str, look: CodeLook) -> str:

@@ -1,24 +1,35 @@
 """A diff as people read one, and as HTML: numbered lines that are new, gone or as they were."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
 from typing import Literal
 
 from vibe_jupyter.protocol import Preview
-from vibe_jupyter.ui.code import KEPT_CHANGES, LIVE, code_lines
+from vibe_jupyter.ui.code import KEPT, KEPT_CHANGES, LIVE, code_lines
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element, join_markup
 from vibe_jupyter.ui.text import plural_text
 
 CONTEXT = 3
 """Unchanged lines that stay in sight before and behind a change."""
-LEAST_FOLD = 4
+LEAST_FOLD = 7
 """Unchanged lines that are worth a fold."""
+ALIKE = 0.4
+"""How alike two lines must be for the words that changed to be marked."""
+PAIRS_LIMIT = 400
+"""Pairs of lines that are compared for one change."""
+PAIRED_LENGTH = 500
+"""Characters of a line in which changed words are looked for."""
 NO_FILE = "/dev/null"
 
 Kind = Literal["same", "add", "del", "gap", "name", "note"]
 """The last three are words about the change, not lines of it."""
 
+Marks = Mapping[int, tuple[tuple[int, int], ...]]
+"""Ranges of characters that changed, by the place of their line."""
+
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _KINDS: dict[str, Kind] = {"+": "add", "-": "del", "\\": "note"}
 
@@ -35,6 +46,8 @@ class DiffLine:
     text: str
     number: int | None = None
     """In the new text, or in the old one if it is gone; None where the diff does not say."""
+    old_number: int | None = None
+    """In the old text; None where it is new, or where the diff does not say."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +111,13 @@ class _Reader:
             return DiffLine("note", line)
         kind = _KINDS.get(line[:1], "same")
         number = self._old if kind == "del" else self._new
+        old_number = self._old if kind in ("same", "del") else None
         if kind != "note":
             old, new = kind != "add", kind != "del"
             self._old, self._new = self._old + old, self._new + new
             self._old_left, self._new_left = self._old_left - old, self._new_left - new
-        return DiffLine(kind, line[1:].strip() if kind == "note" else line[1:], number if self._counted else None)
+        text = line[1:].strip() if kind == "note" else line[1:]
+        return DiffLine(kind, text, number, old_number) if self._counted else DiffLine(kind, text)
 
 
 def read_diff(text: str) -> list[DiffLine]:
@@ -156,23 +171,85 @@ def diff_lines(preview: Preview) -> list[Markup]:
 
 
 def _coloured_diff_lines(lines: Sequence[DiffLine], language: str) -> list[Markup]:
-    """Old and new text are coloured apart, since each is a text of its own."""
-    old = iter(code_lines("\n".join(line.text for line in lines if line.kind in ("same", "del")), language, LIVE))
-    new = iter(code_lines("\n".join(line.text for line in lines if line.kind in ("same", "add")), language, LIVE))
+    """Old and new text are coloured apart, since each is a text of its own; words that changed are marked."""
+    marks = changed_words(lines)
+    old, new = (iter(_coloured_side(lines, side, language, marks)) for side in ("del", "add"))
     out: list[Markup] = []
     for line in lines:
-        number = str(line.number) if line.number is not None else None
+        number, before = (str(one) if one is not None else None for one in (line.number, line.old_number))
         match line.kind:
             case "same":
                 next(old)
-                out.append(code_line(next(new), line.kind, number))
+                out.append(code_line(next(new), line.kind, number, before))
             case "add":
                 out.append(code_line(next(new), line.kind, number))
             case "del":
-                out.append(code_line(next(old), line.kind, number))
+                out.append(code_line(next(old), line.kind, None, before))
             case _:
                 out.append(code_line(escape_text(line.text), line.kind))
     return out
+
+
+def _coloured_side(lines: Sequence[DiffLine], side: Kind, language: str, marks: Marks) -> tuple[Markup, ...]:
+    """The old text or the new one, line by line."""
+    there = [(at, line) for at, line in enumerate(lines) if line.kind in ("same", side)]
+    ranges = tuple(marks.get(at, ()) for at, _ in there)
+    return code_lines("\n".join(line.text for _, line in there), language, LIVE, ranges)
+
+
+def changed_words(lines: Sequence[DiffLine]) -> Marks:
+    """Which characters of which lines changed, where a line that is gone has a new one that is like it."""
+    marks: dict[int, tuple[tuple[int, int], ...]] = {}
+    at = 0
+    while at < len(lines):
+        gone = _stretch(lines, at, "del")
+        new = _stretch(lines, gone.stop, "add")
+        if len(gone) * len(new) in range(1, PAIRS_LIMIT + 1):
+            for old_at, new_at, before, after in _alike_pairs(lines, gone, new):
+                marks[old_at], marks[new_at] = before, after
+        at = max(new.stop, at + 1)
+    return marks
+
+
+def _stretch(lines: Sequence[DiffLine], start: int, kind: Kind) -> range:
+    end = start
+    while end < len(lines) and lines[end].kind == kind:
+        end += 1
+    return range(start, end)
+
+
+def _alike_pairs(
+    lines: Sequence[DiffLine], gone: range, new: range
+) -> Iterator[tuple[int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]]:
+    """Each line that is gone with the first new one behind the pair before that is like it."""
+    free = new.start
+    for old_at in gone:
+        for new_at in range(free, new.stop):
+            old_text, new_text = lines[old_at].text, lines[new_at].text
+            if max(len(old_text), len(new_text)) > PAIRED_LENGTH:
+                continue
+            old_words, new_words = _WORD.findall(old_text), _WORD.findall(new_text)
+            matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
+            same = sum(len(word) for block in matcher.get_matching_blocks() for word in _matched(old_words, block))
+            if 2 * same >= ALIKE * (len(old_text) + len(new_text)) and same < max(len(old_text), len(new_text)):
+                changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
+                before = _ranges(old_words, [(start, end) for _, start, end, _, _ in changes])
+                after = _ranges(new_words, [(start, end) for _, _, _, start, end in changes])
+                yield old_at, new_at, before, after
+                free = new_at + 1
+                break
+
+
+def _matched(words: Sequence[str], block: Match) -> Sequence[str]:
+    return words[block.a : block.a + block.size]
+
+
+def _ranges(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Spans of words as spans of characters."""
+    places = [0]
+    for word in words:
+        places.append(places[-1] + len(word))
+    return tuple((places[start], places[end]) for start, end in spans if start < end)
 
 
 def _folded_html(fold: UnchangedFold, lines: Sequence[Markup]) -> Markup:
@@ -180,9 +257,19 @@ def _folded_html(fold: UnchangedFold, lines: Sequence[Markup]) -> Markup:
     return html_element("details", words, *lines, class_="vibe-same")
 
 
-def code_line(line: Markup, change: str | None = None, number: str | None = None) -> Markup:
+def code_line(
+    line: Markup, change: str | None = None, number: str | None = None, old_number: str | None = None
+) -> Markup:
     """The line end stands inside, where it draws no empty line and is still copied."""
-    return html_element("span", _marked_line(line), Markup("\n"), class_="vibe-line", data_change=change, data_n=number)
+    return html_element(
+        "span",
+        _marked_line(line),
+        Markup("\n"),
+        class_="vibe-line",
+        data_change=change,
+        data_o=old_number,
+        data_n=number,
+    )
 
 
 def _marked_line(line: Markup) -> Markup:
@@ -194,13 +281,16 @@ def _marked_line(line: Markup) -> Markup:
 def kept_diff(preview: Preview) -> Markup:
     """Signs carry it; a tint that lets the ground through stands behind them where styles are kept."""
     out: list[Markup] = []
-    for line in read_diff(preview.text):
+    lines = read_diff(preview.text)
+    marks = changed_words(lines)
+    for at, line in enumerate(lines):
         if line.kind == "gap":
             text = escape_text(f"⋯ {line.text}")
         elif line.kind in ("name", "note"):
             text = escape_text(line.text)
         else:
-            text = join_markup(escape_text(_SIGNS[line.kind]), *code_lines(line.text, "", LIVE))
+            words = (marks.get(at, ()),)
+            text = join_markup(escape_text(_SIGNS[line.kind]), *code_lines(line.text, "", KEPT, words))
         style = KEPT_CHANGES.get(line.kind)
         out.append(html_element("span", text, style=style) if style else text)
     return Markup("\n".join(out))

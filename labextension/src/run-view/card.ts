@@ -21,6 +21,18 @@ export class Card {
     return this.element.dataset.vibeApproval ?? "";
   }
 
+  /** Whether no key may approve it by accident: it cannot be undone, or reaches beyond this computer. */
+  get isHighRisk(): boolean {
+    return this.element.dataset.risk === "high";
+  }
+
+  /** Where the keyboard begins: at the way out, where the way on weighs much. */
+  focus(): void {
+    const start = this.isHighRisk ? this.button("deny") : this.element.querySelector<HTMLElement>("input:not([hidden])");
+    (start ?? this.element).focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
   approval(remember: "once" | "session" | "project"): Command {
     return { type: "approve", approval_id: this.id, remember, edited: this.#edited() };
   }
@@ -39,7 +51,9 @@ export class Card {
     editor.value = editor.defaultValue;
     editor.toggleAttribute("hidden", !opening);
     editor.rows = Math.min(Math.max(editor.value.split("\n").length, MIN_EDITOR), MAX_EDITOR);
-    this.#code?.toggleAttribute("hidden", opening);
+    for (const shown of this.element.querySelectorAll(":scope > :is(.vibe-code, .vibe-words, .vibe-effects)")) {
+      shown.toggleAttribute("hidden", opening);
+    }
     this.element.toggleAttribute("data-editing", opening);
     setLabel(this.button("edit"), opening ? "Discard edit" : "Edit");
     this.showEdited();
@@ -62,14 +76,24 @@ export class Card {
     setLabel(button, this.#edited() === null ? label : label + EDITED);
   }
 
+  /** The row of buttons becomes a line for a reason. */
   openDenial(): void {
     this.#denial?.removeAttribute("hidden");
+    this.#footer?.setAttribute("hidden", "");
     this.#denyMessage?.focus({ preventScroll: true });
+  }
+
+  /** Fold the menu of longer permissions. */
+  closeMenu(): void {
+    const menu = this.element.querySelector<HTMLDetailsElement>(".vibe-menu");
+    menu?.removeAttribute("open");
+    menu?.querySelector("summary")?.focus({ preventScroll: true });
   }
 
   closeDenial(): void {
     this.#denial?.setAttribute("hidden", "");
-    this.element.focus({ preventScroll: true });
+    this.#footer?.removeAttribute("hidden");
+    (this.isHighRisk ? this.button("deny") : this.element)?.focus({ preventScroll: true });
   }
 
   /** One decision: nothing can be pressed any more, until the kernel takes the card away. */
@@ -94,8 +118,8 @@ export class Card {
     return this.element.querySelector("textarea.vibe-editor");
   }
 
-  get #code(): Element | null {
-    return this.element.querySelector(".vibe-code");
+  get #footer(): Element | null {
+    return this.element.querySelector(":scope > footer");
   }
 
   get #denial(): Element | null {

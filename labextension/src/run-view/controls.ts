@@ -1,10 +1,13 @@
 import { Card } from "./card";
+import { say } from "./announcer";
 import { stillGoing } from "./clock";
 import { focusFoot, focusedIn } from "./focus";
-import type { Gate } from "./gate";
+import { WAITING, type Gate } from "./gate";
 import type { Command } from "../contract";
 
 const PATIENCE = 1500; // ms from Stop until the kernel itself is interrupted, or the words name the front end's own button
+
+const ENTER_DOES_NOTHING = "Enter does nothing on this card. Press Space on the red button to run it.";
 
 /** Where the front end's own keys would get in the way. */
 const takesKeys = "button, summary, input, textarea, .vibe-card, [data-vibe-scrolls], .vibe-cell";
@@ -79,7 +82,10 @@ export class Controls {
       return; // a script in some output is no person
     }
     const action = plain(event) ? actionOf(event.key, target) : null;
-    if (action !== null) {
+    if (card.isHighRisk && event.key === "Enter" && (action === "approve" || target.matches('[data-vibe-action="approve"]'))) {
+      event.preventDefault(); // not by Enter, neither on the card nor on the red button
+      say(ENTER_DOES_NOTHING);
+    } else if (action !== null) {
       event.preventDefault();
       this.#act(card, action, event);
     }
@@ -114,6 +120,9 @@ export class Controls {
       case "deny":
         card.openDenial();
         break;
+      case "close-menu":
+        card.closeMenu();
+        break;
       case "keep-card":
         card.closeDenial();
         break;
@@ -128,7 +137,12 @@ export class Controls {
     this.#decided.add(card.id);
     card.showSent();
     if (hadFocus) {
-      focusFoot(this.#root);
+      const next = this.#root.querySelector<HTMLElement>(WAITING);
+      if (next === null) {
+        focusFoot(this.#root);
+      } else {
+        new Card(next).focus();
+      }
     }
     this.#send(command);
   }
@@ -186,6 +200,9 @@ function actionOf(key: string, target: Element): string | null {
   }
   if (target.matches(".vibe-deny-message")) {
     return key === "Enter" ? "deny-now" : key === "Escape" ? "keep-card" : null;
+  }
+  if (key === "Escape" && target.closest(".vibe-menu[open]") !== null) {
+    return "close-menu";
   }
   if (key === "Enter") {
     return target.matches("button:not(.vibe-primary), summary") ? null : "approve";

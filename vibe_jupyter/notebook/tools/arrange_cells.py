@@ -9,6 +9,7 @@ from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.addresses import END, TOP
 from vibe_jupyter.notebook.tools.cell_report import cell_number, headline_words
 from vibe_jupyter.protocol import (
+    WHOLE,
     Cell,
     DeleteCells,
     ExpectedCell,
@@ -70,7 +71,7 @@ class MoveCellsTool:
             f"{cell_number(cell)}  {cell.source.strip().split(chr(10))[0][:_FIRST_LINE]}"
             for cell in self._access.reads.known_all(args.cells)
         ]
-        return Preview(kind="text", text="\n".join((f"Move {self._target_text(args)}:", *lines)))
+        return Preview(kind="text", text="\n".join((f"Move {self._target_text(args)}:", *lines)), edits=WHOLE)
 
     def touches(self, args: MoveCellsArgs) -> Sequence[Resource]:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)
@@ -146,7 +147,7 @@ class DeleteCellsTool:
             "\n".join((f"@@ cell {cell_number(cell)} @@", *(f"-{line}" for line in cell.source.split("\n"))))
             for cell in self._access.reads.known_all(args.cells)
         ]
-        return Preview(kind="diff", text="\n".join(blocks))
+        return Preview(kind="diff", text="\n".join(blocks), edits=WHOLE)
 
     def touches(self, args: DeleteCellsArgs) -> Sequence[Resource]:
         return tuple(Resource(kind="cell", value=one, access="write") for one in args.cells)

@@ -79,7 +79,10 @@ class EditCellTool:
         if cell is None:
             return cell_diff(args.old_string or "", args.source if args.source is not None else args.new_string or "")
         try:
-            return cell_diff(cell.source, _edited_source(cell.source, args))
+            edits = "source" if args.source is not None else "new_string"
+            return cell_diff(cell.source, _edited_source(cell.source, args)).model_copy(
+                update={"edits": edits, "language": "python" if cell.kind == "code" else "markdown"}
+            )
         except ToolError as error:
             return Preview(kind="text", text=str(error))
 

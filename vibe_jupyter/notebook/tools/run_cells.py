@@ -31,6 +31,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
 )
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
 from vibe_jupyter.protocol import (
+    WHOLE,
     Cell,
     ExecutionResult,
     Headline,
@@ -241,7 +242,7 @@ class RunCellsTool:
             text = cells[0].source
         else:
             text = "\n\n".join(f"# cell {cell_number(cell)}\n{cell.source}" for cell in cells)
-        return Preview(kind="code", text=text, language="python")
+        return Preview(kind="code", text=text, language="python", edits=WHOLE)
 
     def touches(self, args: RunCellsArgs) -> Sequence[Resource]:
         return tuple(Resource(kind="cell", value=one, access="execute") for one in args.cells)
