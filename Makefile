@@ -89,6 +89,7 @@ test-matrix: setup shared-servers
 	$(PY) tests/kernel/matrix.py --all --pythons --lab --libraries
 	$(WITH_NODE) PYTHONPATH=. $(PY) tests/mcp_server/real_clients.py
 	$(WITH_NODE) $(PY) tests/mcp/real_servers.py --all
+	PYTHONPATH=. $(PY) tests/app/vibe_packages.py
 	$(WITH_NODE) $(PYTEST) -m matrix
 
 check: python assets

@@ -408,3 +408,16 @@ def test_the_base_prompt_is_that_of_the_agent_while_it_is_active(session: Sessio
         assert session.model.requests[-1].messages[0]["content"].startswith("You are a pirate.\n\n")
         assert base() == before
     prompt.unlink()
+
+
+def test_the_instructions_of_an_agent_follow_the_base_prompt_while_it_is_active(session: Session) -> None:
+    def said(agent: str) -> str:
+        offered(session, agent)
+        return session.model.requests[-1].messages[0]["content"]
+
+    with agent_file(session, "careful", 'instructions = "Count twice."\n'):
+        session.run("%vibe reset")
+        before = said("default")
+        assert "Count twice." not in before
+        assert said("careful") == before.replace("\n\nEnd the message", "\n\nCount twice.\n\nEnd the message", 1)
+        assert said("default") == before

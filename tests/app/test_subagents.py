@@ -299,14 +299,16 @@ def test_a_subagent_has_the_base_prompt_and_the_layers_that_its_own_file_chooses
     with (
         file(home / "prompts" / "pirate.md", "You are a pirate under {config.active_model}."),
         file(home / "agents" / "pirate.toml", f'{short}active_model = "dear"\n'),
-        file(home / "agents" / "brief.toml", f"{short}include_prompt_detail = false\n"),
+        file(home / "agents" / "brief.toml", f'{short}instructions = "Say little."\ninclude_prompt_detail = false\n'),
     ):
         said = prompt("pirate")
         assert said.startswith("You are a pirate under dear.\n\nEnd the message of each git commit")
         assert "You are the model scripted-2." in said
         assert "Front end: " in said
         assert f"\n\n{ROLE} pirate." in said
-        assert "Front end: " not in prompt("brief")
+        said = prompt("brief")
+        assert said.startswith("You are a pirate under scripted.\n\nSay little.\n\nEnd the message")
+        assert "Front end: " not in said
         assert session.model.requests[-1].messages[0]["content"].startswith("You are the agent inside")
         assert prompt("explore").startswith("You are the agent inside")
     with file(home / "agents" / "lost.toml", short):

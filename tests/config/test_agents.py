@@ -110,6 +110,14 @@ def test_a_sub_agent_takes_no_prompt_and_an_agent_works_for_no_other(settings: K
         settings.current().profiles.subagent("plan")
 
 
+def test_an_agent_of_mistral_vibe_3_is_ours_unless_there_is_one_of_that_name() -> None:
+    profiles = Profiles(BUILT_IN_AGENTS, Settings())
+    for name in ("ask", "smart-approve"):
+        assert profiles.main_agent(name).name == "default"
+    own = read_profile(profile_of('description = "mine"\n', "ask.toml"))
+    assert Profiles([own, *BUILT_IN_AGENTS], Settings()).main_agent("ask") is own
+
+
 def test_an_agent_that_explores_is_offered_what_reads_and_searches(settings: KernelSettings) -> None:
     current = settings.current()
     explorer = settings.under(current, current.profiles.subagent("explore"))

@@ -5,6 +5,7 @@ The trees in `formats` were written by the packages' own writers: the `SessionLo
 """
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -101,3 +102,66 @@ def test_what_mistral_vibe_keeps_is_never_deleted_and_what_is_broken_is_passed_o
     conversation.journal.close()
     check_history(conversation.history)
     assert "Delete the others." in str(conversation.history[-1])
+
+
+def unified(store: SessionStore, messages: list[dict[str, object]]) -> Path:
+    """A session as version 3 keeps it: two messages in a chunk, the rest in the checkpoint itself."""
+    place = store.folder / "unified" / "c0ffee00-1c7e-4b0a-9d55-0a1b2c3d4e5f"
+    generation = place / "generations" / "0000000000000007"
+    checkpoint = {"chunks": ["ab12"], "path": "checkpoint.json"}
+    entries = [{"message": message, "source": "history", "turn_index": 0} for message in messages]
+    for file, value in {
+        place / "meta.json": {"session_id": place.name, "title": None, "config": {"active_model": "devstral-2"}},
+        place / "CURRENT": {"generation": generation.name},
+        place / "chunks" / "ab12.json": entries[:2],
+        generation / "manifest.json": {"checkpoint": checkpoint},
+        generation / "checkpoint.json": {"context": {"messages": entries[2:]}},
+    }.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(value), encoding="utf-8")
+    return place
+
+
+def test_a_session_of_version_3_has_its_pictures_resources_thoughts_and_failures(store: SessionStore) -> None:
+    picture: dict[str, object] = {"type": "image", "data": "aGVyb24=", "mimeType": "image/png"}
+    file: dict[str, object] = {"type": "resource", "resource": {"uri": "file:///data.csv", "text": "Gentoo,5076"}}
+    link: dict[str, object] = {"type": "resource_link", "uri": "file:///far.csv", "name": "far"}
+    thought: dict[str, object] = {"type": "reasoning", "content": [{"type": "text", "text": "The file first."}]}
+    arguments = {"type": "json", "raw": '{"path": "data.csv"}', "value": {"path": "data.csv"}}
+    made: dict[str, object] = {"type": "tool_call", "id": "call00001", "name": "read_file", "arguments": arguments}
+    result = {"role": "tool", "tool_call_id": "call00001", "name": "read_file", "outcome": "failure"}
+    words = {"type": "text", "text": "Which are heavy?"}
+    place = unified(
+        store,
+        [
+            {"role": "user", "content": [words, picture, file, link]},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "A look."}, made]},
+            {**result, "content": [{"type": "text", "text": "There is no Gentoo here."}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "None."}]},
+        ],
+    )
+    found = find_session("c0ffee", store.sessions())
+    assert (found.title, found.messages, found.model) == ("Which are heavy?", 4, "devstral-2")
+    conversation = resume(store, found)
+    conversation.journal.close()
+    check_history(conversation.history)
+    asked, looked, failed, _ = conversation.history
+    assert isinstance(asked, UserMessage)
+    assert isinstance(asked.parts[1], ImagePart)
+    assert "Resource: file:///data.csv\\n````\\n[redacted],5076\\n````" in str(asked)
+    assert "[file:///far.csv, which is not kept]" in str(asked)
+    assert isinstance(looked, AssistantMessage)
+    assert looked.parts[0] == ReasoningPart(text="The file first.")
+    assert [(call.name, call.arguments) for call in looked.calls] == [("read_file", '{"path": "data.csv"}')]
+    assert isinstance(failed, ToolMessage)
+    assert failed.is_error
+    assert conversation.prompts == ["Which are heavy?"]
+    assert place.is_dir()
+
+
+@pytest.mark.parametrize("generation", ["../../..", "", "0000000000000008"])
+def test_a_session_of_version_3_without_its_generation_is_empty(store: SessionStore, generation: str) -> None:
+    place = unified(store, [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}])
+    (place / "CURRENT").write_text(json.dumps({"generation": generation}), encoding="utf-8")
+    found = find_session("c0ffee", store.sessions())
+    assert (found.title, found.messages) == ("", 0)

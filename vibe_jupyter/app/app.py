@@ -331,7 +331,9 @@ class App:
         return Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(
             replace(agent, instructions=self.instructions.text(sources), compaction=compaction),
             current,
-            lambda settings, model: self.instructions.text_for_subagent(sources.for_subagent(settings, model)),
+            lambda profile, settings, model: self.instructions.text_for_subagent(
+                sources.for_subagent(profile, settings, model)
+            ),
         )
 
     def _take_settings(self, reading: config.SettingsReading) -> None:
@@ -405,6 +407,7 @@ def _instruction_sources(
         sees_images=model.sees_images,
         tools=tools,
         servers=app.mcp.offering(current.reading),
+        instructions=current.profile.instructions,
         skills=app.skills.section,
         subagents=subagents_text((one.name, one.description) for one in subagents),
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.config import Settings
+from vibe_jupyter.config import AgentProfile, Settings
 from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.context.project_context import (
     AGENTS_FILE,
@@ -58,15 +58,17 @@ class InstructionSources(NamedTuple):
     def terms(self) -> tuple[object, ...]:
         """What would be untrue of a later prompt, or not as the user chose it, if it changed."""
         layers = self.layers
-        chosen = tuple(getattr(layers.settings, key) for key in _PROMPT_KEYS)
+        chosen = (layers.instructions, *(getattr(layers.settings, key) for key in _PROMPT_KEYS))
         here = (layers.around.attended, layers.sees_images, *layers.unasked)
         offered = (tools_text(layers.tools), tuple(layers.servers), layers.skills, layers.subagents)
         return chosen, here, offered, self.model_alias, layers.model
 
-    def for_subagent(self, settings: Settings, model: Model) -> "InstructionSources":
+    def for_subagent(self, profile: AgentProfile, settings: Settings, model: Model) -> "InstructionSources":
         """The same for a sub-agent of this agent, with the base prompt and the layers that its settings choose."""
         own = {key: getattr(settings, key) for key in _PROMPT_KEYS}
-        layers = self.layers._replace(settings=self.layers.settings.model_copy(update=own), model=model.name)
+        layers = self.layers._replace(
+            settings=self.layers.settings.model_copy(update=own), model=model.name, instructions=profile.instructions
+        )
         return self._replace(layers=layers, model_alias=model.alias)
 
 

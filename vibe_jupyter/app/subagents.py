@@ -10,7 +10,7 @@ from vibe_jupyter.agent.turn_rules import ContextWarning
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.config import Settings, SettingsReading
+from vibe_jupyter.config import AgentProfile, Settings, SettingsReading
 from vibe_jupyter.config.agents import PLAN_TOOL
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
@@ -26,7 +26,7 @@ _ROLE: Final = (
     "answers questions. End with a complete answer: names, numbers and places, not what you did."
 )
 
-WritePrompt = Callable[[Settings, Model], str]
+WritePrompt = Callable[[AgentProfile, Settings, Model], str]
 """The system prompt of a sub-agent with these settings; raises `ConfigError` where they name none that exists."""
 
 
@@ -55,7 +55,7 @@ class Subagents:
             model = agent.model
             if "active_model" in profile.overrides.table:
                 model = self._models.current(reading.settings.active_model, settings=reading.settings)
-            instructions = write_prompt(reading.settings, model)
+            instructions = write_prompt(profile, reading.settings, model)
         except ConfigError as error:
             raise ToolError(str(error)) from error
 

@@ -68,6 +68,12 @@ class AgentProfile:
         return self.agent_type == "subagent"
 
     @property
+    def instructions(self) -> str:
+        """What it adds to the base prompt; empty for nothing."""
+        said = self.overrides.table.get("instructions")
+        return said.value if said is not None and isinstance(said.value, str) else ""
+
+    @property
     def title(self) -> str:
         """The name with its safety."""
         return f"{self.name} ({self.safety})"
@@ -138,6 +144,8 @@ BUILT_IN_AGENTS: Final = (
         overrides=make_node({"enabled_tools": _READING}, _BUILT_IN),
     ),
 )
+OTHER_NAMES: Final[Mapping[str, str]] = {"ask": "default", "smart-approve": "default"}
+"""What Mistral Vibe 3 calls agents that are, or are nearest to, one of ours; a profile of such a name comes first."""
 _BUILT_IN_NAMES: Final = tuple(one.name for one in BUILT_IN_AGENTS)
 
 
@@ -237,7 +245,7 @@ class Profiles:
         Raises:
             ConfigError: there is none that can take a prompt; names those that can.
         """
-        found = self._usable.get(name)
+        found = self._usable.get(name if name in self._all else OTHER_NAMES.get(name, name))
         if found is not None and not found.is_subagent:
             return found
         raise self._refusal(name, self.main_agents(), "a sub-agent: it works for another agent and takes no prompt")

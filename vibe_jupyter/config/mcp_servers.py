@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Final, Literal, cast
+from typing import Annotated, ClassVar, Final, Literal, Self, cast
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from vibe_jupyter.config.tables import Entry, Patterns
 
@@ -21,7 +21,7 @@ TOOL_TIMEOUT: Final = 60.0
 class McpServer(Entry):
     """What every server has."""
 
-    unused: ClassVar = frozenset({"auth", "type"})
+    unused: ClassVar = frozenset({"type"})
 
     name: str = ""
     """Empty for one that is made of its host, or of its command."""
@@ -62,6 +62,21 @@ class McpStdio(McpServer):
         return (*words, *self.args)
 
 
+class McpAuth(Entry):
+    """How an address is spoken to, as Mistral Vibe writes it. Signing in needs nothing of it: the server says how."""
+
+    unused: ClassVar = frozenset({"client_id", "client_metadata_url", "redirect_port", "scopes"})
+
+    type: str = "static"
+    headers: dict[str, str] = {}
+    api_key_env: str = ""
+    api_key_header: str = "Authorization"
+    api_key_format: str = "Bearer {token}"
+
+
+_AUTH_KEYS: Final = frozenset(McpAuth.model_fields) - {"type"}
+
+
 class McpHttp(McpServer):
     """A remote server; both names of the transport mean the same."""
 
@@ -72,6 +87,15 @@ class McpHttp(McpServer):
     """Name of the environment variable that holds its key."""
     api_key_header: str = "Authorization"
     api_key_format: str = "Bearer {token}"
+    auth: McpAuth | None = None
+
+    @model_validator(mode="after")
+    def _take_keys_of_auth(self) -> Self:
+        """Where ``auth`` holds keys, they count as if they stood beside it, unless others stand there."""
+        if self.auth is None:
+            return self
+        found = self.auth.model_dump(include={*_AUTH_KEYS.intersection(self.auth.model_fields_set)})
+        return self.model_copy(update={key: found[key] for key in found if key not in self.model_fields_set})
 
     @field_validator("api_key_format")
     @classmethod

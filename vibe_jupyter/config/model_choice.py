@@ -131,7 +131,7 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
         output_price=entry.output_price,
         cached_input_price=entry.cached_input_price,
         thinking=entry.thinking,
-        context_window=entry.context_window,
+        context_window=entry.context_window or entry.max_context_length,
         compact_at=entry.auto_compact_threshold,
     )
     return complete_model(model, sees_images=entry.supports_images)

@@ -14,7 +14,8 @@ class ProviderEntry(Entry):
     """One server, and where its key is."""
 
     unused: ClassVar = frozenset(
-        {"api_style", "browser_auth_api_base_url", "browser_auth_base_url", "project_id", "region"}
+        {"api_style", "browser_auth_allow_origin_rewrite", "browser_auth_api_base_url", "browser_auth_base_url"}
+        | {"emits_finish_reason", "project_id", "region"}
     )
 
     name: str = Field(min_length=1)
@@ -44,6 +45,8 @@ DEFAULT_PROVIDERS: Final = (
 class ModelEntry(Entry):
     """One model of one provider."""
 
+    unused: ClassVar = frozenset({"display_name", "thinking_levels"})
+
     name: str = Field(min_length=1)
     provider: str = Field(min_length=1)
     alias: str = ""
@@ -57,6 +60,8 @@ class ModelEntry(Entry):
     """For input that the server read from its cache; None: as dear as other input."""
     context_window: int | None = Field(default=None, ge=1)
     """Tokens; None where not known."""
+    max_context_length: int | None = Field(default=None, ge=1)
+    """The same, as Mistral Vibe calls it."""
     auto_compact_threshold: int | None = Field(default=None, ge=0)
     """As the setting of that name, for this model alone; None for the setting."""
     supports_images: bool | None = None

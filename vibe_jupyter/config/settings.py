@@ -61,6 +61,7 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 UNUSED_OPTIONS: Final = frozenset(
     {"codeignore_file", "denylist_standalone", "exclude_patterns", "max_content_bytes", "max_output_bytes", "max_todos"}
+    | {"max_inline_bytes"}
     | {"max_read_bytes", "max_state_history", "max_timeout", "model", "sensitive_patterns", "timeout", "user_agent"}
     | {"chunk_size", "create_backup", "create_parent_dirs", "default_max_matches", "default_timeout"}
     | {"fuzzy_threshold", "max_content_size", "max_write_bytes"}
@@ -126,6 +127,8 @@ class ProjectContext(Entry):
 class SessionLogging(Entry):
     """The user's choice on journals."""
 
+    unused: ClassVar = frozenset({"generate_titles"})
+
     enabled: bool = True
     save_dir: str = ""
     """Empty for ``logs/session`` in the user's folder."""
@@ -158,17 +161,26 @@ class Settings(Entry):
     """All keys; those of sections are in a module each."""
 
     unused: ClassVar = frozenset(
-        {"active_transcribe_model", "active_tts_model", "allowed_models", "api_retry_max_elapsed_time", "api_timeout"}
-        | {"applied_migrations", "ask_confirmation_on_exit", "autocopy_to_clipboard", "connectors", "console_base_url"}
-        | {"disable_welcome_banner_animation", "displayed_workdir", "enable_auto_approve", "enable_auto_update"}
-        | {"enable_connectors", "enable_experimental_hooks", "enable_notifications", "enable_otel"}
+        {"active_transcribe_model", "active_tts_model", "allowed_models", "api_connect_timeout", "api_pool_timeout"}
+        | {"api_retry_max_elapsed_time", "api_stream_idle_timeout", "api_timeout", "api_write_timeout"}
+        | {"applied_migrations", "ask_confirmation_on_exit", "autocopy_to_clipboard", "catalog_model_aliases"}
+        | {"catalog_recommended_model", "compaction_reasoning_limit_tokens", "connectors", "console_base_url"}
+        | {"cursor_blink", "disable_welcome_banner_animation", "displayed_workdir", "enable_auto_approve"}
+        | {"enable_auto_update", "enable_background_processes", "enable_connectors", "enable_experimental_hooks"}
+        | {"enable_mcp", "enable_mouse_capture", "enable_notifications", "enable_otel", "enable_subagents"}
         | {"enable_system_trust_store", "enable_telemetry", "enable_update_checks", "experiment_overrides"}
-        | {"experimental_enable_registry_skills", "experiments", "file_watcher_for_autocomplete", "instructions"}
-        | {"narrator_enabled", "nuage_api_key_env_var", "nuage_base_url", "nuage_enabled", "nuage_workflow_id"}
-        | {"otel_endpoint", "outside_workdir", "strict_config", "textual_theme", "theme", "transcribe_models"}
-        | {"transcribe_providers", "tts_models", "tts_providers", "utility_models", "vibe_base_url"}
-        | {"vibe_code_api_key_env_var", "vibe_code_enabled", "vibe_code_project_name", "vibe_code_sessions_base_url"}
-        | {"vim_keybindings", "voice_mode_enabled", "workdir"}
+        | {"experimental_enable_document_library_connector", "experimental_enable_model_catalog"}
+        | {"experimental_enable_pr_discovery", "experimental_enable_pr_monitoring"}
+        | {"experimental_enable_registry_skills", "experimental_enable_tab_status", "experiments"}
+        | {"file_watcher_for_autocomplete", "instructions", "log_level", "managed_shell_tools_enabled"}
+        | {"max_concurrent_subagents", "max_subagents", "narrator_enabled", "nuage_api_key_env_var", "nuage_base_url"}
+        | {"nuage_enabled", "nuage_workflow_id", "otel_endpoint", "otel_redaction", "output_limit_retries"}
+        | {"outside_workdir", "routed_default_model", "routed_extra_models", "routed_model_config", "show_greeting"}
+        | {"show_subagent_status_list", "show_thinking_nodes", "smart_approve_available", "smart_approve_default"}
+        | {"strict_config", "textual_theme", "theme", "title_prompt_id", "transcribe_models", "transcribe_providers"}
+        | {"tts_models", "tts_providers", "utility_models", "vibe_base_url", "vibe_code_api_key_env_var"}
+        | {"vibe_code_enabled", "vibe_code_project_name", "vibe_code_sessions_base_url", "vim_keybindings"}
+        | {"vision_model", "voice_mode_enabled", "workdir", "worktree_limit"}
     )
 
     active_model: str = ""

@@ -47,6 +47,8 @@ class LayerSources(NamedTuple):
     """Names of the built-in tools that are offered."""
     servers: Sequence[str] = ()
     """The MCP servers whose tools are offered."""
+    instructions: str = ""
+    """Of the agent's profile; they stand below the base prompt."""
     skills: str = ""
     """The layer of the skills; empty where there are none."""
     subagents: str = ""
@@ -65,7 +67,7 @@ class LayerSources(NamedTuple):
 def prompt_layers(sources: LayerSources, *, base: str, project: str, now: datetime) -> list[PromptLayer]:
     """The layers that are not empty."""
     settings = sources.settings
-    layers = [PromptLayer("base", base)]
+    layers = [PromptLayer("base", "\n\n".join(filter(None, [base, sources.instructions])))]
     if settings.include_commit_signature:
         layers.append(PromptLayer("signature", f"End the message of each git commit with: {SIGNATURE}"))
     if settings.include_model_info:

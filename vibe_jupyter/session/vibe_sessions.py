@@ -1,16 +1,17 @@
 """The sessions that Mistral Vibe keeps, read and never changed.
 
 Since 2.0 a session is a folder: `meta.json` says what a list needs, `messages.jsonl` has a message in each line, and
-`attachments` holds the pictures. Before, it was one file, `session_….json`, with both.
+`attachments` holds the pictures. Before, it was one file, `session_….json`, with both. What version 3 keeps below
+``unified`` has a reader of its own.
 """
 
 import base64
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from vibe_jupyter.protocol import (
     AssistantMessage,
@@ -25,42 +26,55 @@ from vibe_jupyter.protocol import (
     UserMessage,
 )
 from vibe_jupyter.session.conversation import MAY_HAVE_RUN
+from vibe_jupyter.session.unified_sessions import (
+    CURRENT_NAME,
+    FOLDER,
+    MAX_FILE,
+    Fields,
+    as_fields,
+    as_items,
+    read_fields,
+    unified_messages,
+)
 
 META_NAME: Final = "meta.json"
 MESSAGES_NAME: Final = "messages.jsonl"
 OLD_PATTERN: Final = "*_*.json"
-MAX_FILE: Final = 64 * 2**20
-"""Bytes of a file that is read."""
 MAX_IMAGE: Final = 10 * 2**20
 """Bytes of a picture, as in Mistral Vibe."""
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _FAILED: Final = "<tool_error>"
+_FENCE: Final = "````"
 
-Fields = Mapping[str, Any]
 Clean = Callable[[str], str]
 """Redacts a text."""
 
 
 def vibe_files(folder: Path) -> list[Path]:
     """What names a session of Mistral Vibe in a folder: its `meta.json`, or its one file."""
-    return sorted([*folder.glob(f"*/{META_NAME}"), *folder.glob(OLD_PATTERN)])
+    folders = [*folder.glob(f"*/{META_NAME}"), *folder.glob(f"{FOLDER}/*/{META_NAME}")]
+    return sorted([*folders, *folder.glob(OLD_PATTERN)])
 
 
 def vibe_name(file: Path) -> str:
     """By which the session's place is named in the folder."""
-    return file.parent.name if file.name == META_NAME else file.name
+    if file.name != META_NAME:
+        return file.name
+    return f"{FOLDER}/{file.parent.name}" if file.parent.parent.name == FOLDER else file.parent.name
 
 
 def vibe_summary(file: Path) -> dict[str, object]:
     """What a list tells of a session, by the fields of `SavedSession`; empty where it is none, or cannot be read."""
-    read = _json(file)
-    meta = read if file.name == META_NAME else _fields(read.get("metadata"))
+    read = read_fields(file)
+    meta = read if file.name == META_NAME else as_fields(read.get("metadata"))
     session_id, count = meta.get("session_id"), meta.get("total_messages")
+    if count is None and (file.parent / CURRENT_NAME).is_file():
+        count = sum(1 for _ in unified_messages(file.parent))
     if not isinstance(session_id, str) or not session_id or not isinstance(count, int):
         return {}
     first = _text(meta.get("title")) or _first_prompt(file)
-    stats = _fields(meta.get("stats"))
-    config = _fields(meta.get("config") or meta.get("agent_config"))
+    stats = as_fields(meta.get("stats"))
+    config = as_fields(meta.get("config") or meta.get("agent_config"))
     cost = stats.get("session_cost")
     return {
         "id": session_id,
@@ -69,7 +83,7 @@ def vibe_summary(file: Path) -> dict[str, object]:
         "is_named": meta.get("title_source") == "manual",
         "started": _utc(meta.get("start_time")),
         "ended": _utc(meta.get("end_time") or meta.get("start_time")),
-        "folder": _text(_fields(meta.get("environment")).get("working_directory")),
+        "folder": _text(as_fields(meta.get("environment")).get("working_directory")),
         "model": _text(config.get("active_model")),
         "cost": float(cost) if isinstance(cost, int | float) and cost else None,
         "messages": count,
@@ -91,13 +105,16 @@ def vibe_events(place: Path, model: str, clean: Clean) -> Iterator[RunStarted | 
         text = clean(_text(fields.get("content")))
         match fields.get("role"):
             case "user":
-                images = _images(fields.get("images"), place / "attachments")
-                if not text and not images:
+                more = [
+                    *_images(fields.get("images"), place / "attachments"),
+                    *_resources(fields.get("resources"), clean),
+                ]
+                if not text and not more:
                     continue
                 if text and not fields.get("injected"):
                     run += 1
                     yield RunStarted(run_id=f"imported-{run}", model=model, provider="", agent="", prompt=text)
-                yield _added(UserMessage(parts=(*([TextPart(text=text)] if text else ()), *images)))
+                yield _added(UserMessage(parts=(*([TextPart(text=text)] if text else ()), *more)))
             case "assistant":
                 said = _answer(fields, text, clean, number)
                 if said.text or said.calls:
@@ -118,8 +135,8 @@ def _answer(fields: Fields, text: str, clean: Clean, number: int) -> AssistantMe
     if text:
         parts.append(TextPart(text=text))
     known: set[str] = set()
-    for place, call in enumerate(map(_fields, _items(fields.get("tool_calls")))):
-        function = _fields(call.get("function"))
+    for place, call in enumerate(map(as_fields, as_items(fields.get("tool_calls")))):
+        function = as_fields(call.get("function"))
         call_id = _text(call.get("id")) or f"imported-{number}-{place}"
         if (name := _text(function.get("name"))) and call_id not in known:
             known.add(call_id)
@@ -129,22 +146,23 @@ def _answer(fields: Fields, text: str, clean: Clean, number: int) -> AssistantMe
 
 def _results(calls: Sequence[ToolCall], later: Sequence[Fields], clean: Clean) -> Iterator[ToolMessage]:
     """One for each call, in the order of the calls."""
-    found: dict[str, str] = {}
+    found: dict[str, Fields] = {}
     for fields in later:
         if fields.get("role") != "tool":
             break
-        found.setdefault(_text(fields.get("tool_call_id")), clean(_text(fields.get("content"))))
+        found.setdefault(_text(fields.get("tool_call_id")), fields)
     for call in calls:
-        text = found.get(call.id, MAY_HAVE_RUN)
-        failed = call.id not in found or text.startswith(_FAILED)
+        fields = found.get(call.id, {"content": MAY_HAVE_RUN, "outcome": "failure"})
+        text = clean(_text(fields.get("content")))
+        failed = fields.get("outcome") == "failure" or text.startswith(_FAILED)
         yield ToolMessage(call_id=call.id, name=call.name, parts=(TextPart(text=text),), is_error=failed)
 
 
 def _images(value: object, attachments: Path) -> list[TextPart | ImagePart]:
     """Pictures that stand in the message or in the session's folder; of any other its name alone."""
     found: list[TextPart | ImagePart] = []
-    for image in map(_fields, _items(value)):
-        source, media_type = _fields(image.get("source")) or image, _text(image.get("mime_type"))
+    for image in map(as_fields, as_items(value)):
+        source, media_type = as_fields(image.get("source")) or image, _text(image.get("mime_type"))
         data = _text(source.get("data"))
         if not data and (path := _text(source.get("path"))):
             with contextlib.suppress(OSError):
@@ -158,14 +176,28 @@ def _images(value: object, attachments: Path) -> list[TextPart | ImagePart]:
     return found
 
 
+def _resources(value: object, clean: Clean) -> list[TextPart]:
+    """Files and other sources that a prompt mentioned: their text as it was then, or their address alone."""
+    found: list[TextPart] = []
+    for part in map(as_fields, as_items(value)):
+        resource = as_fields(part.get("resource")) or part
+        text, address = _text(resource.get("text")), _text(resource.get("uri"))
+        content = f"Resource: {address}\n{_FENCE}\n{text}\n{_FENCE}" if text else f"[{address}, which is not kept]"
+        found.append(TextPart(text=clean(content)))
+    return found
+
+
 def _raw_messages(place: Path) -> Iterator[Fields]:
     if not place.is_dir():
-        yield from filter(None, map(_fields, _items(_json(place).get("messages"))))
+        yield from filter(None, map(as_fields, as_items(read_fields(place).get("messages"))))
+        return
+    if (place / CURRENT_NAME).is_file():
+        yield from unified_messages(place)
         return
     with contextlib.suppress(OSError), (place / MESSAGES_NAME).open("rb") as file:
         while line := file.readline(MAX_FILE):
             with contextlib.suppress(ValueError, RecursionError):  # the last line may be torn
-                if fields := _fields(json.loads(line)):
+                if fields := as_fields(json.loads(line)):
                     yield fields
 
 
@@ -177,25 +209,10 @@ def _first_prompt(file: Path) -> str:
     return ""
 
 
-def _json(file: Path) -> Fields:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        if file.stat().st_size <= MAX_FILE:
-            return _fields(json.loads(file.read_bytes()))
-    return {}
-
-
-def _fields(value: object) -> Fields:
-    return cast("Fields", value) if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
 def _text(value: object) -> str:
     """A text, or the texts of a message's parts, as early versions wrote them."""
     if isinstance(value, list):
-        return "\n".join(filter(None, (_text(_fields(part).get("text")) for part in _items(cast("object", value)))))
+        return "\n".join(filter(None, (_text(as_fields(part).get("text")) for part in as_items(cast("object", value)))))
     return value if isinstance(value, str) else ""
 
 
