@@ -172,11 +172,12 @@ async def test_an_allowed_call_never_leaves_the_place_it_was_allowed_for(place: 
 
 @pytest.mark.requirement("permission.path.race", "ui.approval.whole")
 @pytest.mark.parametrize("name", ["a new file", "a new folder", "overwrite", "edit"])
-@pytest.mark.parametrize("edited", [None, "mine\n"])
+@pytest.mark.parametrize("is_edited", [False, True])
 async def test_a_place_that_changes_while_the_card_waits_is_asked_about_on_another_card(
-    place: Place, name: str, edited: str | None
+    place: Place, name: str, is_edited: bool
 ) -> None:
     before = snapshot(place.outside)
+    edited = CALLS[name][1]["content"].replace("new", "mine") if is_edited else None
     cards: list[ApprovalRequested] = []
 
     def decide(request: ApprovalRequested) -> Approve | Reject:

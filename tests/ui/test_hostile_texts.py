@@ -14,6 +14,7 @@ tr ul
 """
 TEXT_ELEMENTS = set(TEXT_NAMES.split())
 CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
+CARD_DATA = {"data-vibe-approval", "data-vibe-edits", "data-risk"}
 ATTRIBUTES = {
     "a": {"href", "rel", "target", "style"},
     "pre": {"style", "data-kind", "data-digits"},
@@ -24,7 +25,7 @@ ATTRIBUTES = {
     "td": {"align", "style"},
     "th": {"align", "style"},
     **{name: {"dir"} for name in ("h3", "h4", "h5", "h6", "blockquote", "ul")},
-    "section": {"class", "role", "tabindex", "aria-label", "data-vibe-approval", "data-vibe-edits"},
+    "section": {"class", "role", "tabindex", "aria-label", "aria-description", *CARD_DATA},
     "button": {"class", "type", "data-vibe-action", "aria-keyshortcuts"},
     "kbd": {"aria-hidden"},
     "textarea": {"class", "hidden", "aria-label"},

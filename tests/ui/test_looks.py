@@ -6,7 +6,7 @@ from tests.ui.dom import Element, parse
 from tests.ui.runs import STARTED, code_started, finished, kept, live, said
 from tests.ui.scenes import ENDS, FILE_DIFF, picture
 from vibe_jupyter.protocol import ToolProgress
-from vibe_jupyter.ui.code import KEPT_CHANGES, KEPT_LEFT, KEPT_LINK, KEPT_RIGHT
+from vibe_jupyter.ui.code import KEPT_CHANGES, KEPT_LEFT, KEPT_LINK, KEPT_RIGHT, KEPT_WORD
 
 ARABIC = "طيور البطريق `bill`"
 
@@ -68,6 +68,8 @@ def test_a_change_is_kept_with_its_signs_and_shown_once() -> None:
     (change,) = [pre for pre in root.find("pre") if "+check(line_10)" in pre.text]
     assert "-line_10 = load(10)" in change.text
     assert "@@" not in change.text
-    tints = {span.attributes.get("style"): span.text[0] for span in change.find("span")}
-    assert tints == {KEPT_CHANGES["add"]: "+", KEPT_CHANGES["del"]: "-"}
+    tints = {(span.attributes.get("style"), span.text[0]) for span in change.find("span") if span.text[0] in "+-"}
+    assert tints == {(KEPT_CHANGES["add"], "+"), (KEPT_CHANGES["del"], "-")}
+    marks = [span.text for span in change.find("span") if span.attributes.get("style") == KEPT_WORD]
+    assert marks == ["  # as it was", ", cache=True"]
     assert FILE_DIFF.count("+check(line_10)") == 1

@@ -50,5 +50,5 @@ def _weigh_commands(commands: Sequence[str], workspace: Workspace) -> ApprovalRi
             from vibe_jupyter.permissions.shell.effects import explain_command, worst_risk  # noqa: PLC0415
     except ImportError:
         return ApprovalRisk()
-    effects = tuple(effect for command in commands for effect in explain_command(command, workspace, measure=True))
-    return ApprovalRisk(worst_risk(effects), effects)
+    effects = [effect for command in commands for effect in explain_command(command, workspace, measure=True)]
+    return ApprovalRisk(worst_risk(effects), tuple(Effect(**effect._asdict()) for effect in effects))

@@ -4,13 +4,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart, shell_words
 from vibe_jupyter.permissions.shell.measuring import Meter, bytes_text, count_text, expand_glob
-from vibe_jupyter.protocol import Risk
+
+if TYPE_CHECKING:
+    from vibe_jupyter.protocol import Risk  # `vibe-jupyter permission` starts without pydantic
 
 NAMES_SHOWN: Final = 3
 """Operands that are named one by one."""
@@ -20,7 +22,7 @@ class EffectTag(NamedTuple):
     """The kind of an effect, in a few words, and how much it weighs."""
 
     words: str
-    risk: Risk
+    risk: "Risk"
 
 
 HARMLESS: Final = EffectTag("Harmless", "low")

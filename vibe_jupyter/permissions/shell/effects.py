@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import UnknownCommand
@@ -26,11 +26,13 @@ from vibe_jupyter.permissions.shell.effect_words import (
     PartCall,
 )
 from vibe_jupyter.permissions.shell.measuring import Meter, bytes_text
-from vibe_jupyter.protocol import Effect, Risk
+
+if TYPE_CHECKING:
+    from vibe_jupyter.protocol import Risk
 
 INNER_DEPTH: Final = 3
 """Commands within commands, such as ``sudo sh -c '…'``, that are followed."""
-_LEVELS: Final[tuple[Risk, ...]] = ("low", "medium", "high")
+_LEVELS: Final[tuple["Risk", ...]] = ("low", "medium", "high")
 _JOINS: Final[dict[Join, str]] = {
     "": "",
     "&&": "Runs only if the part before works (`&&`).",
@@ -45,12 +47,23 @@ _HOOKS: Final = ("LD_", "DYLD_", "PYTHON", "GIT_", "BASH_", "NODE_")
 _HOOK_NAMES: Final = frozenset({"PATH", "IFS", "ENV", "EDITOR", "PAGER", "PROMPT_COMMAND", "PERL5OPT", "RUBYOPT"})
 
 
-def worst_risk(effects: Sequence[Effect]) -> Risk:
+class PartEffect(NamedTuple):
+    """What one part of a command does: the fields of `vibe_jupyter.protocol.Effect`."""
+
+    part: str
+    text: str
+    detail: str
+    tag: str
+    risk: "Risk"
+    action: str
+
+
+def worst_risk(effects: Sequence[PartEffect]) -> "Risk":
     """The level of a command is that of its worst part."""
     return _LEVELS[max((_LEVELS.index(effect.risk) for effect in effects), default=1)]
 
 
-def explain_command(command: str, workspace: Workspace, *, measure: bool) -> tuple[Effect, ...]:
+def explain_command(command: str, workspace: Workspace, *, measure: bool) -> tuple[PartEffect, ...]:
     """What each part of a command does, in the order in which they are written.
 
     Args:
@@ -110,7 +123,7 @@ class _Explaining:
     """The folder that the next part runs in; None where that cannot be told."""
     _depth: int = 0
 
-    def effects(self, parts: Sequence[CommandPart]) -> Iterator[Effect]:
+    def effects(self, parts: Sequence[CommandPart]) -> Iterator[PartEffect]:
         before = ""
         for part in parts:
             finding = self._with_redirections(part, self._finding(part, before))
@@ -199,10 +212,10 @@ def _is_hook(name: str) -> bool:
     return name in _HOOK_NAMES or name.startswith(_HOOKS)
 
 
-def _effect(part: CommandPart, finding: Finding) -> Effect:
+def _effect(part: CommandPart, finding: Finding) -> PartEffect:
     block = "Repeated in a loop." if part.repeated else "Runs only under a condition." if part.conditional else ""
     detail = " ".join(filter(None, (finding.detail, _JOINS[part.join], block)))
-    return Effect(
+    return PartEffect(
         part=part.raw,
         text=finding.text,
         detail=detail,
