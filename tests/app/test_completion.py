@@ -61,6 +61,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "reset",
         "resume",
         "sent",
+        "serve",
         "sessions",
         "setup",
         "skills",

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
+from vibe_jupyter.gateway.server import GRACE, GatewayServer
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
-from vibe_jupyter.gateway.server import GatewayServer
 from vibe_jupyter.testing import ScriptedModel
 
 TOKEN = "0f" * 32
@@ -129,6 +129,7 @@ def gateway_at(
     *,
     environ: Mapping[str, str] | None = None,
     approval_wait: float = APPROVAL_WAIT,
+    grace: float = GRACE,
 ) -> Iterator[Gateway]:
     """One with settings of its own, whose MCP server is accepted."""
     home = folder / "home"
@@ -136,7 +137,7 @@ def gateway_at(
     text = _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
     (home / "config.toml").write_text(text + settings, encoding="utf-8")
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **(environ or {})}
-    server = GatewayServer(folder, variables, port=0, approval_wait=approval_wait)
+    server = GatewayServer(folder, variables, port=0, approval_wait=approval_wait, grace=grace)
     server.agents.accepted.remember(
         [one.identity for one in server.agents.waiting_servers() if one.identity is not None], accepted=True
     )

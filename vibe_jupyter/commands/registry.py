@@ -183,6 +183,25 @@ def _manage_servers(call: TypedCommand) -> str:
     return mcp_command(call.text, servers, app.setup, say=print)
 
 
+def _serve_gateway(call: TypedCommand) -> str | None:
+    try:
+        with without_working_folder():
+            from vibe_jupyter.commands.serve import GATEWAY
+    except ImportError as error:
+        raise ConfigError(
+            f"{error.name} is missing. Install it with: %pip install 'vibe-jupyter[gateway]', then restart the kernel."
+        ) from error
+    match call.words:
+        case [] | ["status"]:
+            return GATEWAY.status()
+        case ["start"]:
+            return GATEWAY.start(call.build_app().folder)
+        case ["stop"]:
+            return GATEWAY.stop()
+        case _:
+            return None
+
+
 def _choose_model(call: TypedCommand) -> str | None:
     match call.words:
         case []:
@@ -368,6 +387,13 @@ COMMANDS: Final = (
         _manage_servers,
         following=SERVER_ACTIONS,
         complete=_server_words,
+    ),
+    VibeCommand(
+        "serve",
+        (("%vibe serve [start]", "MCP tools for other programs, as an API; `stop` ends it"),),
+        _serve_gateway,
+        following=("start", "stop", "status"),
+        is_rare=True,
     ),
     VibeCommand(
         "skills",

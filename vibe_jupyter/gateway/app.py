@@ -42,8 +42,6 @@ def make_app(
         for problem in await parts.agents.start():
             tell(problem)
         yield
-        for one in tuple(parts.live):
-            one.end()
         await parts.agents.close()
         await parts.forwarder.close()
         await parts.store.close()

@@ -1,5 +1,7 @@
 """The gateway's server: where it listens, its token, and how it ends."""
 
+import asyncio
+import math
 import secrets
 import socket
 import sys
@@ -45,14 +47,37 @@ STOP_WAIT: Final = 10.0
 """Seconds after `GRACE` in which MCP servers end."""
 _LOOK: Final = 0.01
 """Seconds between two looks whether it has started."""
-GRACE: Final = 10
+GRACE: Final = 10.0
 """Seconds that answers under way have to end when the gateway is stopped."""
+LAST_WORDS: Final = 2.0
+"""Seconds after `GRACE` for streams to say that they were broken off."""
 
 
 class GatewayConnection(Connection):
     """Many clients may come at once."""
 
     most_silent = MAX_SILENT
+
+
+class _EndingServer(uvicorn.Server):
+    """Breaks off what does not end in time, so that a stream still says why."""
+
+    def __init__(self, made_of: uvicorn.Config, *, parts: GatewayParts, grace: float) -> None:
+        super().__init__(made_of)
+        self._parts = parts
+        self._grace = grace
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the server; answers that are under way may go on for a while."""
+        timer = asyncio.get_running_loop().call_later(self._grace, self._end_answers)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+    def _end_answers(self) -> None:
+        for one in tuple(self._parts.live):
+            one.end()
 
 
 class GatewayServer:
@@ -70,6 +95,7 @@ class GatewayServer:
         host: str = HOST,
         port: int = PORT,
         approval_wait: float = APPROVAL_WAIT,
+        grace: float = GRACE,
     ) -> None:
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
@@ -95,7 +121,8 @@ class GatewayServer:
             origins=gateway.origins,
             tell=lambda problem: print(problem, file=sys.stderr, flush=True),  # noqa: T201
         )
-        self._uvicorn = uvicorn.Server(
+        self._grace = grace
+        self._uvicorn = _EndingServer(
             uvicorn.Config(
                 app,
                 log_config=None,
@@ -109,8 +136,10 @@ class GatewayServer:
                 proxy_headers=False,
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_keep_alive=KEEP_CONNECTION,
-                timeout_graceful_shutdown=GRACE,
-            )
+                timeout_graceful_shutdown=math.ceil(grace + LAST_WORDS),
+            ),
+            parts=self.parts,
+            grace=grace,
         )
 
     @property
@@ -138,10 +167,10 @@ class GatewayServer:
             time.sleep(_LOOK)
 
     def stop(self) -> None:
-        """End it; answers under way have `GRACE` seconds."""
+        """End it; answers under way have a while."""
         self._uvicorn.should_exit = True
         if self._thread is not None:
-            self._thread.join(GRACE + STOP_WAIT)
+            self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self._listening.close()
 
 
