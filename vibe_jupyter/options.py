@@ -30,7 +30,7 @@ PROMPT_HELP = """\
   --max-turns N         stop before request N+1 (1-200, default 50)
   --yes=TOOL[,TOOL]     let these tools run without asking, in this cell only
   --keep-going          run the cells queued after this one even if it fails
-@name, @path, @server:  mention a variable, file, or what an MCP server offers
+@name, @path, @[4]      name a variable, file or cell; @server: what it offers
 /skill, /server:prompt  begin a prompt with a skill, or a prompt of a server"""
 """How a prompt is written: the beginning of the page of `%vibe help`."""
 RARE_OPTIONS_HELP = """\

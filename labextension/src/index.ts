@@ -2,5 +2,6 @@
 import { bridge } from "./plugins/bridge";
 import { cellActions } from "./plugins/cell-actions";
 import { commands } from "./plugins/commands";
+import { promptCells } from "./plugins/prompt-cells";
 
-export default [bridge, cellActions, commands];
+export default [bridge, cellActions, commands, promptCells];

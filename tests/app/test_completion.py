@@ -121,6 +121,18 @@ def test_tab_after_an_at_sign_offers_variables_and_files(tab: Tab) -> None:
     assert "@penguins" in tab("%%vibe\nplot @")
 
 
+def test_tab_after_an_at_sign_offers_the_numbers_of_cells_that_ran_the_newest_first(tab: Tab) -> None:
+    tab.session.run("first_of_two = 1")
+    tab.session.run("second_of_two = 2")
+    tab.session.run("first_of_two = 1")
+    newest, next_one, *older = tab("%%vibe\nplot @[")
+    assert int(newest.strip("@[]")) == int(next_one.strip("@[]")) + 1
+    assert f"@[{int(next_one.strip('@[]')) - 1}]" not in older
+    assert tab(f"%%vibe\nplot {newest[:-1]}") == [newest]
+    assert newest in tab("%%vibe\nplot @")
+    assert tab("x = {}\nx[") != [newest]
+
+
 def test_paths_begin_at_the_folder_the_agent_began_in(tab: Tab) -> None:
     (tab.session.folder / "deep").mkdir(exist_ok=True)
     (tab.session.folder / "deep" / "inner.txt").touch()

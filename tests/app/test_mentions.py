@@ -1,5 +1,7 @@
 """``@name`` and ``@path`` in a prompt: what the model gets of them, and what is no mention."""
 
+import base64
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from tests.app.conftest import Session
 from vibe_jupyter.context.mention_syntax import written_mentions
 from vibe_jupyter.context.mentions import MENTION_LIMIT, MENTIONS, Mentions
 from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.protocol import Cell, OutputBrief
 from vibe_jupyter.testing import say
 from vibe_jupyter.variables.describe import summary_line
 
@@ -155,3 +158,42 @@ def test_a_mention_begins_a_word_and_stands_outside_of_code(prompt: str, names: 
 def test_a_long_prompt_full_of_signs_is_read_in_no_time(project: Path) -> None:
     for prompt in ("@a" * 50_000, "@a\n" * 50_000, "```\n" * 50_000, "<error>\n" * 20_000, '@"' * 50_000):
         assert told(project, prompt, b=1) == []
+
+
+CELLS = [
+    Cell(id="aaaa1111", number=1, kind="code", source="x = 1\nx / 0", execution_count=4, state="failed",
+         outputs=(OutputBrief(type="error", size=90, text="ZeroDivisionError: division by zero"),)),
+    Cell(id="bbbb2222", number=2, kind="code", source="first", execution_count=7),
+    Cell(id="cccc3333", number=3, kind="code", source="second", execution_count=7),
+]  # fmt: skip
+
+
+def test_a_cell_is_named_by_the_number_that_it_alone_carries(project: Path) -> None:
+    mentions = Mentions(dict[str, object], Workspace(project))
+    section = mentions.section("Fix @[4]. Not @[7] or @[9], x@[4] or `a @ [4]`.", {}, CELLS)
+    assert section.count("[4]: code cell #1 aaaa [4], failed\nx = 1\nx / 0\noutput, error: ZeroDivisionError") == 1
+    assert "bbbb" not in section
+    assert mentions.section("Fix @[4].", {"read_notebook": "ask"}, CELLS) == ""
+    assert mentions.section("Fix\n```\n@[4]\n```", {}, CELLS) == ""
+
+
+def test_a_picture_is_sent_with_the_prompt_to_a_model_that_sees_it(session: Session) -> None:
+    png = base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    )
+    (session.folder / "pasted.png").write_bytes(png)
+    config = session.folder / "vibe" / "config.toml"
+    kept = config.read_text(encoding="utf-8")
+    config.write_text(f"{kept}supports_images = true\n", encoding="utf-8")
+    try:
+        session.model.will_reply(say("A dot."), say("No dot."))
+        session.run("%%vibe\nWhat is on @pasted.png?")
+        session.run("%%vibe --agent default\nAnd in me@pasted.png?")
+    finally:
+        config.write_text(kept, encoding="utf-8")
+        (session.folder / "pasted.png").unlink()
+    sent = json.dumps(session.model.requests[0].body)
+    assert sent.count(base64.b64encode(png).decode()) == 1
+    assert "@pasted.png: image/png" in sent
+    assert "What is on @pasted.png?" in sent
+    assert json.dumps(session.model.requests[1].body).count(base64.b64encode(png).decode()) == 1  # that of the first

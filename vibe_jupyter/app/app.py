@@ -184,7 +184,9 @@ class App:
         with self._presses.raising():  # it looks at the user's objects
             told = self.sessions.loss_report() + self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
-        hooks = self.skills.run_hooks(text, self.mcp.run_hooks(text))
+        hooks = self.skills.run_hooks(
+            text, self.report.with_pictures(text, reading.rules.levels, self.mcp.run_hooks(text), agent.model)
+        )
         run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=hooks)
         if offer:
             run.emit(Notice(level="info", text=offer))

@@ -5,21 +5,26 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from vibe_jupyter.agent.agent import RunHooks
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.agents import PlanReminder
 from vibe_jupyter.app.project import CurrentSettings
+from vibe_jupyter.app.prompt_pictures import PromptPictures
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
-from vibe_jupyter.context.mentions import Mentions
+from vibe_jupyter.context.mentions import MENTION_LIMIT, Mentions, cell_text, mentioned_cells
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import Level
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.document import Listing
 
+_WHOLE = MENTION_LIMIT - 100
+"""Characters of a cell that the report of a mention holds whole, its address included."""
 CELLS_WAIT = 0.5
 """Seconds given to a page that is still asked for the cells of the run before."""
 
@@ -77,11 +82,23 @@ class PromptReport:
             levels: tool name to level, where the settings name one.
             current: the agent that takes the prompt.
         """
-        mentioned = self._mentions.section(around.prompt, levels) if "@" in around.prompt else ""
+        cells = around.listing.cells if around.listing is not None else ()
+        mentioned = self._mentions.section(around.prompt, levels, cells) if "@" in around.prompt else ""
         told = (self._report.section(around), mentioned, self._plan_reminder.text(current))
         if self._notebook is not None:
-            self._notebook.cells.reads.remembered.show(self._report.shown)
+            remembered = self._notebook.cells.reads.remembered
+            remembered.show(self._report.shown)
+            for cell in mentioned_cells(around.prompt, cells, levels):
+                if len(cell_text(cell, {})) < _WHOLE:
+                    remembered.read(cell)
         return "\n".join(filter(None, told))
+
+    def with_pictures(
+        self, prompt: str, levels: Mapping[str, Level], others: RunHooks | None, model: Model
+    ) -> RunHooks | None:
+        """Hooks of a run, and before them the pictures that its prompt names, where the model sees them."""
+        named = self._mentions.pictures(prompt, levels) if model.sees_images and "@" in prompt else []
+        return PromptPictures(self._mentions.workspace, named, others) if named else others
 
     async def fresh(
         self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings, main_thread: MainThread

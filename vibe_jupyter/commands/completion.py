@@ -13,7 +13,13 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.commands.registry import COMMANDS
-from vibe_jupyter.context.mention_syntax import Mention, ResourceMention, unfinished_mention, unfinished_resource
+from vibe_jupyter.context.mention_syntax import (
+    Mention,
+    ResourceMention,
+    unfinished_cell,
+    unfinished_mention,
+    unfinished_resource,
+)
 from vibe_jupyter.errors import VibeError
 from vibe_jupyter.kernel.ipython_types import user_names
 from vibe_jupyter.options import OPTION_NAMES, TOUR
@@ -31,6 +37,9 @@ _SLASH: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<
 """On the magic's line a skill, or a prompt of an MCP server: ``/server:prompt name=value``."""
 _FIRST_WORD: Final = re.compile(r"\s*(?P<last>/\S*)")
 """Of a cell's prompt."""
+_MAGIC: Final = re.compile(r"\s*%{1,2}vibe(?=\s|$)")
+_CELLS: Final = 30
+"""Cells offered after ``@``."""
 _TURNS: Final = ("10", "50", "200")
 """Offered after --max-turns."""
 
@@ -137,6 +146,9 @@ class Completion:
         resource = unfinished_resource(prompt)
         if resource is not None and offers is not None and resource.server in offers.servers():
             return _complete_resource(resource, offers)
+        cell = unfinished_cell(prompt)
+        if cell is not None:
+            return CompletionMatch(cell, self._numbers(), "cell")
         mention = unfinished_mention(prompt)
         if mention is not None:
             return self._complete_mention(mention)
@@ -151,12 +163,20 @@ class Completion:
         names = user_names(self._shell.user_ns, self._shell.user_ns_hidden)
         found = CompletionMatch(mention.text, sorted(names), "instance")
         found.completions += CompletionMatch(mention.text, self._complete_paths(mention), "path").completions
+        if not mention.text:
+            found.completions += CompletionMatch("", self._numbers(), "cell").completions
         offers = self._sources.offers()
         if offers is not None and mention.text:
             found.completions += CompletionMatch(
                 mention.text, [f"{name}:" for name in offers.servers()], "path"
             ).completions
         return found
+
+    def _numbers(self) -> list[str]:
+        """Of the cells that ran, the newest first; one that ran again as it was has its newest number only."""
+        inputs = self._shell.history_manager.input_hist_raw
+        ran = {source.strip(): number for number, source in enumerate(inputs) if number and not _MAGIC.match(source)}
+        return [f"[{number}]" for source, number in sorted(ran.items(), key=lambda one: -one[1]) if source][:_CELLS]
 
     def _on_magic_line(self, words: str, *, is_cell: bool) -> CompletionMatch | None:
         *before, last = re.split(r"[ \t]+", words)

@@ -20,6 +20,8 @@ _RESOURCE: Final = re.compile(
     rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]+)"|(?P<plain>{_SERVER}(?={_ADDRESS}):\S+))', re.MULTILINE
 )
 _UNFINISHED_RESOURCE: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]*)|(?P<plain>{_SERVER}:[^\s"]*))$')
+_CELL: Final = re.compile(rf"{_BEFORE}@\[(?P<number>\d{{1,9}})\]", re.MULTILINE)
+_UNFINISHED_CELL: Final = re.compile(rf"{_BEFORE}@(?P<begun>\[\d{{0,9}})$")
 _CLOSERS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 _UNFINISHED: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]*)|(?P<plain>{_PLAIN}*))$')
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
@@ -85,6 +87,19 @@ def unfinished_resource(before: str) -> ResourceMention | None:
         return None
     server, _, uri = (found["plain"] or found["quoted"]).partition(":")
     return ResourceMention(server, uri, is_quoted=found["plain"] is None)
+
+
+def mentioned_numbers(prompt: str) -> list[int]:
+    """The numbers of the cells that the prompt's own words name as ``@[4]``, each once."""
+    return list(dict.fromkeys(int(found["number"]) for found in _CELL.finditer(_own_text(prompt))))
+
+
+def unfinished_cell(before: str) -> str | None:
+    """What follows the ``@`` of the cell that the text before the cursor ends with; None where it ends with none."""
+    if len(_FENCE.findall(before)) % 2:
+        return None
+    found = _UNFINISHED_CELL.search(before, before.rfind("\n") + 1)
+    return None if found is None else found["begun"]
 
 
 def _without_sentence(uri: str) -> str:

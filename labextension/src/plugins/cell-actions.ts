@@ -15,6 +15,7 @@ import { MAGIC, nameOf, promptFor, type Request } from "../cell-actions/prompts"
 import { insertBelow, PromptRunner } from "../cell-actions/run-prompt";
 import type { Wanted } from "../cell-actions/under-output";
 import { editAtEnd } from "../cell-actions/write";
+import { adoptStyles } from "../styles";
 import styles from "../../style/cell-actions.css";
 
 const CATEGORY = "vibe-jupyter";
@@ -37,7 +38,7 @@ export const cellActions: JupyterFrontEndPlugin<void> = {
   ) => {
     const words = (translator ?? nullTranslator).load("vibe_jupyter");
     const runner = new PromptRunner(words);
-    adoptStyles();
+    adoptStyles(styles);
     for (const command of addCommands(app, tracker, runner, words)) {
       palette?.addItem({ command, category: CATEGORY });
     }
@@ -139,10 +140,4 @@ async function showOffers(
   tracker.forEach(add);
   tracker.widgetAdded.connect((_, panel) => { add(panel); });
   settings?.changed.connect(() => { all.forEach((offers) => { offers.want(wanted()); }); });
-}
-
-function adoptStyles(): void {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(styles);
-  document.adoptedStyleSheets.push(sheet);
 }
