@@ -213,7 +213,7 @@ def test_the_settings_can_switch_mcp_tools_off_or_have_their_calls_returned(tmp_
 def test_several_answers_at_once_pass_as_they_are(gateway: Gateway) -> None:
     body = b'{"choices":[{"index":0,"message":{"content":"a"}},{"index":1,"message":{"content":"b"}}]}'
     gateway.will(raw([body], content_type="application/json"))
-    assert gateway.chat("hello", n=2).content == body
+    assert gateway.chat("hello", n=2, session_id="mine").content == body
     assert gateway.model.requests[-1].tools == []
 
 

@@ -38,6 +38,7 @@ def test_what_is_not_let_through_has_no_effect(gateway: Gateway, headers: Mappin
     assert len(gateway.model.requests) == asked
 
 
+@pytest.mark.requirement("gateway.api.auth.anthropic-headers")
 def test_the_token_goes_into_either_header(gateway: Gateway) -> None:
     gateway.will("hi")
     request = gateway.client.build_request(

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.conftest import PATIENCE, chat_body, chunks_of, gateway_at, read_events, text_of
+from tests.gateway.conftest import PATIENCE, chat_body, chunks_of, gateway_at, read_events, text_of, until
 from vibe_jupyter.commands.registry import run_command
 from vibe_jupyter.commands.serve import KernelGateway
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
-from vibe_jupyter.testing import ScriptedModel, hold
+from vibe_jupyter.testing import ScriptedModel, call, hold
 
 
 def test_a_kernel_serves_until_it_is_told_to_stop(
@@ -72,6 +72,22 @@ def test_a_gateway_that_is_stopped_tells_the_streams_that_do_not_end(tmp_path: P
         assert events[-1].data == "[DONE]"
         assert "error" in events[-2].data
         assert model.requests[-1].gone.wait(PATIENCE)
+
+
+def test_a_gateway_that_is_stopped_ends_tools_too(tmp_path: Path, own_home: Path) -> None:
+    mark = tmp_path / "mark"
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, grace=0.2) as gateway:
+        gateway.will(call("mcp__sample__wait", period=60, mark=str(mark)))
+        body = chat_body("hello", stream=True)
+        with gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
+            pieces = response.iter_bytes()
+            read = next(pieces)
+            until(mark.exists)
+            gateway.server.stop()
+            read += b"".join(pieces)
+        events = read_events(read)
+        assert "error" in events[-2].data
+        assert mark.read_text() == "cancelled"
 
 
 def test_a_gateway_that_is_stopped_lets_short_answers_end(tmp_path: Path, own_home: Path) -> None:

@@ -18,11 +18,13 @@ def used(gateway: Gateway, steps: str) -> dict[str, object]:
     return sdks.use(steps, gateway.server.url, TOKEN)
 
 
+@pytest.mark.requirement("gateway.api.auth.token", "gateway.api.clients.openai-sdk")
 @pytest.mark.parametrize("vendor", ["openai", "mistral"])
 def test_an_answer_with_a_call_of_ours_is_one_answer(gateway: Gateway, vendor: str) -> None:
     assert used(gateway, f"{vendor}_plain") == {"text": "It is 42.", "finish": "stop"}
 
 
+@pytest.mark.requirement("gateway.api.clients.openai-sdk")
 @pytest.mark.parametrize("vendor", ["openai", "mistral"])
 def test_a_stream_with_a_call_of_ours_is_one_stream(gateway: Gateway, vendor: str) -> None:
     found = used(gateway, f"{vendor}_stream")

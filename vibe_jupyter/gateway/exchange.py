@@ -170,9 +170,9 @@ class GatewayExchange(Response):
     @property
     def _is_plain(self) -> bool:
         """Whether the answer passes as it is, byte for byte: no call in it could be ours."""
-        if not self._writer.passes_through or self.session_id:
+        if not self._writer.passes_through:
             return False
-        return self._request.passes_plainly or not self._tools.run_here.specs()
+        return self._request.passes_plainly or not (self.session_id or self._tools.run_here.specs())
 
     def _find_model(self) -> Model:
         try:
@@ -235,7 +235,7 @@ class GatewayExchange(Response):
                 self._ready_turn.notify_all()
 
     async def _finish(self, relay: RelayingClient, finished: RunFinished) -> None:
-        if relay.failure is not None or finished.reason == "error" or not self._rounds.all:
+        if relay.failure is not None or finished.reason in ("error", "interrupted") or not self._rounds.all:
             await self._fail(relay, finished)
             return
         relay.note_results(self._conversation.history)

@@ -24,7 +24,9 @@ class RequestTools:
 
     def is_ours(self, name: str) -> bool:
         """Whether a call of that name is answered here."""
-        return name not in self._request.own_tools and self.run_here.find(name) is not None
+        if self._request.passes_plainly or name in self._request.own_tools:
+            return False
+        return self.run_here.find(name) is not None
 
     def offered(self, specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         """Some that are run here, and all whose calls are returned."""
