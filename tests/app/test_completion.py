@@ -68,6 +68,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "status",
         "stop",
         "trust",
+        "undo",
     ]
     assert tab("%vibe st") == ["status", "stop"]
     assert tab("x = 1\n%vibe he", "\ny = 2") == ["help"]

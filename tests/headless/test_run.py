@@ -171,7 +171,7 @@ def test_a_prompt_is_put_at_the_end_with_what_it_needs_and_runs(
     cells = nbformat.read(path, as_version=4).cells
     assert [cell.source for cell in cells[1:]] == ["%load_ext vibe_jupyter", "%%vibe\nwhat is six by seven?"]
     assert "42" in model.requests[1].tool_results[0]
-    assert "It is 42." in texts(path)[2]
+    assert "It is 42." in texts(path)[3]
     assert "It is 42." in done.stdout
 
 
@@ -318,3 +318,22 @@ def test_the_demo_model_makes_no_plot_where_matplotlib_is_missing(
     assert ("The plot is in the new cell below." in answer) is not blocked
     assert len(cells) == (2 if blocked else 3)
     assert [output.output_type for cell in cells for output in cell.outputs if output.output_type == "error"] == []
+
+
+def test_a_run_is_undone_in_a_notebook_without_a_page(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    cells = ("x = 1", "%load_ext vibe_jupyter", "%%vibe --yes=edit_cell,write_file\nchange it", "%vibe undo")
+    path = write(work / "n.ipynb", *cells)
+    first = nbformat.read(path, as_version=4).cells[0].id
+    model.will_reply(
+        call("read_notebook"),
+        call("edit_cell", cell=first, source="x = 2"),
+        call("write_file", path="new.txt", content="new"),
+        say("Changed."),
+    )
+    done = run(environment, path)
+    assert done.returncode == 0, done.stderr
+    assert nbformat.read(path, as_version=4).cells[0].source == "x = 1"
+    assert not (work / "new.txt").exists()
+    assert "Undone: [1], new.txt (removed)." in texts(path)[3]

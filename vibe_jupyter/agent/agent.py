@@ -14,6 +14,7 @@ from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import Permissions
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import ImagePart, Level, TextPart
+from vibe_jupyter.session.snapshots import RunSnapshots
 from vibe_jupyter.tools.contract import Toolset
 
 PromptParts = tuple[TextPart | ImagePart, ...]
@@ -39,6 +40,8 @@ class Agent:
     """The sub-agent of a name, or a `ToolError` that names those there are; None where none may work for it."""
     redactor: Redactor = field(default_factory=Redactor)
     """Strikes keys out of everything that is recorded, shown or sent."""
+    snapshots: RunSnapshots | None = None
+    """Keeps what the run is about to change; None where nothing is kept of the conversation."""
 
 
 class Subagent(NamedTuple):

@@ -48,6 +48,7 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
 )
+from vibe_jupyter.session.snapshots import RunSnapshots
 from vibe_jupyter.tools.arguments import find_meant
 from vibe_jupyter.tools.contract import SubagentReport, Tool, Toolset
 
@@ -139,6 +140,8 @@ class CallContext:
     redactor: Redactor = field(default_factory=Redactor)
     """For what is kept of a result before it is an event."""
     failed: FailedCalls = field(default_factory=FailedCalls)
+    snapshots: RunSnapshots | None = None
+    """Keeps what calls are about to change; None where nothing is kept."""
 
 
 def shown(event: Event, kept: Event) -> Event:
@@ -234,6 +237,13 @@ class PreparedCall:
         """What an approval is bound to."""
         identities = (part for place in self.places.values() for part in place.identity)
         return approval_digest(self.call, self.preview, identities)
+
+    @property
+    def written_files(self) -> Mapping[Path, str]:
+        """The files that it declares to write, and what each is called."""
+        written = (one.value for one in self.touched if one.kind == "path" and one.access == "write")
+        places = (self.places[one] for one in written if one in self.places)
+        return {place.path: place.shown for place in places}
 
 
 class RefusedCall(NamedTuple):

@@ -131,6 +131,7 @@ class AgentLoop:
             results=conversation.folder,
             cancelled=lambda: run.interrupted,
             delegate=self._delegate if agent.find_subagent is not None else None,
+            snapshots=agent.snapshots,
         )
         self._delegation = Delegation(run, terms, self._run_subagent)
         self._began = time.monotonic()
@@ -366,6 +367,7 @@ class AgentLoop:
             usage=self._budget.total,
             cost=self._budget.cost,
             error=error,
+            changed=self._agent.snapshots.changes if self._agent.snapshots is not None else (),
         )
         try:
             await self._emit_event(finished)

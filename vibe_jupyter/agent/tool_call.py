@@ -70,7 +70,7 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
     result = _CUT_OFF
     has_run = True
     try:
-        result = await tool.run(prepared.args, _tool_context(prepared, call_context))
+        result = await _run_tool(prepared, call_context)
         outcome = "error" if result.is_error else "ok"
     except ToolError as error:
         result, outcome = ToolResult.error(str(error)), "error"
@@ -96,6 +96,23 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
         note = f"The user edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)
     return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
+
+
+async def _run_tool(prepared: PreparedCall, call_context: CallContext) -> ToolResult:
+    """Run it, with a snapshot of each file that it declares to write."""
+    context, files, snapshots = _tool_context(prepared, call_context), prepared.written_files, call_context.snapshots
+    if snapshots is None or not files:
+        return await prepared.tool.run(prepared.args, context)
+    await snapshots.before_writes(files)
+    is_over = True
+    try:
+        return await prepared.tool.run(prepared.args, context)
+    except asyncio.CancelledError:
+        is_over = False  # a thread of it may still write
+        raise
+    finally:
+        if is_over:
+            await snapshots.after_writes(files)
 
 
 def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolContext:

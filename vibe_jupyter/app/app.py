@@ -28,6 +28,7 @@ from vibe_jupyter.app.sessions import KernelSessions, SessionParts
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
+from vibe_jupyter.app.undo import KernelUndo
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text
@@ -92,7 +93,7 @@ class App:
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
         self.sessions = KernelSessions(SessionParts(*shared, lambda: self.is_serving, self._forget))
-        """The conversation that is open, and those that are saved."""
+        self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook)
         parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: self.sessions.folder, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
@@ -181,8 +182,10 @@ class App:
         around = self.report.look(text, options.allowed)
         offer = self.sessions.offer(attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
+        agent = replace(agent, snapshots=self.undo.begin(agent.redactor(text)))
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.loss_report() + self.report.sections(around, self._permissions.levels, current)
+            told = self.sessions.loss_report() + self.undo.report()
+            told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
         hooks = self.skills.run_hooks(
             text, self.report.with_pictures(text, reading.rules.levels, self.mcp.run_hooks(text), agent.model)

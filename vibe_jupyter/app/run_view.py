@@ -426,11 +426,9 @@ class RunView:
         return self._notebook.cells.reads.named(reference) if self._notebook is not None else None
 
     async def _look_for_names(self, event: Event) -> None:
-        """An answer names cells by their ids: their numbers are those of now."""
-        if self._notebook is not None and isinstance(event, MessageAdded):
-            message = event.message
-            if isinstance(message, AssistantMessage) and _REFERENCE in message.text:
-                await self._notebook.cells.reads.look_for_names()
+        """An answer, or the end of a run, names cells by their ids: their numbers are those of now."""
+        if self._notebook is not None and _names_cells(event):
+            await self._notebook.cells.reads.look_for_names()
 
     async def draw(self, view: "ShownView") -> None:
         """Have that page draw a view. On the engine's loop."""
@@ -482,6 +480,16 @@ class _Life:
             self.over.set_exception(error)
             raise
         self.over.set_result(None)
+
+
+def _names_cells(event: Event) -> bool:
+    match event:
+        case MessageAdded(message=AssistantMessage() as message):
+            return _REFERENCE in message.text
+        case RunFinished():
+            return any(one.kind == "cell" for one in event.changed)
+        case _:
+            return False
 
 
 def working_folder() -> Path:

@@ -309,6 +309,12 @@ def _session_commands() -> ModuleType:
     return sessions
 
 
+def _undo_run(call: TypedCommand) -> str | None:
+    with without_working_folder():
+        from vibe_jupyter.commands.undo import undo_command
+    return undo_command(call.build_app(), call.words)
+
+
 def _show_prompt(call: TypedCommand) -> str | None:
     if len(call.words) > 1:
         return None
@@ -399,6 +405,7 @@ COMMANDS: Final = (
         "skills",
         (("%vibe skills", "the skills there are, and what is wrong with their files"),),
         _alone(lambda call: call.build_app().skills.listing()),
+        is_rare=True,
     ),
     VibeCommand(
         "trust",
@@ -491,6 +498,13 @@ COMMANDS: Final = (
         _show_history,
         following=("N",),
         is_rare=True,
+    ),
+    VibeCommand(
+        "undo",
+        (("%vibe undo [N]", "restore the cells and files of the last run; `list` them"),),
+        _undo_run,
+        following=("N", "list"),
+        complete=lambda words, names: () if words else ("list",),
     ),
     VibeCommand(
         "reset",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.kernel.execution import OnAsking, unheard
@@ -46,6 +46,22 @@ def no_standings(_cells: Sequence[Cell]) -> Mapping[str, CellStatus]:
     return {}
 
 
+class EditRecorder(Protocol):
+    """Hears of edits before they are made, and keeps what was there."""
+
+    async def before_edits(self, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> int:
+        """These are about to be made, while the notebook has these cells; gives what `not_made` takes.
+
+        Raises:
+            JournalError: it cannot be kept; nothing may be changed.
+        """
+        ...
+
+    async def not_made(self, entry: int) -> None:
+        """They were refused."""
+        ...
+
+
 class CellAccess:
     """One for all tools of a kernel. On the engine's loop, but for `begin` and `end`."""
 
@@ -59,6 +75,8 @@ class CellAccess:
         """The last cell this run put below its prompt; None before the first."""
         self.changed: list[str] = []
         """Ids of the cells this run changed, in the order of the first change."""
+        self.recorder: EditRecorder | None = None
+        """Of the present run, or the last one; None where nothing is kept."""
 
     def begin(self) -> None:
         """A run begins in the cell that runs now. Main thread."""
@@ -137,20 +155,28 @@ class CellAccess:
                     "this run is over, and not before. Go on without it, or end your turn to let it run."
                 )
 
-    async def edit(self, *edits: CellEdit) -> EditDone:
-        """Do all or none, in one request.
+    async def edit(self, *edits: CellEdit, undoes: bool = False) -> EditDone:
+        """Do all or none, in one request; what undoes a run, the model has not read.
 
         Raises:
             ToolError: a cell is not as it was read (with its present source), or the notebook refused.
         """
+        recorder = None if undoes else self.recorder
+        entry = 0
+        if recorder is not None:
+            entry = await recorder.before_edits(edits, (await self.reads.listing(fresh=False)).cells)
         try:
             done = await (await self._notebook.now()).edit(edits)
-        except StaleCell as error:
-            raise await self._stale_error(error) from error
         except NotebookError as error:
+            if recorder is not None:
+                await recorder.not_made(entry)
+            if isinstance(error, StaleCell):
+                raise await self._stale_error(error) from error
             raise ToolError(str(error)) from error
+        if recorder is not None and done.outcome != "done":
+            await recorder.not_made(entry)
         before, self.reads.last = self.reads.last, None
-        if done.outcome == "done":
+        if done.outcome == "done" and not undoes:
             for edit in edits:
                 self._note_written(edit, before)
                 self.changed += [cell for cell in _edited_cells(edit) if cell not in self.changed]

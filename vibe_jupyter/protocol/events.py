@@ -323,6 +323,17 @@ class Notice(Value):
     """Seconds that are waited from now on, for a view to count down; 0 for none."""
 
 
+class Change(Value):
+    """One cell or file that is not as it was before a run."""
+
+    kind: Literal["cell", "file"]
+    name: str
+    """The cell's id, or the file's path: relative to the project where it is inside."""
+    what: Literal["edited", "new", "deleted", "moved"]
+    was: str = ""
+    """How the user knew a cell that is gone, such as ``[4]``."""
+
+
 class RunFinished(Value):
     """The run is over. Exactly one, always the last."""
 
@@ -335,6 +346,8 @@ class RunFinished(Value):
     """US dollars; None where the prices of the model are not known."""
     error: str = ""
     """For reason error: what happened and the next step, for the user."""
+    changed: tuple[Change, ...] = ()
+    """What its tools changed, cells first."""
 
 
 DurableEvent = Annotated[

@@ -110,8 +110,8 @@ def journal_time() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def encode_body(body: JournalBody) -> bytes:
-    """The body's JSON.
+def encode_body(body: Value) -> bytes:
+    """The JSON of a body, or of another line of the conversation's files.
 
     Raises:
         ValueError: it cannot be said in JSON.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vibe_jupyter.protocol import MimeBundle, Usage
+from vibe_jupyter.ui.changed_line import changed_html, changed_text
 from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.markdown_html import markdown_html
@@ -69,13 +70,15 @@ def static_bundle(
             continue
         made = _Kept(detail_limit, answer_limit, keep)
         html = _without_blank_lines(
-            html_element("div", *made.body(entries), _foot_line(foot, facts_shown), style=_WHOLE)
+            html_element(
+                "div", *made.body(entries), changed_html(foot.changed), _foot_line(foot, facts_shown), style=_WHOLE
+            )
         )
         if len(html) <= KEPT_LIMIT:
             break
     return {
         "text/html": html,
-        "text/plain": _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer),
+        "text/plain": _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer, foot),
     }
 
 
@@ -230,7 +233,12 @@ def _foot_line(foot: StatusLine, facts_shown: Sequence[str]) -> Markup:
     return html_element("div", dot, Markup(" "), html_element("b", inert_text(foot.words)), rest, style=_FOOT)
 
 
-def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str], answer: str) -> str:
+def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str], answer: str, foot: StatusLine) -> str:
     errors = [output_text(entry.text) for entry in entries if isinstance(entry, NoticeEntry) and entry.level != "info"]
-    pieces = [readable_text(shorten_text(answer.strip(), PLAIN_LIMIT)), *errors, readable_text(" · ".join(last_line))]
+    pieces = [
+        readable_text(shorten_text(answer.strip(), PLAIN_LIMIT)),
+        *errors,
+        readable_text(changed_text(foot.changed)),
+        readable_text(" · ".join(last_line)),
+    ]
     return "\n\n".join(piece for piece in pieces if piece)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vibe_jupyter.protocol import FinishReason, Usage
+from vibe_jupyter.ui.changed_line import ChangedName
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, join_markup
 from vibe_jupyter.ui.text import count_text, one_line, output_text, plural_text, readable_text, seconds_text
 
@@ -53,6 +54,8 @@ class StatusLine:
     context: float | None = None
     """Share of the model's window that the latest request took; None where the window is not known."""
     seconds: float = 0.0
+    changed: tuple[ChangedName, ...] = ()
+    """What the run changed; known when it is over."""
 
     @property
     def is_over(self) -> bool:

@@ -38,6 +38,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.ui import status_line
 from vibe_jupyter.ui.cards import argument_text, card_html, question_card_html
 from vibe_jupyter.ui.cell_references import FindCell, no_cell, with_cell_words
+from vibe_jupyter.ui.changed_line import changed_names
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
 from vibe_jupyter.ui.static_html import static_bundle
@@ -379,7 +380,8 @@ class Transcript:
         if isinstance(event, RunFinished):
             state, words = end_words(event.reason)
             known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
-            return replace(foot, state=state, words=words, **known)
+            changed = changed_names(event.changed, self.find_cell)
+            return replace(foot, state=state, words=words, changed=changed, **known)
         waits = self._calls.waiting
         words = "Waiting for you" if waits else self._working
         return replace(foot, state="waiting" if waits else "working", words=words)

@@ -1,0 +1,183 @@
+"""`%vibe undo`: cells and files of a run are as they were, and the model hears of it."""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from tests.notebook.page import Page, PageCell
+from vibe_jupyter.testing import Call, answer, call, say
+
+pytestmark = pytest.mark.xdist_group("undo")
+ALLOWED = "--yes=edit_cell,insert_cell,delete_cells,move_cells,write_file,search_replace"
+
+
+@pytest.fixture(scope="module")
+def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("undo")) as session:
+        yield session
+
+
+@pytest.fixture
+def session(shared_session: Session) -> Session:
+    shared_session.wire.run("%vibe reset")
+    shared_session.model.requests.clear()
+    return shared_session
+
+
+def change(session: Session, page: Page, *calls: Call, words: str = "change it") -> PageCell:
+    """Have the model read the notebook and then make these calls, all in one answer."""
+    session.model.will_reply(call("read_notebook"), answer(calls=calls), say("Changed."))
+    cell = page.run(f"%%vibe {ALLOWED}\n{words}")
+    assert cell.status == "ok"
+    return cell
+
+
+def undo(page: Page, words: str = "") -> str:
+    return page.run(f"%vibe undo {words}").text
+
+
+def sources(page: Page) -> list[str]:
+    """Of all cells but those that talk to the agent."""
+    return [cell.source for cell in page.cells if "%vibe" not in cell.source]
+
+
+def test_undo_brings_back_the_cells_and_files_of_the_last_run(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2", "c = 3", "d = 4")
+    first, second, third, fourth = (cell.id for cell in page.cells)
+    kept, new = session.folder / "kept.csv", session.folder / "new.csv"
+    kept.write_bytes(b"x\r\n\xe4\r\n")
+    (session.folder / "notes.txt").write_text("one\ntwo\n", encoding="utf-8")
+    before: list[str] = []
+
+    def note(method: str) -> None:
+        if method == "edit":
+            before.append("".join(one.read_text() for one in session.folder.rglob("undo/*/changes.jsonl")))
+
+    page.before = note
+    change(
+        session,
+        page,
+        call("edit_cell", cell=first, source="a = 10"),
+        call("insert_cell", after=first, source="between = 1"),
+        call("delete_cells", cells=[second]),
+        call("move_cells", cells=[fourth], after="top"),
+        call("search_replace", file_path="notes.txt", old_string="two", new_string="2"),
+        call("write_file", path="new.csv", content="y\n"),
+        call("write_file", path="kept.csv", content="z\n", overwrite=True),
+    )
+    page.before = lambda method: None
+    assert sources(page) == ["d = 4", "a = 10", "between = 1", "c = 3"]
+    assert kept.read_bytes() == b"z\n"
+    assert new.exists()
+    assert '"source":"a = 1"' in before[0], "what was there is on disk before the page is asked to change it"
+
+    said = undo(page)
+
+    assert sources(page) == ["a = 1", "b = 2", "c = 3", "d = 4"]
+    assert [cell.id for cell in page.cells[:4]] == [first, second, third, fourth]
+    assert kept.read_bytes() == b"x\r\n\xe4\r\n"
+    assert (session.folder / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\n"
+    assert not new.exists()
+    assert "new.csv (removed)" in said
+    assert "Variables and outputs are unchanged." in said
+    assert "Nothing to undo." in undo(page)
+    assert "undone" in undo(page, "list")
+
+    session.model.will_reply(say("I see."), say("Yes."))
+    page.run("%%vibe\ngo on")
+    page.run("%%vibe\nand on")
+    told = [request.last_user_text for request in session.model.requests[-2:]]
+    assert "The user undid what your run for the prompt 'change it' changed" in told[0]
+    assert "kept.csv (edited)" in told[0]
+    assert "undid" not in told[1]
+
+
+def test_later_work_of_the_user_is_named_before_it_is_lost(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2")
+    ids = [cell.id for cell in page.cells]
+    (session.folder / "own.txt").unlink(missing_ok=True)
+    change(
+        session,
+        page,
+        call("edit_cell", cell=ids[0], source="a = 10"),
+        call("edit_cell", cell=ids[1], source="b = 20"),
+        call("write_file", path="own.txt", content="theirs"),
+    )
+    page.type_into(page.cells[1], "b = 'mine'")
+    (session.folder / "own.txt").write_text("mine", encoding="utf-8")
+
+    page.typed = ["n"]
+    assert "Nothing was undone." in undo(page)
+    assert "cell 2, own.txt changed since the run" in page.prompts[-1]["content"]["prompt"]
+    assert sources(page) == ["a = 10", "b = 'mine'"]
+
+    undo(page, "1 yes")
+    assert sources(page) == ["a = 1", "b = 2"]
+    assert not (session.folder / "own.txt").exists()
+
+
+def test_what_cannot_be_restored_is_said_by_name(session: Session) -> None:
+    page = Page(session.wire, "print('shown')", "b = 2")
+    page.press(page.cells[0])
+    page.until(lambda: bool(page.cells[0].status), "the end of the cell")
+    number, ids = page.cells[0].count, [cell.id for cell in page.cells]
+    change(session, page, call("edit_cell", cell=ids[1], source="b = 20"), call("delete_cells", cells=[ids[0]]))
+    page.cells.remove(page.named(ids[1]))
+
+    said = undo(page)
+
+    assert sources(page) == ["print('shown')"]
+    assert f"the output of [{number}]: run it again" in said
+    assert "cell 2: it was deleted since" in said
+
+
+def test_an_earlier_run_is_undone_by_its_number(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2")
+    ids = [cell.id for cell in page.cells]
+    for number, name in enumerate(ids, 1):
+        edit = call("edit_cell", cell=name, source=f"n = {number}")
+        change(session, page, edit, words=f"change cell {number}")
+    listed = undo(page, "list")
+    assert "  1  change cell 1" in listed
+    assert "  2  change cell 2" in listed
+
+    undo(page, "1")
+    assert sources(page) == ["a = 1", "n = 2"]
+    assert "Run 1 was undone already." in undo(page, "1")
+    assert "There is no run 7 to undo." in undo(page, "7")
+
+
+def test_what_is_kept_goes_with_the_conversation(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    change(session, page, call("write_file", path="made.txt", content="x"))
+    folder = max(session.folder.rglob("undo"), key=lambda one: one.stat().st_mtime_ns).parent
+    named = json.loads((folder / "journal.jsonl").read_text(encoding="utf-8").split("\n")[0])["header"]["session_id"]
+    page.run("%vibe reset")
+    page.run(f"%vibe delete {named} yes")
+    assert not os.path.exists(folder)
+
+
+def test_the_kept_form_names_what_a_run_changed_as_links(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2")
+    page.press(page.cells[0])
+    page.until(lambda: bool(page.cells[0].status), "the end of the cell")
+    number, ids = page.cells[0].count, [cell.id for cell in page.cells]
+    cell = change(
+        session,
+        page,
+        call("edit_cell", cell=ids[0], source="a = 10"),
+        call("insert_cell", after=ids[0], source="new = 1"),
+        call("write_file", path="data/<b>.csv", content="x"),
+        call("delete_cells", cells=[ids[1]]),
+    )
+    kept = cell.outputs[-1]["data"]
+    new = next(one.id for one in page.cells if one.source == "new = 1")
+    assert f'<a href="#cell-id={ids[0]}"><code>[{number}]</code></a>' in kept["text/html"]
+    assert f'<a href="#cell-id={new}"><code>cell 2</code></a>' in kept["text/html"]
+    assert '<a href="data/%3Cb%3E.csv"><code>data/&lt;b&gt;.csv</code></a>' in kept["text/html"]
+    changed = f"Changed: [{number}] edited, cell 2 new, cell 3 deleted, data/<b>.csv new file"
+    assert changed in kept["text/plain"]

@@ -1,0 +1,94 @@
+"""What is kept of cells and files before they change: bounded, private, and readable after a crash."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+from vibe_jupyter.protocol import Cell, Change, SetSource, source_hash
+from vibe_jupyter.session.snapshots import CHANGES, FILE_LIMIT, RunSnapshots, Snapshots
+
+
+def write(run: RunSnapshots, path: Path, content: bytes) -> None:
+    """Change a file as a tool of a run does."""
+    asyncio.run(run.before_writes({path: path.name}))
+    path.write_bytes(content)
+    asyncio.run(run.after_writes([path]))
+
+
+def edit(run: RunSnapshots, cell: Cell, source: str) -> int:
+    change = SetSource(cell=cell.id, expected=source_hash(cell.source), source=source)
+    return asyncio.run(run.before_edits([change], [cell]))
+
+
+def test_a_file_is_kept_byte_for_byte_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    path, content = tmp_path / "a.bin", b'\xff\x00 api_key = "sk-proj-0123456789abcdefghij"\r\n'
+    path.write_bytes(content)
+    run = Snapshots(tmp_path).begin("change it")
+    write(run, path, b"new")
+    write(run, path, b"newer")
+
+    (kept,) = Snapshots(tmp_path).runs()
+    file = kept.files[str(path)]
+    assert file.kept is not None
+    assert file.kept.read_bytes() == content
+    assert kept.prompt == "change it"
+    for one in (tmp_path / "undo").rglob("*"):
+        assert stat.S_IMODE(one.stat().st_mode) == (0o700 if one.is_dir() else 0o600)
+
+
+def test_a_run_that_changed_nothing_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    run = Snapshots(tmp_path).begin("look")
+    assert not (tmp_path / "undo").exists()
+    write(run, path, b"made")
+    path.unlink()
+    asyncio.run(run.after_writes([path]))
+
+    assert run.changes == ()
+    assert Snapshots(tmp_path).runs() == []
+
+
+def test_an_edit_that_was_refused_does_not_count(tmp_path: Path) -> None:
+    cell = Cell(id="ab12", number=1, kind="code", source="x = 1", execution_count=4)
+    run = Snapshots(tmp_path).begin("edit")
+    edit(run, cell, "x = 2")
+    refused = edit(run, cell, "x = 3")
+    asyncio.run(run.not_made(refused))
+
+    assert Snapshots(tmp_path).runs()[0].cells["ab12"].after == "x = 2"
+    assert run.changes == (Change(kind="cell", name="ab12", what="edited"),)
+
+
+def test_what_a_crash_cut_off_spoils_no_other_line(tmp_path: Path) -> None:
+    cell = Cell(id="ab12", number=1, kind="code", source="x = 1")
+    snapshots = Snapshots(tmp_path)
+    edit(snapshots.begin("edit"), cell, "x = 2")
+    with (tmp_path / "undo" / "0001" / CHANGES).open("ab") as file:
+        file.write(b'\n{"type":"cell","entry":2,"cel')
+    snapshots.mark(1, "undone")
+
+    (run,) = Snapshots(tmp_path).runs()
+    assert run.cells["ab12"].after == "x = 2"
+    assert run.undone
+
+
+def test_the_oldest_runs_are_forgotten_where_all_take_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(b"0" * 60_000)
+    snapshots = Snapshots(tmp_path, limit=150_000)
+    for number in range(4):
+        write(snapshots.begin("again"), path, str(number).encode() * 60_000)
+
+    assert [run.number for run in snapshots.runs()] == [3, 4]
+    assert snapshots.begin("next").number == 5
+
+
+def test_a_file_that_is_too_large_is_named_and_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    with path.open("wb") as file:
+        file.truncate(FILE_LIMIT + 1)
+    write(Snapshots(tmp_path).begin("shrink"), path, b"small")
+
+    file = Snapshots(tmp_path).runs()[0].files[str(path)]
+    assert file.kept is None
+    assert file.problem == "it is larger than 50 MB"

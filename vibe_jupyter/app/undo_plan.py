@@ -1,0 +1,136 @@
+"""What undoing a run takes: edits of cells and files to put back, and what of it is no longer as the agent left it.
+
+Nothing is read or written here but the digests of files: the same run and the same cells give the same plan.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, ExpectedCell, InsertCell, MoveCells, SetSource
+from vibe_jupyter.session.snapshots import ChangedCell, ChangedFile, RunChanges, file_digest, shown_name
+
+
+@dataclass
+class UndoPlan:
+    """All that undoing one run would do."""
+
+    run: RunChanges
+    edits: list[CellEdit] = field(default_factory=list[CellEdit])
+    """Of cells, to be made together."""
+    files: list[ChangedFile] = field(default_factory=list[ChangedFile])
+    """To be put back, or to be removed where they were not there."""
+    restored: list[str] = field(default_factory=list[str])
+    """What is as before then, by name."""
+    changed_since: list[str] = field(default_factory=list[str])
+    """What is not as the agent left it: somebody's later work would be lost."""
+    lost: list[str] = field(default_factory=list[str])
+    """What stays as it is, and why."""
+
+
+def plan_undo(run: RunChanges, cells: Sequence[Cell]) -> UndoPlan:
+    """How to bring back what was there before a run.
+
+    Args:
+        run: what it changed.
+        cells: as they stand now.
+    """
+    plan = UndoPlan(run)
+    _CellPlan(plan, cells).make()
+    for file in run.files.values():
+        _plan_file(plan, file)
+    return plan
+
+
+def _plan_file(plan: UndoPlan, file: ChangedFile) -> None:
+    now = file_digest(file.path)
+    if now == file.digest:
+        return
+    if file.problem:
+        plan.lost.append(f"{file.name}: {file.problem}")
+        return
+    if now != file.left:
+        plan.changed_since.append(file.name)
+    plan.files.append(file)
+    plan.restored.append(file.name if file.digest else f"{file.name} (removed)")
+
+
+class _CellPlan:
+    """Adds what is to be done to cells, in the order in which it can be done."""
+
+    def __init__(self, plan: UndoPlan, cells: Sequence[Cell]) -> None:
+        self._plan = plan
+        self._cells = {cell.id: cell for cell in cells}
+        self._order = [cell.id for cell in cells]
+        """As it will be after the edits so far."""
+
+    def make(self) -> None:
+        changes = self._plan.run.cells.values()
+        self._remove_new([one for one in changes if one.before is None])
+        for one in sorted((one for one in changes if one.before is not None), key=self._place):
+            self._restore(one)
+        for cell_id in sorted(self._plan.run.moved, key=self._place_of):
+            self._move_back(cell_id)
+
+    def _remove_new(self, changes: Sequence[ChangedCell]) -> None:
+        there = [self._cells[one.cell] for one in changes if one.after is not None and one.cell in self._cells]
+        if not there:
+            return
+        self._plan.edits.append(DeleteCells(cells=tuple(ExpectedCell(id=one.id, expected=one.hash) for one in there)))
+        for cell in there:
+            self._order.remove(cell.id)
+            self._plan.restored.append(f"{shown_name(cell)} (removed)")
+            if cell.source != self._plan.run.cells[cell.id].after:
+                self._plan.changed_since.append(shown_name(cell))
+
+    def _restore(self, change: ChangedCell) -> None:
+        assert change.before is not None
+        cell = self._cells.get(change.cell)
+        if cell is None:
+            self._put_back(change)
+        elif cell.source != change.before.source:
+            edit = SetSource(cell=cell.id, expected=cell.hash, source=change.before.source)
+            self._plan.edits.append(edit)
+            self._plan.restored.append(shown_name(cell))
+            if cell.source != change.after:
+                self._plan.changed_since.append(shown_name(cell))
+
+    def _put_back(self, change: ChangedCell) -> None:
+        assert change.before is not None
+        if change.after is not None:
+            self._plan.lost.append(f"{change.name}: it was deleted since")
+            return
+        after = self._above(change.cell)
+        kind, source = change.before.kind, change.before.source
+        self._plan.edits.append(InsertCell(id=change.cell, after=after, kind=kind, source=source))
+        self._insert(change.cell, after)
+        self._plan.restored.append(f"{change.name} (put back)")
+        if change.had_outputs:
+            self._plan.lost.append(f"the output of {change.name}: run it again")
+
+    def _move_back(self, cell_id: str) -> None:
+        if cell_id not in self._order:
+            return
+        place = self._order.index(cell_id)
+        now = self._order[place - 1] if place else None
+        self._order.remove(cell_id)
+        after = self._above(cell_id)
+        self._insert(cell_id, after)
+        if after != now:
+            self._plan.edits.append(MoveCells(cells=(cell_id,), after=after))
+            self._plan.restored.append(f"{self._plan.run.moved[cell_id]} (moved back)")
+
+    def _above(self, cell_id: str) -> str | None:
+        """The nearest cell that stood above it and is there; None for the top."""
+        before = self._plan.run.order
+        above = before[: before.index(cell_id)] if cell_id in before else ()
+        return next((one for one in reversed(above) if one in self._order), None)
+
+    def _insert(self, cell_id: str, after: str | None) -> None:
+        self._order.insert(0 if after is None else self._order.index(after) + 1, cell_id)
+
+    def _place(self, change: ChangedCell) -> int:
+        return self._place_of(change.cell)
+
+    def _place_of(self, cell_id: str) -> int:
+        order = self._plan.run.order
+        return order.index(cell_id) if cell_id in order else len(order)

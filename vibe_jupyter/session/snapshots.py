@@ -1,0 +1,460 @@
+"""What cells and files held before the agent changed them, kept with the conversation so that a run can be undone.
+
+A folder for each run that changed something: `changes.jsonl` says what was there and what the agent left, and the bytes
+of files lie beside it, unredacted, since they are put back as they were. A line is on disk before the change it is
+about, so that a crash loses no way back; one that was not made after all is taken back by a line of its own. When the
+runs of a conversation take more than `TOTAL_LIMIT` bytes, the oldest are forgotten.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from vibe_jupyter.errors import JournalError
+from vibe_jupyter.protocol import Cell, CellEdit, CellKind, Change, DeleteCells, InsertCell, MoveCells, SetSource
+from vibe_jupyter.protocol.messages import Value
+from vibe_jupyter.session.journal import encode_body, journal_time
+
+FOLDER: Final = "undo"
+"""In the folder of the conversation."""
+CHANGES: Final = "changes.jsonl"
+FILE_LIMIT: Final = 50_000_000
+"""Bytes of a file that is kept; a larger one cannot be put back."""
+TOTAL_LIMIT: Final = 200_000_000
+"""Bytes that all runs of a conversation may take."""
+
+_FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_TOO_LARGE: Final = f"it is larger than {FILE_LIMIT // 1_000_000} MB"
+_NO_FILE: Final = "it is no regular file"
+
+
+class CellContent(Value):
+    """A cell without its outputs."""
+
+    kind: CellKind
+    source: str
+
+
+class CellSnapshot(Value):
+    """A cell before an edit."""
+
+    type: Literal["cell"] = "cell"
+    entry: int
+    cell: str
+    name: str
+    """As the user saw it then, such as ``[4]``; empty for one that was not there."""
+    before: CellContent | None
+    """None for a cell that was not there."""
+    after: str | None
+    """The source that the agent gives it; None where the agent deletes it."""
+    had_outputs: bool = False
+
+
+class OrderSnapshot(Value):
+    """All cells before some were deleted or moved."""
+
+    type: Literal["order"] = "order"
+    entry: int
+    order: tuple[str, ...]
+    moved: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of the moved ones."""
+
+
+class FileSnapshot(Value):
+    """A file before it is written."""
+
+    type: Literal["file"] = "file"
+    entry: int
+    path: str
+    name: str
+    """As the user knows it: relative to the project where it is inside."""
+    digest: str
+    """Of its content; empty where there is no file."""
+    kept: str = ""
+    """Name of the file with its bytes; empty where there are none."""
+    problem: str = ""
+    """Why its bytes are not kept."""
+
+
+class FileLeft(Value):
+    """A file as the agent left it."""
+
+    type: Literal["left"] = "left"
+    path: str
+    digest: str
+    """Of its content; empty where there is no file."""
+
+
+class NotMade(Value):
+    """The change of an entry was refused."""
+
+    type: Literal["not_made"] = "not_made"
+    entry: int
+
+
+class RunMark(Value):
+    """What is known of the run as a whole."""
+
+    type: Literal["run"] = "run"
+    what: Literal["begun", "undone", "told"]
+    """``told``: the model was told that it was undone."""
+    time: str
+    prompt: str = ""
+
+
+_Line = Annotated[
+    CellSnapshot | OrderSnapshot | FileSnapshot | FileLeft | NotMade | RunMark, Field(discriminator="type")
+]
+_LINE: TypeAdapter[_Line] = TypeAdapter(_Line, config=ConfigDict(defer_build=True))
+
+
+@dataclass(frozen=True)
+class ChangedCell:
+    """One cell over a whole run."""
+
+    cell: str
+    name: str
+    before: CellContent | None
+    after: str | None
+    had_outputs: bool
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """One file over a whole run."""
+
+    path: Path
+    name: str
+    digest: str
+    """Of what it held; empty where there was no file."""
+    kept: Path | None
+    """Where these bytes are."""
+    problem: str
+    left: str | None
+    """Digest of what the agent left; empty for no file, None where nobody knows."""
+
+
+@dataclass(frozen=True)
+class RunChanges:
+    """What one run changed, and what was there before."""
+
+    number: int
+    """From 1, in the order of the runs; numbers are not used twice."""
+    time: str = ""
+    prompt: str = ""
+    cells: Mapping[str, ChangedCell] = field(default_factory=dict[str, ChangedCell])
+    """By id, in the order of the first change."""
+    order: tuple[str, ...] = ()
+    """All cells before the first was deleted or moved; empty where none was."""
+    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Id to name."""
+    files: Mapping[str, ChangedFile] = field(default_factory=dict[str, ChangedFile])
+    """By path."""
+    undone: bool = False
+    told: bool = False
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What is different after it: cells first, then files."""
+        cells = [_cell_change(one) for one in self.cells.values()]
+        moved = [Change(kind="cell", name=one, what="moved") for one in self.moved if one not in self.cells]
+        files = [
+            Change(kind="file", name=one.name, what="edited" if one.digest else "new")
+            for one in self.files.values()
+            if one.left != one.digest
+        ]
+        return (*filter(None, cells), *moved, *files)
+
+
+def _cell_change(one: ChangedCell) -> Change | None:
+    if one.before is None:
+        return None if one.after is None else Change(kind="cell", name=one.cell, what="new")
+    if one.after is None:
+        return Change(kind="cell", name=one.cell, what="deleted", was=one.name)
+    if one.before.source == one.after:
+        return None
+    return Change(kind="cell", name=one.cell, what="edited")
+
+
+class Snapshots:
+    """Those of one conversation."""
+
+    def __init__(self, folder: Path, *, limit: int = TOTAL_LIMIT) -> None:
+        """
+        Args:
+            folder: the conversation's.
+            limit: bytes that all of them may take.
+        """
+        self._folder = folder / FOLDER
+        self._limit = limit
+
+    def runs(self) -> list[RunChanges]:
+        """All that changed something, the latest last."""
+        return [found for number in self._numbers() if (found := self.run(number)) is not None and found.changes]
+
+    def run(self, number: int) -> RunChanges | None:
+        """One of them; None where it changed nothing, or was forgotten."""
+        folder = self._folder / f"{number:04d}"
+        try:
+            raw = (folder / CHANGES).read_bytes()
+        except OSError:
+            return None
+        lines: list[_Line] = []
+        for line in raw.split(b"\n"):
+            with contextlib.suppress(ValidationError):  # a crash cut it off: its change was never made
+                lines.append(_LINE.validate_json(line))
+        return _fold(number, lines, folder)
+
+    def begin(self, prompt: str) -> "RunSnapshots":
+        """What a run changes from now on; nothing is written before its first change."""
+        return RunSnapshots(self._folder, (self._numbers() or [0])[-1] + 1, prompt, self._limit)
+
+    def mark(self, number: int, what: Literal["undone", "told"]) -> None:
+        """Note what became of a run.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        _append(self._folder / f"{number:04d}", [RunMark(what=what, time=journal_time())])
+
+    def _numbers(self) -> list[int]:
+        try:
+            return sorted(int(one.name) for one in self._folder.iterdir() if one.name.isdecimal())
+        except OSError:
+            return []
+
+
+class RunSnapshots:
+    """Records what one run is about to change. On the engine's loop; writes on threads, one after another."""
+
+    def __init__(self, folder: Path, number: int, prompt: str, limit: int) -> None:
+        self.number = number
+        self._limit = limit
+        self._root = folder
+        self._folder = folder / f"{number:04d}"
+        self._prompt = prompt
+        self._entries = 0
+        self._kept = 0
+        self._lines: list[_Line] = []
+        self._lock = asyncio.Lock()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the run changed so far."""
+        return _fold(self.number, self._lines, self._folder).changes
+
+    async def before_edits(self, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> int:
+        """Cells are about to be edited; gives what `not_made` takes.
+
+        Raises:
+            JournalError: it cannot be recorded; nothing may be changed.
+        """
+        async with self._lock:
+            self._entries += 1
+            lines = _cell_lines(self._entries, edits, cells)
+            await asyncio.to_thread(self._write, lines)
+            return self._entries
+
+    async def not_made(self, entry: int) -> None:
+        """The edits of this entry were refused."""
+        async with self._lock:
+            await asyncio.to_thread(self._write, [NotMade(entry=entry)])
+
+    async def before_writes(self, files: Mapping[Path, str]) -> None:
+        """Files, each with its name, are about to be written.
+
+        Raises:
+            JournalError: it cannot be recorded; nothing may be written.
+        """
+        async with self._lock:
+            known = {line.path for line in self._lines if isinstance(line, FileSnapshot)}
+            for path, name in files.items():
+                if str(path) not in known:
+                    self._entries += 1
+                    await asyncio.to_thread(self._keep_file, self._entries, path, name)
+
+    async def after_writes(self, files: Iterable[Path]) -> None:
+        """They were written, or not."""
+        async with self._lock:
+            left = [FileLeft(path=str(path), digest=await asyncio.to_thread(file_digest, path)) for path in files]
+            await asyncio.to_thread(self._write, left)
+
+    def _keep_file(self, entry: int, path: Path, name: str) -> None:
+        kept = problem = ""
+        try:
+            content = _content(path)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            problem = str(error.strerror if isinstance(error, OSError) else error)
+        else:
+            self._kept += 1
+            kept = f"{self._kept:04d}"
+            self._make_room(len(content))
+            _make_folder(self._root, self._folder)
+            _write_synced(self._folder / kept, content)
+        digest = file_digest(path)
+        self._write([FileSnapshot(entry=entry, path=str(path), name=name, digest=digest, kept=kept, problem=problem)])
+
+    def _make_room(self, size: int) -> None:
+        """Forget the oldest runs until so many bytes more have room; this one stays."""
+        others = sorted(one for one in self._root.glob("[0-9]*") if one != self._folder)
+        taken = {one: _size(one) for one in (*others, self._folder)}
+        while others and sum(taken.values()) + size > self._limit:
+            taken.pop(others[0])
+            shutil.rmtree(others.pop(0), ignore_errors=True)
+
+    def _write(self, lines: Sequence[_Line]) -> None:
+        if not self._lines:
+            lines = [RunMark(what="begun", time=journal_time(), prompt=self._prompt), *lines]
+        _make_folder(self._root, self._folder)
+        _append(self._folder, lines)
+        self._lines += lines
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of what a file holds; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def shown_name(cell: Cell) -> str:
+    """As the user sees the cell: ``[6]`` if it ran, else its place."""
+    return f"[{cell.execution_count}]" if cell.execution_count is not None else f"cell {cell.number}"
+
+
+def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) -> list[_Line]:
+    known = {cell.id: cell for cell in cells}
+    order = tuple(known)
+    lines: list[_Line] = []
+
+    def add(cell_id: str, after: str | None) -> None:
+        cell = known.get(cell_id)
+        content = CellContent(kind=cell.kind, source=cell.source) if cell is not None else None
+        name = shown_name(cell) if cell is not None else ""
+        had_outputs = cell is not None and bool(cell.outputs)
+        lines.append(
+            CellSnapshot(entry=entry, cell=cell_id, name=name, before=content, after=after, had_outputs=had_outputs)
+        )
+
+    for edit in edits:
+        match edit:
+            case SetSource():
+                add(edit.cell, edit.source)
+            case InsertCell():
+                add(edit.id, edit.source)
+            case DeleteCells():
+                lines.append(OrderSnapshot(entry=entry, order=order))
+                for one in edit.cells:
+                    add(one.id, None)
+            case MoveCells():
+                names = tuple(shown_name(known[one]) if one in known else one for one in edit.cells)
+                lines.append(OrderSnapshot(entry=entry, order=order, moved=edit.cells, names=names))
+    return lines
+
+
+def _fold(number: int, lines: Sequence[_Line], folder: Path) -> RunChanges:
+    """The first that was there and the last that was left."""
+    dropped = {line.entry for line in lines if isinstance(line, NotMade)}
+    run = RunChanges(number)
+    cells, files, moved = dict[str, ChangedCell](), dict[str, ChangedFile](), dict[str, str]()
+    for line in lines:
+        match line:
+            case RunMark(what="begun"):
+                run = replace(run, time=line.time, prompt=line.prompt)
+            case RunMark(what="undone"):
+                run = replace(run, undone=True)
+            case RunMark():
+                run = replace(run, told=True)
+            case CellSnapshot() if line.entry not in dropped:
+                first = cells.get(line.cell)
+                cells[line.cell] = (
+                    ChangedCell(line.cell, line.name, line.before, line.after, line.had_outputs)
+                    if first is None
+                    else replace(first, after=line.after)
+                )
+            case OrderSnapshot() if line.entry not in dropped:
+                run = run if run.order else replace(run, order=line.order)
+                moved |= {cell: name for cell, name in zip(line.moved, line.names, strict=False) if cell not in moved}
+            case FileSnapshot():
+                kept = folder / line.kept if line.kept else None
+                files.setdefault(
+                    line.path, ChangedFile(Path(line.path), line.name, line.digest, kept, line.problem, None)
+                )
+            case FileLeft():
+                if (file := files.get(line.path)) is not None:
+                    files[line.path] = replace(file, left=line.digest)
+            case _:
+                pass
+    return replace(run, cells=cells, files=files, moved=moved)
+
+
+def _content(path: Path) -> bytes:
+    """Raises OSError, FileNotFoundError where nothing is, and ValueError where it cannot be kept."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(_NO_FILE)
+        content = file.read(FILE_LIMIT + 1)
+    if len(content) > FILE_LIMIT:
+        raise ValueError(_TOO_LARGE)
+    return content
+
+
+def _size(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        return sum(one.stat().st_size for one in folder.iterdir())
+    return 0
+
+
+def _make_folder(root: Path, folder: Path) -> None:
+    if folder.is_dir():
+        return
+    try:
+        root.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    except OSError as error:
+        raise _unrecorded(folder, error) from error
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _unrecorded(path, error) from error
+
+
+def _append(folder: Path, lines: Sequence[_Line]) -> None:
+    """Each line begins with its line break: what a crash cut off spoils no other."""
+    path = folder / CHANGES
+    text = b"".join(b"\n" + encode_body(line) for line in lines)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        with open(descriptor, "ab") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _unrecorded(path, error) from error
+
+
+def _unrecorded(path: Path, error: OSError) -> JournalError:
+    return JournalError(f"Cannot record what is about to change in {path}: {error.strerror}. Nothing was changed.")
