@@ -1,7 +1,8 @@
 /** What JupyterLab and Notebook 7 load: the plugins of this extension. */
+import { approvals } from "./plugins/approvals";
 import { bridge } from "./plugins/bridge";
 import { cellActions } from "./plugins/cell-actions";
 import { commands } from "./plugins/commands";
 import { promptCells } from "./plugins/prompt-cells";
 
-export default [bridge, cellActions, commands, promptCells];
+export default [approvals, bridge, cellActions, commands, promptCells];

@@ -28,7 +28,7 @@ export class Card {
 
   /** Where the keyboard begins: at the way out, where the way on weighs much. */
   focus(): void {
-    const start = this.isHighRisk ? this.button("deny") : this.element.querySelector<HTMLElement>("input:not([hidden])");
+    const start = this.isHighRisk ? this.button("deny") : this.element.querySelector<HTMLElement>(".vibe-question:not([hidden]) input");
     (start ?? this.element).focus();
     this.element.scrollIntoView({ block: "nearest" });
   }

@@ -1,7 +1,7 @@
 import { Card } from "./card";
 import { say } from "./announcer";
 import { stillGoing } from "./clock";
-import { focusFoot, focusedIn } from "./focus";
+import { focusFoot, focusedIn, tellCards } from "./focus";
 import { WAITING, type Gate } from "./gate";
 import type { Command } from "../contract";
 
@@ -77,6 +77,12 @@ export class Controls {
 
   #key(event: KeyboardEvent): void {
     const { target } = event;
+    if (event.key === "F8" && target instanceof Element && event.isTrusted) {
+      event.preventDefault();
+      event.stopPropagation();
+      this.#go(target, event.shiftKey ? -1 : 1);
+      return;
+    }
     const card = target instanceof Element ? Card.around(target) : null;
     if (card === null || !(target instanceof Element) || !event.isTrusted) {
       return; // a script in some output is no person
@@ -138,13 +144,27 @@ export class Controls {
     card.showSent();
     if (hadFocus) {
       const next = this.#root.querySelector<HTMLElement>(WAITING);
-      if (next === null) {
-        focusFoot(this.#root);
-      } else {
+      if (next !== null) {
         new Card(next).focus();
+      } else if (!ask(this.#root, "vibe-card-decided")) {
+        focusFoot(this.#root);
       }
     }
     this.#send(command);
+    tellCards();
+  }
+
+  /** To the next card of the notebook, or the one before; without the extension, of this view. */
+  #go(from: Element, step: 1 | -1): void {
+    if (ask(this.#root, "vibe-go-to-card", step)) {
+      return;
+    }
+    const cards = Array.from(this.#root.querySelectorAll<HTMLElement>(WAITING));
+    const at = cards.findIndex((card) => card.contains(from));
+    const next = at < 0 ? cards.at(step === 1 ? 0 : -1) : cards[(at + step + cards.length) % cards.length];
+    if (next !== undefined) {
+      new Card(next).focus();
+    }
   }
 
   #stop(): void {
@@ -154,8 +174,7 @@ export class Controls {
     clearTimeout(this.#patience);
     this.#patience = setTimeout(() => {
       // The extension, where it is there, takes the event and interrupts the kernel.
-      const taken = !this.#root.dispatchEvent(new CustomEvent("vibe-stop", { bubbles: true, cancelable: true, composed: true }));
-      if (!taken) {
+      if (!ask(this.#root, "vibe-stop")) {
         this.#nameOtherButton();
       }
     }, PATIENCE);
@@ -187,6 +206,11 @@ export class Controls {
       : "Still stopping; ■ in the toolbar ends it at once";
     foot.after(words);
   }
+}
+
+/** Tell the extension, where it is there; whether it took the event. */
+function ask(root: HTMLElement, name: string, detail?: unknown): boolean {
+  return !root.dispatchEvent(new CustomEvent(name, { bubbles: true, cancelable: true, composed: true, detail }));
 }
 
 function plain(event: KeyboardEvent): boolean {

@@ -5,6 +5,11 @@ export function focusedIn(root: HTMLElement): Element | null {
   return root.contains(focused) ? focused : null;
 }
 
+/** Tell the extension, where it is there, that other cards wait now. */
+export function tellCards(): void {
+  document.dispatchEvent(new CustomEvent("vibe-cards"));
+}
+
 /** The last line takes the focus of what is gone: it says how the run stands, and the next Tab goes on from there. */
 export function focusFoot(root: HTMLElement): void {
   const foot = root.querySelector<HTMLElement>('[data-part="foot"]');

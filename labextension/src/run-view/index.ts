@@ -7,11 +7,12 @@
 import type { RenderProps } from "@anywidget/types";
 
 import { Announcer } from "./announcer";
+import { Card } from "./card";
 import { CellLinks } from "./cell-links";
 import { Clock } from "./clock";
 import { Controls } from "./controls";
 import styles from "../../style/run-view.css";
-import { FocusKeeper, focusFoot, focusedIn } from "./focus";
+import { FocusKeeper, focusFoot, focusedIn, tellCards } from "./focus";
 import { Gate } from "./gate";
 import { showLost } from "./lost";
 import type { Command, FromPage, ToPage } from "../contract";
@@ -33,8 +34,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const controls = new Controls(host, root, gate, decide, signal);
   const questions = new Questions(root, gate, decide, signal);
   const links = new CellLinks(host, root, signal);
-  const announcer = new Announcer(root);
-  const place = new Place(host, root);
+  const [announcer, place] = [new Announcer(root), new Place(host, root)];
   watchScrollers(root, signal);
 
   let whole = false; // patches before the first snapshot belong to a view that others already show
@@ -51,9 +51,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
       whole = true;
       view.show(message.parts);
     } else if (whole) {
-      message.patches.forEach((patch) => {
-        view.apply(patch);
-      });
+      message.patches.forEach((patch) => { view.apply(patch); });
     }
     controls.refresh();
     questions.refresh();
@@ -65,9 +63,11 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     }
     place.follow();
     gate.refresh();
+    tellCards();
   };
   model.on("msg:custom", receive);
   // From the extension, which hears of a kernel that is restarted; no message comes from it any more.
+  host.addEventListener("vibe-focus-card", ({ detail }: CustomEventInit<string>) => { focusCard(root, detail); }, { signal });
   host.addEventListener("vibe-lost", () => { showLost(root); }, { signal });
   tell({ type: "alive" });
 
@@ -77,7 +77,17 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     host.remove();
     focus.release();
     place.release();
+    tellCards();
   };
+}
+
+/** Give the focus to a card, by the id of its approval or its questions. */
+function focusCard(root: HTMLElement, id = ""): void {
+  const name = CSS.escape(id);
+  const element = root.querySelector<HTMLElement>(`[data-vibe-approval="${name}"], [data-vibe-question="${name}"]`);
+  if (element !== null) {
+    new Card(element).focus();
+  }
 }
 
 const sheet = new CSSStyleSheet();

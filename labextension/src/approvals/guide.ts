@@ -1,0 +1,87 @@
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { TranslationBundle } from "@jupyterlab/translation";
+import { Widget } from "@lumino/widgets";
+
+import { neighbour } from "./order";
+import { waitingCards } from "./waiting";
+
+const NAME = "vibe-approval";
+
+/** Leads to the cards of one notebook that wait, and back to where the user was. */
+export class ApprovalGuide {
+  readonly #panel: NotebookPanel;
+  readonly #chip: Widget;
+  #home: { index: number; mode: "command" | "edit" } | null = null; // before the first jump
+
+  constructor(panel: NotebookPanel, words: TranslationBundle) {
+    this.#panel = panel;
+    this.#chip = chip(words.__("Vibe needs your approval"), () => { void this.go(1); });
+    this.#chip.hide();
+    if (!panel.toolbar.insertAfter("spacer", NAME, this.#chip)) {
+      panel.toolbar.addItem(NAME, this.#chip);
+    }
+  }
+
+  /** Show the chip while a card waits. */
+  refresh(): void {
+    this.#chip.setHidden(waitingCards(this.#panel).length === 0);
+  }
+
+  /**
+   * Give the focus to the next card, or to the one before.
+   *
+   * @param isOnTheWay whether it comes from a card that was just decided, so that where the user was before stays known.
+   */
+  async go(step: 1 | -1, isOnTheWay = false): Promise<boolean> {
+    const cards = waitingCards(this.#panel);
+    const from = cards.find(({ hasFocus }) => hasFocus)?.id ?? null;
+    const id = neighbour(cards.map((card) => card.id), from, step);
+    const card = cards.find((one) => one.id === id);
+    if (card === undefined) {
+      return false;
+    }
+    const { content } = this.#panel;
+    if (from === null && !isOnTheWay) {
+      this.#home = { index: content.activeCellIndex, mode: content.mode };
+    }
+    if (!card.host.isConnected) {
+      await content.scrollToCell(card.cell);
+    }
+    card.host.dispatchEvent(new CustomEvent("vibe-focus-card", { detail: card.id }));
+    return true;
+  }
+
+  /** After a decision: to the next card, else back to where the user was before. False where neither is known. */
+  goOn(): boolean {
+    if (waitingCards(this.#panel).length > 0) {
+      void this.go(1, true);
+      return true;
+    }
+    const home = this.#home;
+    if (home === null) {
+      return false;
+    }
+    this.#home = null;
+    const { content } = this.#panel;
+    content.activeCellIndex = home.index;
+    content.mode = home.mode;
+    content.activate();
+    return true;
+  }
+}
+
+function chip(label: string, press: () => void): Widget {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "vibe-approval-chip";
+  button.setAttribute("aria-keyshortcuts", "F8");
+  const key = document.createElement("kbd");
+  key.textContent = "F8";
+  key.setAttribute("aria-hidden", "true");
+  button.append(label, key);
+  button.addEventListener("click", press);
+  const widget = new Widget();
+  widget.addClass("vibe-approval-item");
+  widget.node.append(button);
+  return widget;
+}

@@ -1,0 +1,30 @@
+import type { Cell } from "@jupyterlab/cells";
+import type { NotebookPanel } from "@jupyterlab/notebook";
+
+const WAITING = ":is([data-vibe-approval], [data-vibe-question]):not([data-sent])";
+
+/** A card that waits for the user. */
+export interface WaitingCard {
+  id: string;
+  /** What it asks, such as `Approval: Run code`. */
+  title: string;
+  cell: Cell;
+  /** What stands in the page for the view it is in. */
+  host: HTMLElement;
+  hasFocus: boolean;
+}
+
+/** The cards of a notebook, in reading order; those of cells out of view too, which are not in the page. */
+export function waitingCards(panel: NotebookPanel): WaitingCard[] {
+  return panel.content.widgets.flatMap((cell) =>
+    Array.from(cell.node.querySelectorAll<HTMLElement>(".vibe-run-host")).flatMap((host) =>
+      Array.from(host.shadowRoot?.querySelectorAll<HTMLElement>(WAITING) ?? [], (card) => ({
+        id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? "",
+        title: card.getAttribute("aria-label") ?? "",
+        cell,
+        host,
+        hasFocus: card.contains(host.shadowRoot?.activeElement ?? null),
+      })),
+    ),
+  );
+}

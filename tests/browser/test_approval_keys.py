@@ -1,0 +1,119 @@
+"""Approvals by keyboard alone: from Shift-Enter to the card, through several cards, and back to where the user was."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.arming import READ
+from tests.browser.lab import Lab
+from vibe_jupyter.testing import ScriptedModel, answer, call
+
+pytestmark = pytest.mark.browser
+
+LOAD, VIBE = 0, 1
+FOCUSED = "() => document.activeElement?.shadowRoot?.activeElement?.closest('.vibe-card')?.dataset.vibeApproval ?? null"
+NOTIFY = """() => {
+    window.shown = [];
+    window.Notification = class extends EventTarget {
+        static permission = "granted";
+        constructor(title, { body }) { super(); window.shown.push([title, body]); }
+        close() {}
+    };
+}"""
+HIDE = """hidden => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def begin(lab: Lab, model: ScriptedModel) -> Locator:
+    """Run the prompt with Shift-Enter; returns the view."""
+    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.")
+    lab.run(LOAD)
+    lab.wait_for_count_above(LOAD, None)
+    lab.cell(VIBE).locator(".cm-content").click()
+    lab.page.keyboard.press("Shift+Enter")
+    return lab.output(VIBE).locator(".vibe-run")
+
+
+def press_when_ready(page: Page, card: Locator, key: str) -> None:
+    card.evaluate(READ)
+    expect(card).to_have_attribute("data-readiness", "armed")
+    page.keyboard.press(key)
+
+
+@pytest.mark.requirement("ui.approval.focus")
+def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: Lab, model: ScriptedModel) -> None:
+    first, second = (call("run_code", code=f"x{number} = {number}") for number in (1, 2))
+    model.will_reply(answer(calls=[first]), answer(calls=[second]), "Done.")
+    view, page = begin(lab, model), lab.page
+    chip = page.locator(".vibe-approval-chip")
+    card = view.locator("[data-vibe-approval]:not([data-sent])")
+    expect(chip).to_be_visible()
+    assert page.evaluate(FOCUSED) is None
+
+    page.keyboard.press("F8")
+    assert page.evaluate(FOCUSED) == card.get_attribute("data-vibe-approval")
+    press_when_ready(page, card, "Enter")
+    expect(card.locator("code")).to_contain_text("x2 = 2")
+    page.keyboard.press("F8")
+    assert page.evaluate(FOCUSED) == card.get_attribute("data-vibe-approval")
+    page.keyboard.press("Escape")
+    page.keyboard.type("enough")
+    page.keyboard.press("Enter")
+
+    lab.wait_for_count_above(VIBE, None)
+    expect(chip).to_be_hidden()
+    assert page.evaluate("() => document.activeElement.closest('.jp-Notebook') !== null")
+    assert "enough" in model.requests[2].tool_results[-1]
+
+
+def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab: Lab, model: ScriptedModel) -> None:
+    calls = [call("task", agent="explore", task=f"look {number}") for number in (1, 2)]
+    model.will_reply(answer(calls=calls), "Done.")
+    view, page = begin(lab, model), lab.page
+    cards = view.locator("[data-vibe-approval]")
+    expect(cards).to_have_count(2)
+    first, second = (cards.nth(number).get_attribute("data-vibe-approval") for number in (0, 1))
+
+    seen: list[str | None] = []
+    for key in ("F8", "F8", "F8", "Shift+F8"):
+        page.keyboard.press(key)
+        seen.append(page.evaluate(FOCUSED))
+    assert seen == [first, second, first, second]
+    page.keyboard.press("Shift+F8")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    assert page.evaluate(FOCUSED) == second
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    lab.wait_for_count_above(VIBE, None)
+
+
+def test_a_card_that_waits_while_the_page_is_hidden_is_notified_once(lab: Lab, model: ScriptedModel) -> None:
+    model.will_reply(answer(calls=[call("run_code", code="x = 1")]), "Done.")
+    view = begin(lab, model)
+    expect(view.locator("[data-vibe-approval]")).to_be_visible()
+    lab.page.evaluate(NOTIFY)
+    lab.page.evaluate(HIDE, True)
+    lab.page.wait_for_function("() => window.shown.length === 1")
+    ((title, body),) = lab.page.evaluate("() => window.shown")
+    assert title == "Vibe needs your approval"
+    assert body.startswith("Approval: Run code · ")
+    lab.page.evaluate("() => { window.Notification.permission = 'denied'; }")
+    lab.page.evaluate(HIDE, False)
+    lab.page.evaluate(HIDE, True)
+    assert lab.page.evaluate("() => document.title").startswith("● (1) ")
+    lab.page.evaluate(HIDE, False)
+    assert not lab.page.evaluate("() => document.title").startswith("●")
+    lab.page.keyboard.press("F8")
+    lab.page.keyboard.press("Escape")
+    lab.page.keyboard.press("Enter")
+    lab.wait_for_count_above(VIBE, None)
