@@ -233,12 +233,19 @@ class Page:
         return {}
 
     def _answer_keep(
-        self, _message: Message, cell: str, model_id: str, data: Message | None = None, number: int | None = None
+        self,
+        _message: Message,
+        cell: str,
+        model_id: str,
+        data: Message | None = None,
+        metadata: Message | None = None,
+        number: int | None = None,
     ) -> Message:
         view = "application/vnd.jupyter.widget-view+json"
         for output in self._cell(cell).outputs:
             if output.get("data", {}).get(view, {}).get("model_id") == model_id:
                 output["data"] = data or output["data"]
+                output["metadata"] = metadata or output.get("metadata", {})
                 return {"stands": data is None}
         return {"stands": False}
 
