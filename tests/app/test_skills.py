@@ -121,6 +121,11 @@ def test_the_system_prompt_lists_name_description_and_path_and_says_to_load_a_sk
         f'<skills path="{one.parents[1]}/NAME/SKILL.md">\ncode-review: Does code-review.\ntest-it: Does test-it.\n'
     )
     assert several in system(places.session)
+    # Of several in one folder the path is written once, with NAME for the name.
+    found = re.findall(r'<skills path="([^"]+)">\n((?:.+\n)+?)</skills>', system(places.session))
+    names = [(path, line.partition(": ")[0]) for path, lines in found for line in lines.splitlines()]
+    assert {"code-review", "test-it"} < {name for _, name in names}
+    assert all(Path(path.replace("NAME", name)).is_file() for path, name in names)
     for skill in shipped_skills():
         assert f"{skill.name}: {skill.description}" in said
     assert f'path="{SHIPPED}/NAME/SKILL.md"' in said
@@ -159,13 +164,17 @@ def test_a_skill_that_cannot_be_read_is_a_problem_and_the_others_load(places: Pl
     missing.write_text("---\nname: missing\n---\n", encoding="utf-8")
     unreadable = places.add(places.user, "unreadable")
     unreadable.write_bytes(b"---\nname: unreadable\n\xff\n---\n")
+    closed = places.add(places.user, "closed")
+    closed.unlink()
+    closed.symlink_to("/proc/self/mem")  # a file that nobody can read from its beginning, whoever they are
     cell = ask(places.session)
     for said in (listing(places.session), html.unescape(places.session.html(cell))):
         assert f"{broken} has a frontmatter that is not YAML" in said
         assert f"{missing} has no description. The skill is left out." in said
         assert f"{unreadable} is not UTF-8 text. The skill is left out." in said
+        assert f"{closed} cannot be read (Input/output error). The skill is left out." in said
     assert "good: Does good." in system(places.session)
-    assert not {"\nbroken: ", "\nmissing: ", "\nunreadable: "} & set(re.findall("\n[a-z]+: ", system(places.session)))
+    assert not {"\nbroken: ", "\nmissing: ", "\nunreadable: ", "\nclosed: "} & set(re.findall("\n[a-z]+: ", system(places.session)))
 
 
 @pytest.mark.requirement("skills.format.repeated-key")
