@@ -258,8 +258,7 @@ def ask(
         ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
         RunStopped: the user stopped it; a KeyboardInterrupt.
     """
-    allowed = frozenset({yes} if isinstance(yes, str) else yes)
-    return _present_magics(prompt).ask(prompt, Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed))
+    return _present_magics(prompt).ask(prompt, _options(model, agent, max_turns, yes))
 
 
 async def aask(
@@ -272,21 +271,14 @@ async def aask(
 ) -> "Reply":
     """As `ask`, for a cell that awaits it: other tasks of the kernel's event loop go on while the agent works.
 
-    Args:
-        prompt: the task.
-        model: alias, name, or NAME@URL; None for the chosen model.
-        agent: its name; None for the session's.
-        max_turns: requests to the model, 1-200; None for the configured limit.
-        yes: tools that run without asking, in this run only; one name, or some.
-
-    Raises:
-        NotebookError: there is no IPython shell here, or another run is open.
-        ConfigError: no model is configured, a setting is wrong, or the prompt is empty.
-        RunStopped: the user stopped it; a KeyboardInterrupt.
+    Takes and raises what `ask` does, and a `NotebookError` where another run is open.
     """
+    return await _present_magics(prompt).ask_beside(prompt, _options(model, agent, max_turns, yes))
+
+
+def _options(model: str | None, agent: str | None, max_turns: int | None, yes: str | tuple[str, ...]) -> Options:
     allowed = frozenset({yes} if isinstance(yes, str) else yes)
-    options = Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed)
-    return await _present_magics(prompt).ask_beside(prompt, options)
+    return Options(model=model, agent=agent, max_turns=max_turns, allowed=allowed)
 
 
 def _present_magics(prompt: str) -> VibeMagics:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import Session
+from tests.app.prompt_sessions import file, settings
 from tests.app.test_completion import Tab
 from vibe_jupyter.app.agents import AcceptedPlan
 from vibe_jupyter.permissions.folder_trust import TrustedFolders, scan_folder
@@ -42,26 +43,10 @@ def offered(session: Session, agent: str | None = None) -> set[str]:
 
 
 @contextmanager
-def settings(session: Session, keys: str = "", tables: str = "") -> Iterator[None]:
-    """These settings in the user's file, beside those that are there."""
-    config = session.folder / "vibe" / "config.toml"
-    before = config.read_text(encoding="utf-8")
-    config.write_text(f"{keys}\n{before}\n{tables}", encoding="utf-8")
-    try:
-        yield
-    finally:
-        config.write_text(before, encoding="utf-8")
-
-
-@contextmanager
 def agent_file(session: Session, name: str, text: str) -> Iterator[Path]:
     path = session.folder / "vibe" / "agents" / f"{name}.toml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    try:
+    with file(path, text):
         yield path
-    finally:
-        path.unlink()
 
 
 @pytest.mark.requirement("agents.builtin.default")

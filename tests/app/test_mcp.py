@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Session, running_session
+from tests.app.conftest import Session
 from tests.app.mcp_server import answer
 from tests.app.prompt_sessions import file
 from tests.app.test_completion import Tab
-from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import WAIT
 from vibe_jupyter.testing import call, say
 
@@ -80,17 +79,9 @@ class Servers:
         return {tool["function"]["name"] for tool in tools if tool["function"]["name"].startswith("mcp__")}
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("mcp")) as session:
-        yield session
-
-
 @pytest.fixture
-def servers(shared: Session) -> Iterator[Servers]:
-    shared.run("%vibe reset")
-    shared.model.requests.clear()
-    made = Servers(shared)
+def servers(session: Session) -> Iterator[Servers]:
+    made = Servers(session)
     before = made.config.read_text(encoding="utf-8")
     yield made
     made.config.write_text(before, encoding="utf-8")

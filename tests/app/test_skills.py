@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.conftest import Session, running_session
-from tests.kernel.matrix import INSTALLED
+from tests.app.conftest import Session
 from tests.kernel.wire import Cell
 from vibe_jupyter.skills.discovery import SHIPPED, shipped_skills
 from vibe_jupyter.testing import call, say
@@ -43,26 +42,18 @@ class Places:
         self.config.write_text("\n".join([text, *lines] if tables else [*lines, text]) + "\n", encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def skill_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("skills")) as session:
-        yield session
-
-
 @pytest.fixture
-def places(skill_kernel: Session) -> Iterator[Places]:
-    skill_kernel.run("%vibe reset")
-    skill_kernel.model.requests.clear()
-    before = {path for path in skill_kernel.folder.iterdir() if path.name != "vibe"}
-    places = Places(skill_kernel)
+def places(session: Session) -> Iterator[Places]:
+    before = {path for path in session.folder.iterdir() if path.name != "vibe"}
+    places = Places(session)
     settings = places.config.read_text(encoding="utf-8")
     yield places
     places.config.write_text(settings, encoding="utf-8")
     _remove(places.user)
-    for path in set(skill_kernel.folder.iterdir()) - before:
+    for path in set(session.folder.iterdir()) - before:
         if path.name != "vibe":
             _remove(path)
-    (skill_kernel.folder / "vibe" / "trusted_folders.toml").unlink(missing_ok=True)
+    (session.folder / "vibe" / "trusted_folders.toml").unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> None:
@@ -174,7 +165,9 @@ def test_a_skill_that_cannot_be_read_is_a_problem_and_the_others_load(places: Pl
         assert f"{unreadable} is not UTF-8 text. The skill is left out." in said
         assert f"{closed} cannot be read (Input/output error). The skill is left out." in said
     assert "good: Does good." in system(places.session)
-    assert not {"\nbroken: ", "\nmissing: ", "\nunreadable: ", "\nclosed: "} & set(re.findall("\n[a-z]+: ", system(places.session)))
+    assert not {"\nbroken: ", "\nmissing: ", "\nunreadable: ", "\nclosed: "} & set(
+        re.findall("\n[a-z]+: ", system(places.session))
+    )
 
 
 @pytest.mark.requirement("skills.format.repeated-key")

@@ -3,14 +3,13 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.app.conftest import CONFIG
 from tests.kernel.matrix import ROOT
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, call, say
+from vibe_jupyter.testing.scripted import Script
 
 COUNT = 200
 LATEST = 4.0
@@ -35,24 +35,28 @@ COMMAND = "sleep 300 & setsid sleep 300 & (trap '' TERM; sleep 300) & wait"
 PROMPT = "%%vibe --yes=bash,write_file,run_code\ngo"
 
 
+Attempt = Callable[["Kernels", ScriptedModel, Path], Iterator[str]]
+"""One of a sweep: what is wrong after it."""
+
+
 def sweep(count: int, seed: int) -> Iterator[str]:
     chosen = random.Random(seed)
     moments = [0] * 4
-    with ExitStack() as stack:
-        model = stack.enter_context(ScriptedModel(_reply))
-        forks = stack.enter_context(kernels())
-        for number in range(count):
-            folder = Path(tempfile.mkdtemp(prefix="vibe-kill-"))
-            try:
-                yield from (f"try {number}: {wrong}" for wrong in _try(forks, model, folder, chosen, moments))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+    yield from attempts(count, _reply, lambda forks, model, folder: _try(forks, model, folder, chosen, moments))
     before, at_file, at_command, after = moments
     print(
         f"kills: {before} before the first call, {at_file} before the file was new, {at_command} with it new, "
         f"{after} with the command running",
         flush=True,
     )
+
+
+def attempts(count: int, script: Script, attempt: Attempt) -> Iterator[str]:
+    """What is wrong in so many attempts, each in a folder of its own, with kernels and a model that all share."""
+    with ScriptedModel(script) as model, kernels() as forks:
+        for number in range(count):
+            with tempfile.TemporaryDirectory(prefix="vibe-kill-", ignore_cleanup_errors=True) as folder:
+                yield from (f"try {number}: {wrong}" for wrong in attempt(forks, model, Path(folder)))
 
 
 def _reply(request: ModelRequest) -> Reply:

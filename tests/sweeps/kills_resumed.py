@@ -6,16 +6,13 @@ takes the history.
 
 import os
 import random
-import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-from tests.sweeps.kills import READY_WITHIN, Kernels, kernels, make_folders, run_cell, wrong_on_disk
+from tests.sweeps.kills import READY_WITHIN, Kernels, attempts, make_folders, run_cell, wrong_on_disk
 from vibe_jupyter.session.conversation import MAY_HAVE_RUN, NOT_STARTED, RESULT_LOST, check_history, fold_history
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import Call, ModelRequest, Reply, ScriptedModel, answer, call, say
@@ -34,15 +31,7 @@ FURTHER = "go on after the crash"
 def sweep(count: int, seed: int) -> Iterator[str]:
     chosen = random.Random(seed)
     closed: Counter[str] = Counter()
-    with ExitStack() as stack:
-        model = stack.enter_context(ScriptedModel(_reply))
-        forks = stack.enter_context(kernels())
-        for number in range(count):
-            folder = Path(tempfile.mkdtemp(prefix="vibe-kill-"))
-            try:
-                yield from (f"try {number}: {wrong}" for wrong in _try(forks, model, folder, chosen, closed))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+    yield from attempts(count, _reply, lambda forks, model, folder: _try(forks, model, folder, chosen, closed))
     print(f"kills_resumed: {', '.join(f'{times} {how}' for how, times in sorted(closed.items()))}", flush=True)
 
 
