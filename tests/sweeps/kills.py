@@ -19,6 +19,7 @@ from jupyter_client.connect import write_connection_file
 
 from tests.app.conftest import CONFIG
 from tests.kernel.matrix import ROOT
+from vibe_jupyter.session.journal import FILE_NAME as JOURNAL
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ModelRequest, Reply, ScriptedModel, answer, call, say
 from vibe_jupyter.testing.scripted import Script
@@ -169,7 +170,7 @@ def run_cell(client: BlockingKernelClient, code: str) -> str:
 
 def wrong_on_disk(folder: Path, process: int) -> Iterator[str]:
     """What a killed kernel left that it must not: a damaged journal, a child."""
-    for journal in (folder / "vibe").rglob("*.jsonl"):
+    for journal in (folder / "vibe").rglob(JOURNAL):
         contents = read_journal(journal)
         if contents.header is None:
             yield f"the journal has no header: {journal.stat().st_size} bytes"
