@@ -3,6 +3,7 @@ import { approvals } from "./plugins/approvals";
 import { bridge } from "./plugins/bridge";
 import { cellActions } from "./plugins/cell-actions";
 import { commands } from "./plugins/commands";
+import { fullEditor } from "./plugins/full-editor";
 import { promptCells } from "./plugins/prompt-cells";
 
-export default [approvals, bridge, cellActions, commands, promptCells];
+export default [approvals, bridge, cellActions, commands, fullEditor, promptCells];

@@ -1,4 +1,4 @@
-import type { Cell, ICellModel } from "@jupyterlab/cells";
+import type { ICellModel } from "@jupyterlab/cells";
 import type { IError, IOutput } from "@jupyterlab/nbformat";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
@@ -60,6 +60,6 @@ export function lastNumbered(cells: Iterable<ICellModel>): ICellModel | null {
   return newest;
 }
 
-export function numberOf({ model }: Cell): number | null {
+export function numberOf(model: ICellModel): number | null {
   return isCode(model) ? model.executionCount : null;
 }

@@ -34,7 +34,7 @@ export class EditLine extends Widget {
     this.#panel = panel;
     this.#cell = cell;
     this.#runner = runner;
-    const number = numberOf(cell);
+    const number = numberOf(cell.model);
     const name = number === null ? words.__("Edit this cell") : words.__("Edit cell [%1]", number);
     const box = document.createElement("div");
     const field = textField(words.__("What should change?"));
@@ -69,7 +69,7 @@ export class EditLine extends Widget {
     const instruction = this.#field.value.trim();
     if (instruction !== "") {
       this.#close();
-      void this.#runner.ask(this.#panel, this.#cell, `Edit ${nameOf(numberOf(this.#cell))}: ${instruction}`);
+      void this.#runner.ask(this.#panel, this.#cell, `Edit ${nameOf(numberOf(this.#cell.model))}: ${instruction}`);
     }
   }
 

@@ -99,7 +99,7 @@ export class UnderOutput extends Widget {
   }
 
   #request(request: Request): void {
-    this.#ask(promptFor(request, numberOf(this.#cell)));
+    this.#ask(promptFor(request, numberOf(this.#cell.model)));
   }
 
   #ask(prompt: string): void {

@@ -90,13 +90,13 @@ function addCommands(
   const failed = (cell: Cell): boolean => errorOf(cell.model) !== null;
   const asked = REQUESTS.map((request) =>
     add(request, labels[request], request === "fix" ? failed : isCode, ({ panel, cell }) =>
-      runner.ask(panel, cell, promptFor(request, numberOf(cell)))),
+      runner.ask(panel, cell, promptFor(request, numberOf(cell.model)))),
   );
   const edit = add("edit-cell", words.__("Edit Cell with Vibe…"), () => true, ({ panel, cell }) => {
     EditLine.open(panel, cell, runner, words);
   });
   const about = add("ask-about-output", words.__("Ask Vibe About This Output…"), isCode, ({ panel, cell }) => {
-    const prompt = insertBelow(panel, cell, `${MAGIC}\nAbout the output of ${nameOf(numberOf(cell))}: `);
+    const prompt = insertBelow(panel, cell, `${MAGIC}\nAbout the output of ${nameOf(numberOf(cell.model))}: `);
     return prompt === undefined ? undefined : editAtEnd(panel, prompt);
   });
   const [fix = "", explain = "", ...more] = asked;

@@ -13,6 +13,7 @@ import { Clock } from "./clock";
 import { Controls } from "./controls";
 import styles from "../../style/run-view.css";
 import { FocusKeeper, focusFoot, focusedIn, tellCards } from "./focus";
+import { FullEditorOpener } from "./full-editor";
 import { Gate } from "./gate";
 import { showLost } from "./lost";
 import type { Command, FromPage, ToPage } from "../contract";
@@ -34,9 +35,9 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const controls = new Controls(host, root, gate, decide, signal);
   const questions = new Questions(root, gate, decide, signal);
   const links = new CellLinks(host, root, signal);
+  const opener = new FullEditorOpener(host, root);
   const [announcer, place] = [new Announcer(root), new Place(host, root)];
   watchScrollers(root, signal);
-
   let whole = false; // patches before the first snapshot belong to a view that others already show
   const receive = (message: ToPage): void => {
     if (message.type === "over") {
@@ -54,6 +55,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
       message.patches.forEach((patch) => { view.apply(patch); });
     }
     controls.refresh();
+    opener.refresh();
     questions.refresh();
     clock.refresh();
     links.refresh();
