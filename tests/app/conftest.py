@@ -13,8 +13,10 @@ import pytest
 
 from tests.kernel.matrix import INSTALLED, Target
 from tests.kernel.wire import WAIT, Cell, Wire, running_kernel
+from vibe_jupyter.notebook.bridge import PRESENCE_WAIT
 from vibe_jupyter.testing import ScriptedModel
 from vibe_jupyter.testing.scripted import Script
+from vibe_jupyter.ui.widget import ALIVE_GRACE
 
 CONFIG = """\
 active_model = "scripted"
@@ -30,6 +32,14 @@ alias = "scripted"
 """
 APPROVAL = re.compile(r'data-vibe-approval="([0-9a-f]+)"')
 QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
+SILENCE = 0.02
+"""Seconds after which a kernel knows that nobody answers, where nobody does."""
+USUAL_WAITS = {
+    "vibe_jupyter.notebook.bridge": ("PRESENCE_WAIT", PRESENCE_WAIT),
+    "vibe_jupyter.ui.unprompted": ("ALIVE_GRACE", ALIVE_GRACE),
+    "vibe_jupyter.ui.widget_fallback": ("ALIVE_GRACE", ALIVE_GRACE),
+}
+"""Seconds that a kernel gives a page to answer: where, and under which name."""
 STATE = re.compile(r'class="vibe-state"><i class="vibe-dot"></i>([^<]*)</span>')
 
 
@@ -46,7 +56,8 @@ class Session:
 
         Not so the line that ends the cell of a run that failed.
         """
-        cell = self.wire.cell(self.wire.send(code, allow_stdin=False))
+        with nobody_answers(self.wire):
+            cell = self.wire.cell(self.wire.send(code, allow_stdin=False))
         assert not cell.error or cell.error.startswith("RunFailed: "), cell.error
         return cell
 
@@ -144,6 +155,24 @@ class View:
         custom = content["data"].get("content") or {}
         parts = [*custom.get("patches", ()), *custom.get("parts", ())]
         return "\n".join(part.get("html", "") + part.get("append", "") + part.get("text", "") for part in parts)
+
+
+@contextmanager
+def nobody_answers(wire: Wire) -> Iterator[None]:
+    """Have a kernel take silence for an answer at once; else waiting for pages is most of what these tests do."""
+
+    def wait(seconds: dict[str, float]) -> None:
+        sets = (
+            f"__import__({where!r}, fromlist=['_']).{name} = {seconds.get(name, usual)}"
+            for where, (name, usual) in USUAL_WAITS.items()
+        )
+        wire.cell(wire.send("\n".join(sets), silent=True, store_history=False))
+
+    wait({"PRESENCE_WAIT": SILENCE, "ALIVE_GRACE": SILENCE})
+    try:
+        yield
+    finally:
+        wait({})
 
 
 @contextmanager

@@ -20,15 +20,45 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import traceback
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("fork_client.py")
 START_WAIT = 60.0
 """Seconds until the server must answer."""
 LARGEST_REQUEST = 1 << 20  # bytes
-PRELOADED = ("ipykernel.kernelapp", "vibe_jupyter.app.app", "vibe_jupyter.app.run_view", "vibe_jupyter.ui.widget")
+PRELOADED = (
+    "ipykernel.debugger",
+    "ipykernel.kernelapp",
+    "IPython.core.completerlib",
+    "IPython.extensions.storemagic",
+    "sqlite3",
+    "tornado.platform.asyncio",
+    "vibe_jupyter.magics",
+    "vibe_jupyter.app.app",
+    "vibe_jupyter.app.notebook_access",
+    "vibe_jupyter.app.run_view",
+    "vibe_jupyter.context.read_ahead",
+    "vibe_jupyter.ui.terminal",
+    "vibe_jupyter.ui.unprompted",
+    "vibe_jupyter.ui.widget_fallback",
+    "anyio._backends._asyncio",
+    "anywidget",
+    "concurrent.futures.thread",
+    "encodings.utf_8_sig",
+    "httpcore",
+    "httpx",
+    "mcp.client.session",
+    "psutil",
+)
+"""What a kernel imports until it has answered a first prompt, with an MCP server and without."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -38,7 +68,7 @@ def kernel_command() -> list[str]:
     """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts the server."""
     folder = tempfile.mkdtemp(prefix="vibe-fork-")
     address = str(Path(folder, "server"))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     # Its standard input is a pipe of ours: it ends when this process does, however that ends.
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.kernel.fork_server", address],
@@ -172,19 +202,47 @@ def _stays(client: object) -> bool:
         return False
 
 
+def _build_models(model: "type[BaseModel]") -> None:
+    """What pydantic otherwise does at the first use of a class."""
+    for below in model.__subclasses__():
+        if below.__module__.startswith("vibe_jupyter."):
+            below.model_rebuild(raise_errors=False)
+        _build_models(below)
+
+
 def main(address: str) -> None:
     """Serve; in a child, be a kernel."""
     for name in PRELOADED:
         __import__(name)
+    from pydantic import BaseModel
+
+    _build_models(BaseModel)
     assert NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
-    gc.freeze()
+    gc.collect()
     server = _Server(address)
     print("ready", flush=True)
     module, *arguments = server.serve()
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        _end(end.code if isinstance(end.code, int) else int(end.code is not None))
+    except BaseException:
+        traceback.print_exc()
+        _end(1)
+    _end(0)
+
+
+def _end(code: int) -> NoReturn:
+    """End as Python does, but for taking everything apart: that would copy every page that is shared with the server."""
+    with contextlib.suppress(Exception):
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads; only then are exit functions called
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

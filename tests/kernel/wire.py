@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,10 @@ from tests.kernel.matrix import ROOT, Target
 
 WAIT = 30.0
 """Seconds that any one answer may take."""
+START_WAIT = 60.0
+"""Seconds in which a kernel must answer first."""
+HEARD_WAIT = 0.1
+"""Seconds after which it is asked again: what it published before the client listened is lost."""
 Message = dict[str, Any]
 
 
@@ -45,6 +49,23 @@ class Wire:
         self.client = client
         self.seen: list[Message] = []
         self._replies: dict[str, Message] = {}
+
+    def wait_until_ready(self) -> None:
+        """Wait until the kernel answers and its iopub is heard.
+
+        The client's own `wait_for_ready` ends a fifth of a second after the last message of iopub.
+        """
+        end = time.monotonic() + START_WAIT
+        asked: list[str] = []
+        while not asked or not self.is_idle(asked[-1]):
+            assert self.manager.is_alive(), "the kernel ended while it started"
+            assert time.monotonic() < end, f"the kernel did not answer within {START_WAIT} s"
+            asked.append(self.client.kernel_info())
+            self.reply(asked[-1], within=START_WAIT)
+            with suppress(queue.Empty):
+                while not self.is_idle(asked[-1]):
+                    self.seen.append(self.client.get_iopub_msg(timeout=HEARD_WAIT))
+        self.seen.clear()
 
     def send(self, code: str, **more: Any) -> str:
         return self.client.execute(code, **more)
@@ -72,8 +93,8 @@ class Wire:
                     pass
         return cell
 
-    def reply(self, request: str) -> Message:
-        end = time.monotonic() + WAIT
+    def reply(self, request: str, *, within: float = WAIT) -> Message:
+        end = time.monotonic() + within
         while request not in self._replies:
             message = self.client.get_shell_msg(timeout=max(0.01, end - time.monotonic()))
             self._replies[message["parent_header"]["msg_id"]] = message
@@ -155,10 +176,20 @@ def running_kernel(target: Target, folder: Path) -> Iterator[Wire]:
         client = manager.client()
         client.start_channels()
         try:
-            client.wait_for_ready(timeout=60)
-            yield Wire(manager, client)
+            wire = Wire(manager, client)
+            wire.wait_until_ready()
+            yield wire
         finally:
             client.stop_channels()
-            manager.shutdown_kernel(now=True)
+            _kill(manager)
             manager.cleanup_resources()
             shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _kill(manager: KernelManager) -> None:
+    """`shutdown_kernel` alone looks every tenth of a second whether the process has ended."""
+    process = getattr(manager.provisioner, "process", None)
+    if process is not None:
+        process.kill()
+        process.wait(WAIT)
+    manager.shutdown_kernel(now=True)
