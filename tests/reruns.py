@@ -11,9 +11,12 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/(browser|kernel|notebook|app|chair|headless|mcp|mcp_server|llm|sweeps)/.*": (
-        "pages, kernels and servers take part, and above a load of 10 some of their waits are too short; "
-        "a quiet run of all has none, so this entry goes when a loaded run has none either"
+    r"tests/browser/.*": (
+        "above a load of 10 a page is drawn later than some tests wait, such as for where it is scrolled to; "
+        "a quiet run has none"
+    ),
+    r"tests/kernel/test_turns\.py::test_a_turn_ends_when_it_is_interrupted_or_nobody_waits_any_more\[.*": (
+        "seen once above a load of 10: what ends a turn was not heard within 30 s while code slept; cause unknown"
     ),
 }
 """Node id of a test (a regular expression of all of it, without its group) to why a second try proves enough."""

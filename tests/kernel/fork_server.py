@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -50,7 +49,6 @@ PRELOADED = (
     "vibe_jupyter.ui.unprompted",
     "vibe_jupyter.ui.widget_fallback",
     "anyio._backends._asyncio",
-    "anywidget",
     "concurrent.futures.thread",
     "encodings.utf_8_sig",
     "httpcore",
@@ -58,7 +56,8 @@ PRELOADED = (
     "mcp.client.session",
     "psutil",
 )
-"""What a kernel imports until it has answered a first prompt, with an MCP server and without."""
+"""What a kernel imports until it has answered a first prompt, with an MCP server and without. Not ipywidgets, which is
+in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -229,14 +228,11 @@ def main(address: str) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         _end(end.code if isinstance(end.code, int) else int(end.code is not None))
-    except BaseException:
-        traceback.print_exc()
-        _end(1)
     _end(0)
 
 
 def _end(code: int) -> NoReturn:
-    """End as Python does, but for taking everything apart: that would copy every page that is shared with the server."""
+    """End as Python does, but take nothing apart: that copies every page of memory that is shared with the server."""
     with contextlib.suppress(Exception):
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads; only then are exit functions called
         atexit._run_exitfuncs()
