@@ -75,6 +75,17 @@ def texts(request: object) -> str:
     return json.dumps(request)
 
 
+def test_what_ran_in_the_background_is_named_after_a_restart(machine: Machine) -> None:
+    machine.model.will_reply(call("bash", command="sleep 60", background=True), say("It runs."), say("Again?"))
+    with machine.kernel() as session:
+        session.run("%%vibe --yes=bash\nTrain it.")
+    with machine.kernel() as session:
+        assert "No longer running in the background: `sleep 60`." in session.run("%vibe resume").text
+        session.run("%%vibe\nAnd now?")
+        assert "No longer running in the background: `sleep 60`." in texts(machine.model.requests[-1].messages[-1])
+        assert "Background" not in session.run("%vibe status").text
+
+
 @pytest.mark.requirement("magics.prompt.history")
 def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Machine) -> None:
     machine.model.will_reply(call("run_code", code="df"), say("It has one row."), say("2."), say("3."))

@@ -190,3 +190,18 @@ def test_on_windows_bash_is_not_offered_and_the_status_says_so(shell: Session) -
         shell.run("%load_ext vibe_jupyter")
     assert on_windows == everywhere - {"bash"}
     assert "Shell: bash is not offered on Windows" in status
+
+
+def test_a_command_goes_on_in_the_background_and_its_end_is_told_with_the_next_prompt(shell: Session) -> None:
+    command = "until [ -e go ]; do sleep 0.05; done; echo 'the model is trained'"
+    shell.model.will_reply(call("bash", command=command, background=True), say("It trains."))
+    assert "in the background" in shell.html(shell.run("%vibe --yes=bash train it"))
+    asked = len(shell.model.requests)
+    assert "Background: `until [ -e go ]" in shell.wire.run("%vibe status").text
+    (shell.folder / "go").touch()
+    wait_until(lambda: " finished after " in shell.wire.run("%vibe status").text)
+    assert len(shell.model.requests) == asked
+    shell.model.will_reply(say("Done."))
+    shell.run("%vibe and now?")
+    assert "with exit code 0\nthe model is trained\n</background>" in shell.model.requests[-1].last_user_text
+    assert "Background" not in shell.wire.run("%vibe status").text

@@ -94,7 +94,7 @@ class App:
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
         self.sessions = KernelSessions(SessionParts(*shared, lambda: self.is_serving, self._forget))
         self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook)
-        parts = ToolParts(*around, folder, home, self.models.sees_images, lambda: self.sessions.folder, self.setup.plan)
+        parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self._kept_answers = KeptAnswers(self._engine, self._run_view, self._notebook, self.setup)
@@ -184,7 +184,7 @@ class App:
         conversation = self.sessions.open_conversation(reading.settings)
         agent = replace(agent, snapshots=self.undo.begin(agent.redactor(text)))
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.loss_report() + self.undo.report()
+            told = self.sessions.report() + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
         hooks = self.skills.run_hooks(
@@ -229,7 +229,7 @@ class App:
         except ConfigError as error:
             where = f"none. {error}"
         lines = [f"Model: {where}", self.setup.agent_line(), f"Folder: {self._workspace.root}"]
-        lines.append(status_line(self.sessions.conversation))
+        lines += [status_line(self.sessions.conversation), *self.sessions.background.lines()]
         if reason := why_no_shell():
             lines.append(f"Shell: {reason}")
         granted = self._permissions.granted()

@@ -95,7 +95,7 @@ class BuiltInTools:
             parts.workspace,
             _reader_of(cells) if cells is not None else None,
             options=settings.tool_options("read_file", ReadFileOptions),
-            session_folder=parts.session_folder,
+            session_folder=lambda: parts.sessions.folder,
             sees_images=parts.sees_images,
             memory=self._memory,
         )
@@ -118,7 +118,7 @@ class BuiltInTools:
             return {**git_environment(), **search_guard(command, self._parts.workspace)}
 
         around = ShellEnvironment(self._parts.workspace, os.environ, {}, guard)
-        return [BashTool(around, options)] if find_shell() is not None else []
+        return [BashTool(around, options, self._parts.sessions.background)] if find_shell() is not None else []
 
 
 def _plan_document(parts: ToolParts) -> PlanDocument:

@@ -14,6 +14,7 @@ from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import RunView
+from vibe_jupyter.app.sessions import KernelSessions
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.main_thread import MainThread
@@ -42,8 +43,8 @@ class ToolParts(NamedTuple):
     """The user's own."""
     sees_images: Callable[[], bool]
     """Whether images go to the model that answers now."""
-    session_folder: Callable[[], Path | None]
-    """Where the session that is open keeps its files."""
+    sessions: KernelSessions
+    """The one that is open keeps files, and commands that go on in the background."""
     plan: PlanAcceptance
 
 

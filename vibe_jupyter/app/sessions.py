@@ -27,6 +27,7 @@ from vibe_jupyter.protocol import Cell
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal, JournalContents, JournalInUse, JournalNote
 from vibe_jupyter.session.store import ID_BYTES, SHORT_ID, SavedSession
+from vibe_jupyter.tools.background import BackgroundCommands
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ END_NOTE_WAIT: Final = 0.5
 """The same at the end of a run, which a slow disk does not hold up; it is written all the same."""
 LISTING_WAIT: Final = 2.0
 """Seconds in which a page tells its cells when a conversation is continued."""
+_NOTHING: Final = JournalNote(variables=(), background=())
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
 
@@ -67,14 +69,18 @@ class KernelSessions:
         self.saved = SavedSessions(parts.setup, parts.notebook)
         self.conversation: Conversation | None = None
         """None before its first prompt."""
+        self.background = BackgroundCommands()
+        """What the conversation's calls left running."""
         self._client: LLMClient | None = None
         self._session_id = secrets.token_hex(ID_BYTES)
         """Of the conversation that is open, or that comes."""
         self._offered = False
         self._lost: Sequence[str] = ()
         """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
-        self._noted: tuple[str, ...] = ()
-        """The variables of the last note."""
+        self._ended: Sequence[str] = ()
+        """Commands that ran in the background when the conversation was closed; reported likewise."""
+        self._noted = _NOTHING
+        """What the last note said of variables and commands."""
         self._named_in_notebook = ""
         """Id of the conversation that the notebook's metadata was last given."""
 
@@ -120,11 +126,13 @@ class KernelSessions:
                 return f"A conversation of this notebook from {local_time(found.ended)} can be continued: %vibe resume"
         return ""
 
-    def loss_report(self) -> str:
-        """What the model is shown with the next prompt of a conversation that was continued; empty for nothing."""
-        lost, self._lost = self._lost, ()
-        said = f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."
-        return section("resumed", said) if lost else ""
+    def report(self) -> str:
+        """What the model is shown with the next prompt: what is gone where the conversation was continued, and how the
+        commands stand that go on in the background; empty for nothing."""
+        (lost, ended), self._lost, self._ended = (self._lost, self._ended), (), ()
+        said = [f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."] if lost else []
+        said += [f"No longer running in the background: {', '.join(ended)}."] if ended else []
+        return (section("resumed", "\n".join(said)) if said else "") + self.background.report()
 
     def begin_run(self) -> None:
         """A run of the open conversation begins: have the notebook name it."""
@@ -141,9 +149,10 @@ class KernelSessions:
             return
         variables = self._parts.variables()
         names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
-        if names != self._noted:
-            self._noted = names
-            writing = self._parts.engine.submit(_note_quietly(self.conversation, JournalNote(variables=names)))
+        note = JournalNote(variables=names, background=self.background.running())
+        if note != self._noted:
+            self._noted = note
+            writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
             concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
 
     def resume(self, text: str = "") -> str:
@@ -224,7 +233,10 @@ class KernelSessions:
 
     def forget(self) -> None:
         """Close the conversation; the next prompt begins a new one."""
-        self._session_id, self._lost, self._noted = secrets.token_hex(ID_BYTES), (), ()
+        self._session_id, self._noted = secrets.token_hex(ID_BYTES), _NOTHING
+        self._lost = self._ended = ()
+        ending = self._parts.engine.submit(self.background.end())
+        concurrent.futures.wait([ending], timeout=CLOSE_WAIT)
         if self.conversation is not None:
             self.conversation.journal.close()
             self.conversation = None
@@ -250,7 +262,9 @@ class KernelSessions:
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)
-        return "\n".join(filter(None, [said, *contents.dropped, loss_text(self._lost, cells, present)]))
+        self._ended = next((note.background for note in reversed(contents.notes) if note.background is not None), ())
+        ended = f"No longer running in the background: {', '.join(self._ended)}." if self._ended else ""
+        return "\n".join(filter(None, [said, *contents.dropped, loss_text(self._lost, cells, present), ended]))
 
     def _cells(self) -> Sequence[Cell]:
         """The notebook's, as far as they are there at once."""

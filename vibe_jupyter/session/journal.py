@@ -85,6 +85,8 @@ class JournalNote(Value):
     """As in the header, after a rename."""
     variables: tuple[str, ...] | None = None
     """Names of the user's variables when a run was over."""
+    background: tuple[str, ...] | None = None
+    """Commands that went on then."""
     pid: int | None = None
     """The process that writes from here on."""
 

@@ -10,12 +10,17 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
+from vibe_jupyter.tools.background import LONGEST, BackgroundCommands
 from vibe_jupyter.tools.contract import ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
 LONGEST_TIMEOUT: Final = 3_600
 """Seconds."""
+STARTED: Final = (
+    "Started; it runs until it ends, or the kernel does. The first prompt after its end reports how it ended and what "
+    "it printed: do not wait for it, and end your turn when nothing else is to be done."
+)
 _SAID: Final = 2_000
 """Characters for the status and the notes of a result."""
 _SHOWN_TEXT: Final = 100_000
@@ -40,6 +45,7 @@ class BashArgs(BaseModel):
 
     command: str = Field(min_length=1)
     timeout: int | None = Field(default=None, ge=1, le=LONGEST_TIMEOUT)
+    background: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,16 +67,21 @@ class BashTool:
 
     name = "bash"
     description = (
-        "Run one shell command in the project folder: git, tests, system tools. It has no input and leaves nothing "
-        "running. Use read_file, grep, write_file and search_replace instead of cat, find, echo > and sed, and "
-        "run_code for Python."
+        "Run one shell command in the project folder: git, tests, system tools. It has no input. Use read_file, grep, "
+        "write_file and search_replace instead of cat, find, echo > and sed, and run_code for Python."
     )
     level: Level = "ask"
     arguments = BashArgs
 
-    def __init__(self, surroundings: ShellEnvironment, options: BashOptions | None = None) -> None:
+    def __init__(
+        self,
+        surroundings: ShellEnvironment,
+        options: BashOptions | None = None,
+        background: BackgroundCommands | None = None,
+    ) -> None:
         self._around = surroundings
         self._options = options or BashOptions()
+        self._background = background or BackgroundCommands()
 
     @property
     def result_limit(self) -> int:
@@ -79,7 +90,11 @@ class BashTool:
         return 2 * self._options.max_output_bytes + _SAID if named else RESULT_LIMIT
 
     def headline(self, args: BashArgs) -> Headline:
-        return Headline(verb="Ran", doing="Running", asking="Run a command", target=args.command.split("\n", 1)[0])
+        target = args.command.split("\n", 1)[0]
+        if args.background:
+            asking = "Run a command in the background"
+            return Headline(verb="Started", doing="Starting", asking=asking, target=target, note="in the background")
+        return Headline(verb="Ran", doing="Running", asking="Run a command", target=target)
 
     def preview(self, args: BashArgs) -> Preview:
         return Preview(kind="command", text=args.command, language="bash", edits="command")
@@ -91,7 +106,7 @@ class BashTool:
         shell = find_shell()
         if shell is None:
             raise ToolError(f"{why_no_shell()} Use run_code instead.")
-        seconds = args.timeout or self._options.default_timeout
+        seconds = args.timeout or (LONGEST if args.background else self._options.default_timeout)
         command = ShellCommand(
             argv=(shell, "--noprofile", "--norc", "-c", args.command),
             folder=self._around.workspace.root,
@@ -103,7 +118,12 @@ class BashTool:
             timeout=seconds,
             output_limit=self._options.max_output_bytes,
         )
-        return _bash_result(args.command, await run_command(command, context.progress), seconds)
+        if not args.background:
+            return _bash_result(args.command, await run_command(command, context.progress), seconds)
+        started = await self._background.start(command, args.command, redact=context.redact)
+        if isinstance(started, FinishedCommand):
+            return _bash_result(args.command, started, seconds)
+        return ToolResult(parts=(TextPart(text=STARTED),), summary="runs in the background")
 
 
 def _bash_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
