@@ -43,6 +43,7 @@ from vibe_jupyter.protocol import (
     QuestionAsked,
     Reject,
     Resource,
+    Review,
     Risk,
     RunFinished,
     ToolCall,
@@ -74,6 +75,7 @@ class ApprovalCard(NamedTuple):
     allow: str = ALLOW_ONCE
     risk: Risk = "medium"
     effects: tuple[Effect, ...] = ()
+    review: Review | None = None
 
 
 class PendingApproval:
@@ -152,6 +154,7 @@ class PendingApproval:
             allow=card.allow,
             risk=card.risk,
             effects=card.effects,
+            review=card.review,
         )
 
     def _resolved(self, command: Approve | Reject, arguments: str | None = None) -> ApprovalResolved:
@@ -174,9 +177,9 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext) -> Prep
         JournalError: the question could not be recorded.
         asyncio.CancelledError: the run was interrupted; nothing is allowed.
     """
-    decision = _decide(prepared, call_context)
+    decision = decide_call(prepared, call_context)
     if isinstance(decision, Ask) and not await call_context.attended():
-        decision = _decide(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
+        decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
     if isinstance(decision, Deny):
         return _refuse_forbidden(prepared, decision)
     if isinstance(decision, Ask):
@@ -184,7 +187,8 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext) -> Prep
     return prepared
 
 
-def _decide(prepared: PreparedCall, call_context: CallContext) -> Decision:
+def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:
+    """What the policy says to it."""
     return call_context.permissions.decide(prepared.tool, prepared.args, call_context.terms, prepared.places)
 
 
@@ -208,17 +212,16 @@ async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallCont
     if isinstance(said, Reject):
         return _refuse_denied(prepared, said.message)
     if said is not None:
-        return _apply_edits(prepared, said, call_context)
+        return edited_call(prepared, said, call_context)
     return await _show_card(prepared, ask, call_context)
 
 
-async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
-    """Show the call and wait for the user, as long as it takes."""
-    call = prepared.call
+async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> ApprovalCard:
+    """The card of a call, as it would run now."""
     workspace = call_context.permissions.workspace
     weight = await asyncio.to_thread(weigh_call, prepared.touched, prepared.places, workspace)
-    card = ApprovalCard(
-        call=call,
+    return ApprovalCard(
+        call=prepared.call,
         headline=prepared.headline,
         preview=prepared.preview,
         reason=ask.reason + _times_text(call_context.equal.count(prepared.sent)),
@@ -230,11 +233,16 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         risk=weight.risk,
         effects=weight.effects,
     )
+
+
+async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+    """Show the call and wait for the user, as long as it takes."""
+    card = await make_card(prepared, ask, call_context)
     approved: PreparedCall | RefusedCall = prepared
 
     def apply_edits(command: Approve) -> PreparedCall | RefusedCall:
         nonlocal approved
-        approved = _apply_edits(prepared, command, call_context)
+        approved = edited_call(prepared, command, call_context)
         return approved
 
     command = await PendingApproval(card, call_context.approvals, call_context.emit).ask(apply_edits)
@@ -250,7 +258,7 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         )
         return now if isinstance(now, RefusedCall) else await permit_call(now, call_context)
     call_context.equal.keep(prepared.sent, prepared.digest, command)
-    _remember_grant(approved, ask, command, call_context)
+    remember_grant(approved, ask, command, call_context)
     return approved
 
 
@@ -260,13 +268,13 @@ def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
     return isinstance(now, PreparedCall) and now.digest == shown.digest
 
 
-def _remember_grant(approved: PreparedCall, ask: Ask, command: Approve, call_context: CallContext) -> None:
+def remember_grant(approved: PreparedCall, ask: Ask, command: Approve, call_context: CallContext) -> None:
     """Grant what the card named, unless the user edited the call into something else."""
     if command.remember == "once" or ask.remember_as is None:
         return
     keepable = ask.keepable
     if approved.edited:
-        decision = _decide(approved, call_context)
+        decision = decide_call(approved, call_context)
         if not isinstance(decision, Ask) or decision.remember_as != ask.remember_as:
             return
         keepable = keepable and decision.keepable
@@ -277,7 +285,7 @@ def _times_text(count: int) -> str:
     return f" · the agent sent this call {count} times: your answer holds for each" if count > 1 else ""
 
 
-def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallContext) -> PreparedCall | RefusedCall:
+def edited_call(prepared: PreparedCall, command: Approve, call_context: CallContext) -> PreparedCall | RefusedCall:
     """Put the user's version of the shown argument into the call; what is denied stays denied."""
     edits = prepared.preview.edits
     if command.edited is None or edits is None:
@@ -293,7 +301,7 @@ def _apply_edits(prepared: PreparedCall, command: Approve, call_context: CallCon
     edited = prepare_call(call, call_context.tools, call_context.permissions.workspace, prepared.places, edited=True)
     if isinstance(edited, RefusedCall):
         return refuse_call(prepared.call, f"The user edited the call, but: {edited.summary}")
-    decision = _decide(edited, call_context)
+    decision = decide_call(edited, call_context)
     return _refuse_forbidden(edited, decision) if isinstance(decision, Deny) else edited
 
 

@@ -75,11 +75,14 @@ class DuplicateCalls:
     def __init__(self) -> None:
         self._left: Counter[_Key] = Counter()
         self._said: dict[_Key, tuple[str, Approve | Reject]] = {}
+        self.reviewed: set[str] = set()
+        """Ids of the calls that were asked together with others, before their turn came."""
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
         """A new answer: what was said before holds no more."""
         self._left = Counter(map(_call_key, calls))
         self._said.clear()
+        self.reviewed.clear()
 
     def count(self, call: ToolCall) -> int:
         """How many calls of this answer are this one."""
@@ -91,8 +94,8 @@ class DuplicateCalls:
         return command if shown == digest else None
 
     def keep(self, call: ToolCall, digest: str, command: Approve | Reject) -> None:
-        """Remember an answer for the equal calls that follow."""
-        if self.count(call) > 1:
+        """Remember an answer for the equal calls that follow, and for a call whose turn comes later."""
+        if self.count(call) > 1 or call.id in self.reviewed:
             self._said[_call_key(call)] = (digest, command)
 
 

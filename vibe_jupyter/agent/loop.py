@@ -18,6 +18,7 @@ from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
 from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, Verdicts
 from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
+from vibe_jupyter.agent.review import review_changes
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
@@ -256,8 +257,11 @@ class AgentLoop:
             return await self._stop(enough.stop)
         message = self._model_call.latest
         self._call_context.equal.begin(message.calls)
+        answered = 0
         for calls in _together(message.calls):
-            if not await self._run.guard(self._answer_calls(calls)):
+            rest = message.calls[answered:]
+            answered += len(calls)
+            if not await self._run.guard(self._answer_calls(calls, rest)):
                 return "interrupted"
         if self._denials.are_enough:
             return "refused"
@@ -311,9 +315,15 @@ class AgentLoop:
         await self._notify(stop.level, stop.notice)
         return stop.reason
 
-    async def _answer_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Answer calls at once, if there are several, and record their results in the order of the calls."""
+    async def _answer_calls(self, calls: Sequence[ToolCall], rest: Sequence[ToolCall]) -> None:
+        """Answer calls at once, if there are several, and record their results in the order of the calls.
+
+        Args:
+            calls: those that are answered now.
+            rest: these and all that come after them.
+        """
         if len(calls) == 1:
+            await review_changes(rest, self._call_context)
             await self._record_answer(calls[0], await answer_call(calls[0], self._call_context))
             return
         tasks = [asyncio.ensure_future(answer_call(call, self._call_context)) for call in calls]

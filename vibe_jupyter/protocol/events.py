@@ -181,6 +181,14 @@ class HistoryRewritten(Value):
     carried: CarriedOver = CarriedOver()
 
 
+class Review(Value):
+    """Changes of one answer that are shown together, each with a decision of its own."""
+
+    id: str
+    size: int
+    """How many there are."""
+
+
 class ApprovalRequested(Value):
     """A call waits for a user."""
 
@@ -203,6 +211,8 @@ class ApprovalRequested(Value):
     """How much it weighs; no card with ``high`` offers more than once, and Enter does not answer it."""
     effects: tuple[Effect, ...] = ()
     """What each part of a shell command does, in the order in which they are written; empty for other calls."""
+    review: Review | None = None
+    """The changes that it is shown with; None where it is asked alone."""
     kept: "ApprovalRequested | None" = Field(default=None, exclude=True)
     """The same without secrets, where that differs: what is left of the card once it is answered. Never recorded."""
 

@@ -6,7 +6,7 @@ the notebook keeps. The same events always give the same bundle.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from vibe_jupyter.protocol import (
@@ -41,6 +41,7 @@ from vibe_jupyter.ui.cell_references import FindCell, no_cell, with_cell_words
 from vibe_jupyter.ui.changed_line import changed_names
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
+from vibe_jupyter.ui.review_card import review_html
 from vibe_jupyter.ui.static_html import static_bundle
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
 from vibe_jupyter.ui.step import (
@@ -92,6 +93,8 @@ class TranscriptCalls:
         self._calls: dict[str, StepEntry] = {}
         self._waiting: dict[str, str] = {}
         """Id of an approval, of a question, or of a call whose code asks, to call id."""
+        self._reviews: dict[str, _OpenReview] = {}
+        """By id."""
         self._group: list[StepEntry] = []
         """Calls of one tool that only look, as long as nothing else came; they share a place."""
         self._groups: dict[str, list[StepEntry]] = {}
@@ -138,10 +141,17 @@ class TranscriptCalls:
         kept = event.kept or event
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
         self._waiting[event.approval_id] = event.call.id
-        self._sheet.put(call.part_id, "card", card_html(event))
+        if event.review is None:
+            self._sheet.put(call.part_id, "card", card_html(event))
+            return
+        review = self._reviews.setdefault(event.review.id, _OpenReview(self._sheet.new_id("v")))
+        review.requests.append(event)
+        if len(review.requests) == event.review.size:
+            self._sheet.put(review.part_id, "card", review_html(review.requests))
 
     def _resolve_card(self, event: ApprovalResolved) -> None:
         self._waiting.pop(event.approval_id, None)
+        self._close_reviews()
         call = self._calls.get(event.call_id)
         if call is None:
             return
@@ -153,6 +163,13 @@ class TranscriptCalls:
             outcome = "interrupted" if event.by == "interrupt" else "denied"
             step, decided = replace(call.step, outcome=outcome, summary=summary), "denied"
         self._show_step(call, replace(step, by_code=decided if event.by == "code" else ""))
+
+    def _close_reviews(self) -> None:
+        """Take away the cards of which everything is decided."""
+        for review_id, review in tuple(self._reviews.items()):
+            if not any(request.approval_id in self._waiting for request in review.requests):
+                self._sheet.remove(review.part_id)
+                del self._reviews[review_id]
 
     def _put_question(self, event: QuestionAsked) -> None:
         call = self._calls.get(event.call_id)
@@ -218,6 +235,14 @@ class TranscriptCalls:
         group = self._groups.get(call.part_id, ())
         html = group_html([one.step for one in group]) if len(group) > 1 else step_html(step)
         self._sheet.put(call.part_id, "step", html)
+
+
+@dataclass
+class _OpenReview:
+    """Changes that wait together."""
+
+    part_id: str
+    requests: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:

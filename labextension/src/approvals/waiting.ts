@@ -1,7 +1,7 @@
 import type { Cell } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
-const WAITING = ":is([data-vibe-approval], [data-vibe-question]):not([data-sent])";
+const WAITING = ":is([data-vibe-approval], [data-vibe-question], [data-vibe-review]):not([data-sent])";
 
 /** A card that waits for the user. */
 export interface WaitingCard {
@@ -19,7 +19,7 @@ export function waitingCards(panel: NotebookPanel): WaitingCard[] {
   return panel.content.widgets.flatMap((cell) =>
     Array.from(cell.node.querySelectorAll<HTMLElement>(".vibe-run-host")).flatMap((host) =>
       Array.from(host.shadowRoot?.querySelectorAll<HTMLElement>(WAITING) ?? [], (card) => ({
-        id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? "",
+        id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? "",
         title: card.getAttribute("aria-label") ?? "",
         cell,
         host,

@@ -26,7 +26,7 @@ export class Announcer {
         words.push(notice.textContent);
       }
     }
-    for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-approval], [data-vibe-question]")) {
+    for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-approval], [data-vibe-question], [data-vibe-review]")) {
       const id = card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? "";
       if (!announced.has(id) && card.dataset.sent === undefined) {
         announced.add(id);

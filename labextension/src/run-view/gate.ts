@@ -11,7 +11,7 @@ const REASONS: Record<Exclude<Readiness, "armed">, string> = {
   doubtful: "Something on this page covers part of this card or changes its look. Look closely; ready in 3 seconds.",
   resting: "Ready once the pointer moves.",
 };
-export const WAITING = ":is([data-vibe-approval], [data-vibe-question]):not([data-sent])";
+export const WAITING = ":is([data-vibe-approval], [data-vibe-question], [data-vibe-review]):not([data-sent])";
 const APPROVING = 'button:is([data-vibe-action^="approve"], [data-vibe-action="answer"])';
 const GOING_ON = `:is(${APPROVING}, button[data-vibe-action="next"]):not([hidden])`;
 const ROUNDING = 2; // px, of scrolling on a magnified page

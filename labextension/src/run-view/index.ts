@@ -19,6 +19,7 @@ import { showLost } from "./lost";
 import type { Command, FromPage, ToPage } from "../contract";
 import { Place } from "./place";
 import { Questions } from "./questions";
+import { Reviews } from "./review";
 import { watchScrollers } from "./scrollers";
 import { View } from "./view";
 
@@ -34,6 +35,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   const gate = new Gate(root, signal);
   const controls = new Controls(host, root, gate, decide, signal);
   const questions = new Questions(root, gate, decide, signal);
+  new Reviews(root, gate, decide, signal);
   const links = new CellLinks(host, root, signal);
   const opener = new FullEditorOpener(host, root);
   const [announcer, place] = [new Announcer(root), new Place(host, root)];
@@ -83,10 +85,11 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   };
 }
 
-/** Give the focus to a card, by the id of its approval or its questions. */
+/** Give the focus to a card, by the id of its approval, its questions or its review. */
 function focusCard(root: HTMLElement, id = ""): void {
   const name = CSS.escape(id);
-  const element = root.querySelector<HTMLElement>(`[data-vibe-approval="${name}"], [data-vibe-question="${name}"]`);
+  const names = ["approval", "question", "review"].map((kind) => `[data-vibe-${kind}="${name}"]`);
+  const element = root.querySelector<HTMLElement>(names.join(", "));
   if (element !== null) {
     new Card(element).focus();
   }

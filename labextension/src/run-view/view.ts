@@ -95,7 +95,7 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
 
 /** A card never changes once it is shown; keeping it keeps what the user is writing in it. */
 function isSameCard(now: Element, next: Element): boolean {
-  return ["data-vibe-approval", "data-vibe-question"].some((name) => {
+  return ["data-vibe-approval", "data-vibe-question", "data-vibe-review"].some((name) => {
     const id = next.getAttribute(name);
     return id !== null && now.getAttribute(name) === id;
   });
