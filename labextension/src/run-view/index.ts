@@ -56,12 +56,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     } else if (whole) {
       message.patches.forEach((patch) => { view.apply(patch); });
     }
-    controls.refresh();
-    opener.refresh();
-    questions.refresh();
-    clock.refresh();
-    links.refresh();
-    announcer.refresh();
+    [controls, opener, questions, clock, links, announcer].forEach((one) => { one.refresh(); });
     if (hadFocus && focusedIn(root) === null) {
       focusFoot(root);
     }
