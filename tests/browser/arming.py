@@ -9,6 +9,8 @@ READ = """node => {
     boxes.forEach(box => box.scrollTo(0, box.scrollHeight));
 }"""
 TAKEN = "button => !button.isConnected || 'sent' in button.closest('.vibe-card').dataset"
+SEEN = "button => button.closest('.vibe-card')?.dataset.readiness !== 'hidden'"
+"""A menu that was just opened may have pushed it out of view."""
 REFUSED = "() => document.getElementById('vibe-announcer').textContent"
 PRESSES = 3
 """Where something moved just then, a user presses again."""
@@ -37,6 +39,7 @@ def press(button: Locator) -> None:
     for _ in range(PRESSES):
         button.evaluate(READ)
         button.scroll_into_view_if_needed()
+        page.wait_for_function(SEEN, arg=node)
         page.mouse.move(1, 1)
         page.mouse.move(2, 2)
         button.click()

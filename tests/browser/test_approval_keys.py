@@ -49,7 +49,6 @@ def press_when_ready(page: Page, card: Locator, key: str) -> None:
     page.keyboard.press(key)
 
 
-@pytest.mark.requirement("ui.approval.focus")
 def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: Lab, model: ScriptedModel) -> None:
     first, second = (call("run_code", code=f"x{number} = {number}") for number in (1, 2))
     model.will_reply(answer(calls=[first]), answer(calls=[second]), "Done.")

@@ -211,7 +211,7 @@ def test_with_the_colours_of_the_system_edges_and_signs_carry_everything(stage: 
     stage.show(SCENES["card-diff"])
     for change, sign in (("add", "+"), ("del", "−")):
         line = stage.view.locator(f".vibe-line[data-change={change}]").first
-        assert sign in line.evaluate("one => getComputedStyle(one, '::before').content")
+        assert sign in line.evaluate("one => getComputedStyle(one, '::after').content")
         assert line.evaluate("one => getComputedStyle(one).borderLeftStyle") != "none"
     for button in stage.view.get_by_role("button").all():
         assert button.evaluate("one => parseFloat(getComputedStyle(one).borderTopWidth)") >= 1

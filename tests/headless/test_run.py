@@ -171,7 +171,7 @@ def test_a_prompt_is_put_at_the_end_with_what_it_needs_and_runs(
     cells = nbformat.read(path, as_version=4).cells
     assert [cell.source for cell in cells[1:]] == ["%load_ext vibe_jupyter", "%%vibe\nwhat is six by seven?"]
     assert "42" in model.requests[1].tool_results[0]
-    assert "It is 42." in texts(path)[3]
+    assert "It is 42." in texts(path)[2]
     assert "It is 42." in done.stdout
 
 

@@ -205,7 +205,7 @@ def test_a_grant_for_edits_does_not_let_cells_run(shared_session: Session, page:
         say("Done."),
     )
     cell = prompt(page, "%vibe go")
-    assert "“For this session” allows all edit_cell calls" in page.allow(cell, remember="session")
+    assert "“For this session” allows cell edits until the kernel restarts" in page.allow(cell, remember="session")
     second = page.allow(cell, 2)
     end(page, cell)
     assert second.startswith("Edit and run")

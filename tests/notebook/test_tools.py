@@ -426,8 +426,8 @@ def test_edit_cell_replaces_a_string_and_shows_the_diff(open_page: OpenPage) -> 
     assert result["preview"] == {
         "kind": "diff",
         "text": "@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n c = a",
-        "language": "",
-        "edits": None,
+        "language": "python",
+        "edits": "new_string",
         "made_from": "",
         "note": "",
     }

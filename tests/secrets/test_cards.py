@@ -38,7 +38,9 @@ def sent(session: Session) -> str:
 
 
 def journals(session: Session) -> str:
-    files = [path for path in (session.folder / "vibe" / "logs").rglob("*") if path.is_file()]
+    """What is kept, but for what files held before a change: undo restores those to the letter."""
+    kept = (session.folder / "vibe" / "logs").rglob("*")
+    files = [path for path in kept if path.is_file() and "undo" not in path.parts]
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 

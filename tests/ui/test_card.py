@@ -175,7 +175,6 @@ def high_card(reason: str = "runs code in this kernel") -> Element:
     return card(asked(risk="high", effects=EFFECTS, allow="Delete 14 files", remember_as=None, reason=reason))
 
 
-@pytest.mark.requirement("ui.approval.choices")
 def test_a_card_of_high_risk_says_what_each_part_does_and_offers_deny_first() -> None:
     section = high_card()
     (rows,) = section.find("ul", class_="vibe-effects")
