@@ -62,5 +62,68 @@ def mistral_stream(url: str, token: str) -> Any:
     }
 
 
+def _strict_openai(url: str, token: str) -> Any:
+    from openai import OpenAI
+
+    return OpenAI(base_url=url, api_key=token, max_retries=0, timeout=30, _strict_response_validation=True)
+
+
+def openai_responses(url: str, token: str) -> Any:
+    client = _strict_openai(url, token)
+    first = client.responses.create(model="default", input="add 2 and 40")
+    second = client.responses.create(model="default", input="and again?", previous_response_id=first.id)
+    calls = [item for item in first.output if item.type == "mcp_call"]
+    return {
+        "text": first.output_text,
+        "status": first.status,
+        "calls": [[call.server_label, call.name, call.status, "42" in (call.output or "")] for call in calls],
+        "counted": first.usage is not None and first.usage.total_tokens > 0,
+        "again": second.output_text,
+        "after": second.previous_response_id == first.id,
+    }
+
+
+def openai_responses_stream(url: str, token: str) -> Any:
+    events = list(_strict_openai(url, token).responses.create(model="default", input="add 2 and 40", stream=True))
+    return {
+        "kinds": [event.type for event in events],
+        "numbered": [event.sequence_number for event in events] == list(range(len(events))),
+        "text": "".join(event.delta for event in events if event.type == "response.output_text.delta"),
+        "last": type(events[-1]).__name__,
+    }
+
+
+def openai_responses_helper(url: str, token: str) -> Any:
+    with _strict_openai(url, token).responses.stream(model="default", input="add 2 and 40") as stream:
+        final = stream.get_final_response()
+    return {"output": [item.type for item in final.output], "status": final.status, "text": final.output_text}
+
+
+def _anthropic(url: str, token: str) -> Any:
+    from anthropic import Anthropic
+
+    address = url.removesuffix("/v1")
+    return Anthropic(base_url=address, api_key=token, max_retries=0, timeout=30, _strict_response_validation=True)
+
+
+def anthropic_plain(url: str, token: str) -> Any:
+    answer = _anthropic(url, token).messages.create(model="default", max_tokens=100, messages=QUESTION)
+    counted = answer.usage.input_tokens > 0 and answer.usage.output_tokens > 0
+    return {"text": answer.content[0].text, "stop": answer.stop_reason, "counted": counted}
+
+
+def anthropic_stream(url: str, token: str) -> Any:
+    asked = {"model": "default", "max_tokens": 100, "messages": QUESTION}
+    events = list(_anthropic(url, token).messages.create(**asked, stream=True))
+    return [event.type for event in events]
+
+
+def anthropic_stream_helper(url: str, token: str) -> Any:
+    with _anthropic(url, token).messages.stream(model="default", max_tokens=100, messages=QUESTION) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    return {"text": text, "stop": final.stop_reason, "counted": final.usage.output_tokens > 0}
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](sys.argv[2], sys.argv[3])))

@@ -37,3 +37,49 @@ def test_the_stream_helper_of_openai_ends_with_the_whole_message(gateway: Gatewa
     found = used(gateway, "openai_stream_helper")
 
     assert found == {"text": "Let me see. It is 42.", "finish": "stop", "last": "content.done"}
+
+
+def test_a_response_shows_the_call_of_ours_and_another_goes_on_after_it(gateway: Gateway) -> None:
+    gateway.will("42, as before.")
+
+    assert used(gateway, "openai_responses") == {
+        "text": "It is 42.",
+        "status": "completed",
+        "calls": [["sample", "add", "completed", True]],
+        "counted": True,
+        "again": "42, as before.",
+        "after": True,
+    }
+    roles = [message["role"] for message in gateway.model.requests[-1].messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+def test_the_events_of_a_response_are_those_of_openai(gateway: Gateway) -> None:
+    found = used(gateway, "openai_responses_stream")
+
+    assert found["text"] == "Let me see. It is 42."
+    assert found["numbered"]
+    assert found["last"] == "ResponseCompletedEvent"
+
+
+def test_the_responses_helper_of_openai_ends_with_all_items(gateway: Gateway) -> None:
+    found = used(gateway, "openai_responses_helper")
+
+    assert found == {"output": ["message", "mcp_call", "message"], "status": "completed", "text": "Let me see. It is 42."}
+
+
+def test_a_message_is_one_message_for_anthropics_sdk(gateway: Gateway) -> None:
+    assert used(gateway, "anthropic_plain") == {"text": "It is 42.", "stop": "end_turn", "counted": True}
+
+
+def test_the_events_of_a_message_are_those_of_anthropic(gateway: Gateway) -> None:
+    kinds = sdks.use("anthropic_stream", gateway.server.url, TOKEN)
+
+    assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
+
+
+def test_the_stream_helper_of_anthropic_ends_with_the_whole_message(gateway: Gateway) -> None:
+    found = used(gateway, "anthropic_stream_helper")
+
+    assert found == {"text": "Let me see. It is 42.", "stop": "end_turn", "counted": True}

@@ -17,9 +17,11 @@ from vibe_jupyter.gateway.routes.about import about_routes
 from vibe_jupyter.gateway.routes.approvals import approval_routes
 from vibe_jupyter.gateway.routes.chat import chat_routes
 from vibe_jupyter.gateway.routes.docs import docs_routes
+from vibe_jupyter.gateway.routes.messages import messages_routes
+from vibe_jupyter.gateway.routes.responses import responses_routes
 from vibe_jupyter.version import __version__
 
-ROUTES: Final = (about_routes, docs_routes, chat_routes, approval_routes)
+ROUTES: Final = (about_routes, docs_routes, chat_routes, responses_routes, messages_routes, approval_routes)
 
 Tell = Callable[[str], None]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
@@ -20,7 +20,15 @@ from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.plain import pass_through
-from vibe_jupyter.gateway.refusals import Refusal, Refused, error_body, error_object, passed_headers, unreachable_status
+from vibe_jupyter.gateway.refusals import (
+    JSON,
+    Refusal,
+    Refused,
+    error_body,
+    error_object,
+    passed_headers,
+    unreachable_status,
+)
 from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
 from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
@@ -51,6 +59,7 @@ from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import UnkeptJournal
 
 STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
+KeepMessages = Callable[[Sequence[JsonValue]], Awaitable[None]]
 DENIED: Final = "Not run: this request allows no actions (agent_permission is deny)."
 
 
@@ -97,8 +106,16 @@ class CallRecords:
 class GatewayExchange(Response):
     """The answer to one request. It is sent while it is made."""
 
-    def __init__(self, parts: GatewayParts, request: ChatRequest, writer: AnswerWriter) -> None:
+    def __init__(
+        self, parts: GatewayParts, request: ChatRequest, writer: AnswerWriter, *, keep: KeepMessages | None = None
+    ) -> None:
         """
+        Args:
+            parts: what all routes share.
+            request: what is asked.
+            writer: spells the answer.
+            keep: gets the conversation with the answer, before the client knows that it is over.
+
         Raises:
             Refused: the request asks for what there is not.
         """
@@ -110,6 +127,7 @@ class GatewayExchange(Response):
         self._parts = parts
         self._request = request
         self._writer = writer
+        self._keep = keep
         self._current = parts.agents.current()
         self._model = self._find_model()
         self._tools = RequestTools(parts.agents, self._settings, request)
@@ -241,6 +259,8 @@ class GatewayExchange(Response):
         relay.note_results(self._conversation.history)
         if self._rounds.theirs and self._rounds.used_tools:
             await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, self._rounds.theirs)
+        if self._keep is not None:
+            await self._keep([*cast("list[JsonValue]", self._request.body["messages"]), *self._answer_messages(relay)])
         is_agentic = self._rounds.used_tools or bool(self.session_id)
         extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}
         ending = Ending(finished.reason, self.calls.all, self.session_id)
@@ -249,6 +269,14 @@ class GatewayExchange(Response):
             await self._wire.write(self._writer.end(last, ending), more=False)
             return
         await self._send_whole(relay, ending, extra, is_agentic=is_agentic)
+
+    def _answer_messages(self, relay: RelayingClient) -> Sequence[JsonValue]:
+        """What the answer adds to the conversation; where the client has calls to answer, the rest is joined then."""
+        calls = self._rounds.theirs
+        if not (calls and self._rounds.used_tools):
+            return relay.hidden
+        text = self._rounds.all[-1].message.text
+        return [{"role": "assistant", "content": text, "tool_calls": cast("list[JsonValue]", list(calls))}]
 
     async def _send_whole(
         self, relay: RelayingClient, ending: Ending, extra: Mapping[str, JsonValue], *, is_agentic: bool
@@ -266,8 +294,11 @@ class GatewayExchange(Response):
             status = 502 if refusal is None else refusal.status
             error = error_object(status, words) if refusal is None else _said_error(refusal, words)
             await self._wire.write(self._writer.fail(error), more=False)
-        elif refusal is not None:
+        elif refusal is not None and self._writer.passes_through:
             await self._wire.answer(refusal.status, refusal.body, passed_headers(refusal.headers))
+        elif refusal is not None:
+            said = json.dumps({"type": "error", "error": _said_error(refusal, words)}, ensure_ascii=False).encode()
+            await self._wire.answer(refusal.status, said, {**passed_headers(refusal.headers), "content-type": JSON})
         else:
             status = 503 if relay.failure is None else unreachable_status(relay.failure)
             await self._wire.answer(status, error_body(status, words))

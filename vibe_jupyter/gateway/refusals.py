@@ -59,8 +59,8 @@ def error_object(status: int, message: str, *, code: str = "", param: str = "") 
 
 
 def error_body(status: int, message: str, *, code: str = "", param: str = "") -> bytes:
-    """A whole body."""
-    return json.dumps({"error": error_object(status, message, code=code, param=param)}).encode()
+    """A whole body, which clients of OpenAI and of Anthropic read."""
+    return json.dumps({"type": "error", "error": error_object(status, message, code=code, param=param)}).encode()
 
 
 def passed_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,72 @@
+"""Messages of Chat Completions, made of those of other APIs."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.chat_request import Object
+from vibe_jupyter.gateway.refusals import Refused
+
+
+def objects(value: JsonValue, param: str) -> list[Object]:
+    """A list of JSON objects.
+
+    Raises:
+        Refused: it is something else.
+    """
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise Refused(422, f"{param}: a list of objects is expected", code="validation_error", param=param)
+    return cast("list[Object]", value)
+
+
+def text_at(item: Object, name: str, param: str) -> str:
+    """A text in it.
+
+    Raises:
+        Refused: there is none.
+    """
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise Refused(422, f"{param}.{name}: a text is expected", code="validation_error", param=f"{param}.{name}")
+    return value
+
+
+def text_part(text: str) -> Object:
+    """A text among parts."""
+    return {"type": "text", "text": text}
+
+
+def image_part(url: str, detail: JsonValue = None) -> Object:
+    """A picture, by its address or as a data URL."""
+    image: Object = {"url": url, "detail": detail} if isinstance(detail, str) else {"url": url}
+    return {"type": "image_url", "image_url": image}
+
+
+def content_of(parts: Iterable[Object]) -> JsonValue:
+    """Content: one text where there is nothing else, which every model server takes."""
+    all_parts = list(parts)
+    if all(part["type"] == "text" for part in all_parts):
+        return "\n".join(str(part["text"]) for part in all_parts)
+    return cast("list[JsonValue]", all_parts)
+
+
+def call_part(call_id: str, name: str, arguments: str) -> Object:
+    """A call."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def result_message(call_id: str, content: JsonValue) -> Object:
+    """The result of a call."""
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def function_tool(name: str, description: JsonValue, parameters: JsonValue, strict: JsonValue = None) -> Object:
+    """A tool that the client defines."""
+    function: Object = {"name": name, "description": description, "parameters": parameters, "strict": strict}
+    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}}
+
+
+def function_choice(name: str) -> Object:
+    """A tool that must be called."""
+    return {"type": "function", "function": {"name": name}}

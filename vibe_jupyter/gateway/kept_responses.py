@@ -1,0 +1,43 @@
+"""Conversations of the Responses API, kept so that `previous_response_id` goes on after them.
+
+Calls that were run here and their results are among their messages, although the client never sends them.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.hidden_rounds import KEPT
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.store import Store
+
+KIND: Final = "responses"
+
+
+class KeptResponses:
+    """Those of one token."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    async def keep(self, response_id: str, messages: Sequence[JsonValue]) -> None:
+        """Keep a conversation as it stands after a response, without instructions: each request has its own."""
+        await self._store.put(KIND, self._key(response_id), json.dumps(list(messages)).encode(), seconds=KEPT)
+
+    async def load(self, response_id: str) -> list[JsonValue]:
+        """Its messages.
+
+        Raises:
+            Refused: there is no such response, or no more.
+        """
+        kept = await self._store.get(KIND, self._key(response_id))
+        if kept is None:
+            words = f"Previous response with id {response_id!r} not found."
+            raise Refused(400, words, code="previous_response_not_found", param="previous_response_id")
+        return cast("list[JsonValue]", json.loads(kept))
+
+    def _key(self, response_id: str) -> str:
+        return f"{self._owner}:{response_id}"

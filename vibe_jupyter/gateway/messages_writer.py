@@ -1,0 +1,188 @@
+"""The answer as Anthropic's Messages API has it: a message of content blocks."""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.chat_writer import agentic_event, agentic_fields
+from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
+from vibe_jupyter.gateway.rounds import count_of
+from vibe_jupyter.gateway.writer import Ending, Object
+from vibe_jupyter.llm import json_text
+from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
+from vibe_jupyter.protocol import AssistantMessage, Event, MessageAdded, ReasoningDelta, ReasoningPart, ToolCall
+
+_ID_BYTES: Final = 16
+"""Random ones of an id."""
+_STOPS: Final[Mapping[str, str]] = {
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "model_length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "content_filter": "refusal",
+}
+"""Reasons to stop, by finish reason."""
+_KNOWN_ERRORS: Final = frozenset(
+    {
+        "invalid_request_error",
+        "authentication_error",
+        "permission_error",
+        "not_found_error",
+        "request_too_large",
+        "rate_limit_error",
+        "overloaded_error",
+    }
+)
+
+
+class MessagesWriter:
+    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+
+    passes_through = False
+    keep_alive = encode_event("ping", '{"type": "ping"}')
+
+    def __init__(self, model: str, *, session_id: str = "", tells_events: bool = False) -> None:
+        """
+        Args:
+            model: as the request names it.
+            session_id: of the request; empty where it names none.
+            tells_events: whether the client knows the named events of the gateway.
+        """
+        self._model = model
+        self._session_id = session_id
+        self._tells_events = tells_events
+        self._reader = ChunkReader()
+        self._blocks = 0
+        """Those that are over."""
+        self._open = ""
+        """Kind of the block that grows; empty for none."""
+        self._has_begun = False
+        self._waiting: list[bytes] = []
+
+    # ---- a stream ----
+
+    def chunk(self, chunk: ServerEvent) -> bytes:
+        deltas = self._reader.take(chunk)
+        self._begin()
+        for delta in deltas:
+            self._grow("thinking" if isinstance(delta, ReasoningDelta) else "text", delta.text)
+        return self._flush()
+
+    def event(self, event: Event, round_number: int) -> bytes:
+        self._begin()
+        if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.calls:
+            self._end_block()
+        if self._tells_events and (told := agentic_event(event, round_number, self._session_id)) is not None:
+            self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
+        return self._flush()
+
+    def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
+        before = b"".join(map(self.chunk, last))
+        self._end_block()
+        for call in self._reader.message().calls:
+            block: Object = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+            self._begin_block("tool_use", block)
+            self._say_delta("input_json_delta", "partial_json", call.arguments)
+            self._end_block()
+        stop: Object = {"stop_reason": self._stop_reason(), "stop_sequence": None}
+        self._say("message_delta", delta=stop, usage=_usage(self._reader.usage))
+        self._say("message_stop")
+        return before + self._flush()
+
+    def fail(self, error: Mapping[str, object]) -> bytes:
+        kind = error.get("type")
+        known = kind if isinstance(kind, str) and kind in _KNOWN_ERRORS else "api_error"
+        self._say("error", error={"type": known, "message": str(error.get("message") or "The request failed.")})
+        return self._flush()
+
+    # ---- a whole answer ----
+
+    def whole(self, body: Object, ending: Ending) -> Object:
+        blocks: list[JsonValue] = []
+        for part in self._reader.take_whole(body).parts:
+            match part:
+                case ReasoningPart():
+                    blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature or ""})
+                case ToolCall():
+                    arguments = _arguments(part.arguments)
+                    blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": arguments})
+                case _:
+                    blocks.append({"type": "text", "text": part.text})
+        return {**self._message(blocks, self._stop_reason()), **agentic_fields(ending)}
+
+    # ---- the message ----
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._say("message_start", message=self._message([], None))
+
+    def _message(self, content: list[JsonValue], stop_reason: str | None) -> Object:
+        message: Object = {
+            "id": f"msg_{secrets.token_hex(_ID_BYTES)}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._reader.model or self._model,
+            "content": content,
+            "stop_reason": stop_reason,
+            "stop_sequence": None,
+            "usage": _usage(self._reader.usage),
+        }
+        return {**message, "session_id": self._session_id} if self._session_id else message
+
+    def _stop_reason(self) -> str:
+        return _STOPS.get(self._reader.finish, "end_turn")
+
+    # ---- its blocks ----
+
+    def _grow(self, kind: str, piece: str) -> None:
+        if self._open != kind:
+            self._end_block()
+            block: Object = {"type": kind, kind: ""}
+            self._begin_block(kind, {**block, "signature": ""} if kind == "thinking" else block)
+        self._say_delta(f"{kind}_delta", kind, piece)
+
+    def _begin_block(self, kind: str, block: Object) -> None:
+        self._open = kind
+        self._say("content_block_start", index=self._blocks, content_block=block)
+
+    def _end_block(self) -> None:
+        if self._open:
+            self._say("content_block_stop", index=self._blocks)
+            self._blocks += 1
+            self._open = ""
+
+    def _say_delta(self, kind: str, field: str, piece: str) -> None:
+        self._say("content_block_delta", index=self._blocks, delta={"type": kind, field: piece})
+
+    # ---- events ----
+
+    def _say(self, kind: str, **fields: JsonValue) -> None:
+        self._waiting.append(encode_event(kind, json.dumps({"type": kind, **fields}, ensure_ascii=False)))
+
+    def _flush(self) -> bytes:
+        said, self._waiting = b"".join(self._waiting), []
+        return said
+
+
+def _usage(counts: Mapping[str, JsonValue]) -> Object:
+    """The tokens of a prompt that came from a cache are counted apart there."""
+    cached = detail_count(counts, "prompt_tokens_details", "cached_tokens")
+    return {
+        "input_tokens": max(count_of(counts, "prompt_tokens") - cached, 0),
+        "output_tokens": count_of(counts, "completion_tokens"),
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": 0,
+    }
+
+
+def _arguments(text: str) -> Object:
+    """Of a call; empty where the model wrote no JSON object."""
+    try:
+        return json_text.parse_json_object(text)
+    except ValueError:
+        return {}

@@ -1,0 +1,326 @@
+"""The answer as OpenAI's Responses API has it: items that are added, grow and are done, one after another."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.chat_writer import agentic_event
+from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
+from vibe_jupyter.gateway.rounds import count_of
+from vibe_jupyter.gateway.writer import Ending, Object
+from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
+from vibe_jupyter.protocol import (
+    AssistantMessage,
+    Event,
+    MessageAdded,
+    ReasoningDelta,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolMessage,
+)
+
+_ID_BYTES: Final = 16
+"""Random ones of an id."""
+_INCOMPLETE: Final[Mapping[str, str]] = {
+    "length": "max_output_tokens",
+    "model_length": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+"""Why a response is incomplete, by finish reason."""
+
+
+def new_id(kind: str) -> str:
+    """An id that begins with its kind, such as ``resp``."""
+    return f"{kind}_{secrets.token_hex(_ID_BYTES)}"
+
+
+class ToolPlace(NamedTuple):
+    """Where a tool of ours is from."""
+
+    server: str
+    tool: str
+    """As its server calls it."""
+
+
+FindTool = Callable[[str], ToolPlace]
+
+
+class _Form(NamedTuple):
+    """How a text in the output is spelled."""
+
+    item: str
+    prefix: str
+    part: str
+    event: str
+    item_fields: Object
+    part_fields: Object
+    event_fields: Object
+
+
+_MESSAGE: Final = _Form(
+    "message",
+    "msg",
+    "output_text",
+    "response.output_text",
+    {"role": "assistant"},
+    {"annotations": []},
+    {"logprobs": []},
+)
+_REASONING: Final = _Form("reasoning", "rs", "reasoning_text", "response.reasoning_text", {"summary": []}, {}, {})
+
+
+@dataclass
+class _GrowingText:
+    form: _Form
+    place: int
+    item_id: str
+    pieces: list[str]
+
+
+class ResponsesWriter:
+    """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
+
+    passes_through = False
+    keep_alive = b": keep-alive\n\n"
+
+    def __init__(
+        self, asked: Mapping[str, JsonValue], find_tool: FindTool, *, session_id: str = "", tells_events: bool = False
+    ) -> None:
+        """
+        Args:
+            asked: the response's id, and what it repeats of the request.
+            find_tool: where a tool is from that is run here.
+            session_id: of the request; empty where it names none.
+            tells_events: whether the client knows the named events of the gateway.
+        """
+        self._head: Object = {"object": "response", "created_at": int(time.time()), **asked}
+        self._find_tool = find_tool
+        self._session_id = session_id
+        self._tells_events = tells_events
+        self._reader = ChunkReader()
+        self._output: list[Object] = []
+        self._text: _GrowingText | None = None
+        self._calls: dict[str, int] = {}
+        """Places of calls that run here, by id."""
+        self._failed: set[str] = set()
+        """Calls that ended without success."""
+        self._number = 0
+        self._waiting: list[bytes] = []
+
+    # ---- a stream ----
+
+    def chunk(self, chunk: ServerEvent) -> bytes:
+        deltas = self._reader.take(chunk)
+        self._begin()
+        for delta in deltas:
+            self._grow(_REASONING if isinstance(delta, ReasoningDelta) else _MESSAGE, delta.text)
+        return self._flush()
+
+    def event(self, event: Event, round_number: int) -> bytes:
+        self._begin()
+        if self._tells_events and (told := agentic_event(event, round_number, self._session_id)) is not None:
+            self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
+        match event:
+            case MessageAdded(message=AssistantMessage() as message):
+                for call in message.calls:
+                    self._begin_call(call)
+            case ToolFinished(outcome=outcome, call_id=call_id) if outcome != "ok":
+                self._failed.add(call_id)
+            case MessageAdded(message=ToolMessage() as message) if message.call_id in self._calls:
+                said = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+                self._end_call(message.call_id, said)
+            case _:
+                pass
+        return self._flush()
+
+    def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
+        before = b"".join(map(self.chunk, last))
+        self._end_text()
+        for call in self._reader.message().calls:
+            self._add_client_call(call)
+        reason = _INCOMPLETE.get(self._reader.finish)
+        self._say(f"response.{'incomplete' if reason else 'completed'}", response=self._ended(self._output, ending))
+        return before + self._flush()
+
+    def fail(self, error: Mapping[str, object]) -> bytes:
+        self._begin()
+        words = str(error.get("message") or "The request failed.")
+        self._say("error", code=_text(error.get("code")), message=words, param=_text(error.get("param")))
+        for item in self._output:
+            if item["status"] == "in_progress":
+                item["status"] = "incomplete"
+        failure: Object = {"code": "server_error", "message": words}
+        self._say("response.failed", response=self._response("failed", self._output, error=failure))
+        return self._flush()
+
+    # ---- a whole answer ----
+
+    def whole(self, body: Object, ending: Ending) -> Object:
+        message = self._reader.take_whole(body)
+        output: list[Object] = []
+        for call in ending.calls:
+            failed = call.outcome != "ok"
+            output.append(self._call_item(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments)))
+            output[-1].update(_call_result(call.result, failed=failed))
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                output.append(_client_call(part, "completed"))
+            else:
+                form = _REASONING if isinstance(part, ReasoningPart) else _MESSAGE
+                output.append(_text_item(form, new_id(form.prefix), part.text))
+        return self._ended(output, ending)
+
+    # ---- the response ----
+
+    def _begin(self) -> None:
+        if not self._number:
+            self._say("response.created", response=self._response("in_progress", ()))
+            self._say("response.in_progress", response=self._response("in_progress", ()))
+
+    def _response(self, status: str, output: Sequence[Object], **fields: JsonValue) -> Object:
+        model = self._reader.model or self._head.get("model")
+        return {**self._head, "model": model, "status": status, "output": list(output), **fields}
+
+    def _ended(self, output: Sequence[Object], ending: Ending) -> Object:
+        fields: Object = {"completed_at": int(time.time()), "usage": _usage(self._reader.usage)}
+        if ending.session_id:
+            fields["session_id"] = ending.session_id
+        if reason := _INCOMPLETE.get(self._reader.finish):
+            return self._response("incomplete", output, incomplete_details={"reason": reason}, **fields)
+        return self._response("completed", output, **fields)
+
+    # ---- its items ----
+
+    def _add(self, item: Object) -> int:
+        self._end_text()
+        place = len(self._output)
+        self._output.append(item)
+        self._say("response.output_item.added", output_index=place, item=item)
+        return place
+
+    def _done(self, place: int, item: Object) -> None:
+        self._output[place] = item
+        self._say("response.output_item.done", output_index=place, item=item)
+
+    def _grow(self, form: _Form, piece: str) -> None:
+        if self._text is None or self._text.form is not form:
+            item_id = new_id(form.prefix)
+            place = self._add(_text_item(form, item_id, None))
+            self._text = _GrowingText(form, place, item_id, [])
+            self._say_text("response.content_part.added", part=_part(form, ""))
+        self._text.pieces.append(piece)
+        self._say_text(f"{form.event}.delta", delta=piece, **form.event_fields)
+
+    def _end_text(self) -> None:
+        if self._text is None:
+            return
+        form, text = self._text.form, "".join(self._text.pieces)
+        self._say_text(f"{form.event}.done", text=text, **form.event_fields)
+        self._say_text("response.content_part.done", part=_part(form, text))
+        self._done(self._text.place, _text_item(form, self._text.item_id, text))
+        self._text = None
+
+    def _say_text(self, kind: str, **fields: JsonValue) -> None:
+        assert self._text is not None
+        self._say(kind, item_id=self._text.item_id, output_index=self._text.place, content_index=0, **fields)
+
+    def _begin_call(self, call: ToolCall) -> None:
+        item = self._call_item(call)
+        place = self._calls[call.id] = self._add({**item, "arguments": ""})
+        where: Object = {"item_id": item["id"], "output_index": place}
+        self._say("response.mcp_call.in_progress", **where)
+        self._say("response.mcp_call_arguments.delta", **where, delta=call.arguments)
+        self._say("response.mcp_call_arguments.done", **where, arguments=call.arguments)
+        self._output[place] = item
+
+    def _end_call(self, call_id: str, result: str) -> None:
+        place = self._calls.pop(call_id)
+        item, failed = self._output[place], call_id in self._failed
+        self._say(f"response.mcp_call.{'failed' if failed else 'completed'}", item_id=item["id"], output_index=place)
+        self._done(place, {**item, **_call_result(result, failed=failed)})
+
+    def _call_item(self, call: ToolCall) -> Object:
+        server, tool = self._find_tool(call.name)
+        return {
+            "type": "mcp_call",
+            "id": new_id("mcp"),
+            "server_label": server,
+            "name": tool,
+            "arguments": call.arguments,
+            "status": "in_progress",
+        }
+
+    def _add_client_call(self, call: ToolCall) -> None:
+        item = _client_call(call, "in_progress")
+        place = self._add({**item, "arguments": ""})
+        where: Object = {"item_id": item["id"], "output_index": place}
+        self._say("response.function_call_arguments.delta", **where, delta=call.arguments)
+        self._say("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
+        self._done(place, {**item, "status": "completed"})
+
+    # ---- events ----
+
+    def _say(self, kind: str, **fields: JsonValue) -> None:
+        body = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        self._waiting.append(encode_event(kind, json.dumps(body, ensure_ascii=False)))
+
+    def _flush(self) -> bytes:
+        said, self._waiting = b"".join(self._waiting), []
+        return said
+
+
+def _part(form: _Form, text: str) -> Object:
+    return {"type": form.part, "text": text, **form.part_fields}
+
+
+def _text_item(form: _Form, item_id: str, text: str | None) -> Object:
+    """A text in the output; one of None has only begun."""
+    parts: list[JsonValue] = [] if text is None else [_part(form, text)]
+    status = "in_progress" if text is None else "completed"
+    return {"type": form.item, "id": item_id, "status": status, "content": parts, **form.item_fields}
+
+
+def _client_call(call: ToolCall, status: str) -> Object:
+    return {
+        "type": "function_call",
+        "id": new_id("fc"),
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "status": status,
+    }
+
+
+def _call_result(result: str, *, failed: bool) -> Object:
+    if not failed:
+        return {"status": "completed", "output": result}
+    error: Object = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result}]}
+    return {"status": "failed", "output": None, "error": error}
+
+
+def _usage(counts: Mapping[str, JsonValue]) -> JsonValue:
+    if not counts:
+        return None
+    cached = detail_count(counts, "prompt_tokens_details", "cached_tokens")
+    thought = detail_count(counts, "completion_tokens_details", "reasoning_tokens")
+    prompt, completion = count_of(counts, "prompt_tokens"), count_of(counts, "completion_tokens")
+    return {
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+        "output_tokens": completion,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": prompt + completion,
+    }
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,58 @@
+"""``POST /v1/responses``."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+
+from vibe_jupyter.gateway.chat_request import ChatRequest, parse_body, read_fields
+from vibe_jupyter.gateway.exchange import GatewayExchange
+from vibe_jupyter.gateway.kept_responses import KeptResponses
+from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.responses_request import ResponsesFields, chat_body, repeated_fields
+from vibe_jupyter.gateway.responses_writer import ResponsesWriter, ToolPlace, new_id
+from vibe_jupyter.mcp.tool_names import published_name
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": ResponsesFields.model_json_schema()}}}
+}
+
+
+def responses_routes(parts: GatewayParts) -> APIRouter:
+    """OpenAI's Responses."""
+    router = APIRouter(tags=["responses"])
+    kept = KeptResponses(parts.store, parts.owner)
+    directory = parts.agents.mcp.directory
+
+    def published(server: str, tool: str) -> str:
+        return directory.resolve(published_name(server, tool))
+
+    def find_tool(name: str) -> ToolPlace:
+        found = directory.named(name)
+        return ToolPlace("", name) if found is None else ToolPlace(found.server, found.tool.name)
+
+    @router.post("/v1/responses", openapi_extra=_BODY)
+    async def responses(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
+        """Ask a model in the way of OpenAI's Responses, with the MCP tools of this gateway."""
+        body = parse_body(await request.body())
+        fields = read_fields(ResponsesFields, body)
+        fields.check({one.server for one in directory.published()})
+        before = await kept.load(fields.previous_response_id) if fields.previous_response_id else []
+        asked = ChatRequest.of(chat_body(body, fields, before, published))
+        response_id = new_id("resp")
+
+        async def keep(messages: Sequence[JsonValue]) -> None:
+            if fields.store is not False:
+                await kept.keep(response_id, messages[1:] if fields.instructions else messages)
+
+        always = parts.agents.current().reading.settings.gateway.always_events
+        writer = ResponsesWriter(
+            {"id": response_id, **repeated_fields(body)},
+            find_tool,
+            session_id=asked.session_id,
+            tells_events=always or asked.knows_extensions,
+        )
+        return GatewayExchange(parts, asked, writer, keep=keep)
+
+    return router
