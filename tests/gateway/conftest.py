@@ -72,9 +72,11 @@ class Gateway:
 
     def stream(self, content: str = "hello", **fields: Any) -> list[Sent]:
         """Ask with one; all its events."""
-        with self.client.stream(
-            "POST", "/v1/chat/completions", json=chat_body(content, stream=True, **fields)
-        ) as response:
+        return self.stream_at("/v1/chat/completions", chat_body(content, **fields))
+
+    def stream_at(self, path: str, body: Mapping[str, Any]) -> list[Sent]:
+        """All events of any route that streams."""
+        with self.client.stream("POST", path, json={**body, "stream": True}) as response:
             assert response.status_code == 200, response.read()
             return read_events(response.read())
 

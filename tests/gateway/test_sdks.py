@@ -65,7 +65,11 @@ def test_the_events_of_a_response_are_those_of_openai(gateway: Gateway) -> None:
 def test_the_responses_helper_of_openai_ends_with_all_items(gateway: Gateway) -> None:
     found = used(gateway, "openai_responses_helper")
 
-    assert found == {"output": ["message", "mcp_call", "message"], "status": "completed", "text": "Let me see. It is 42."}
+    assert found == {
+        "output": ["message", "mcp_call", "message"],
+        "status": "completed",
+        "text": "Let me see. It is 42.",
+    }
 
 
 def test_a_message_is_one_message_for_anthropics_sdk(gateway: Gateway) -> None:
