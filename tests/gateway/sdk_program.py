@@ -99,6 +99,18 @@ def openai_responses_helper(url: str, token: str) -> Any:
     return {"output": [item.type for item in final.output], "status": final.status, "text": final.output_text}
 
 
+def openai_responses_calls(url: str, token: str) -> Any:
+    """A call of the client's tool in a stream; then a stream that breaks off."""
+    client = _strict_openai(url, token)
+    tool: Any = {"type": "function", "name": "look_up", "parameters": {"type": "object"}, "strict": False}
+    called = list(client.responses.create(model="default", input="look", tools=[tool], stream=True))
+    broken = list(client.responses.create(model="default", input="hello", stream=True))
+    return {
+        "output": [item.type for item in called[-1].response.output],
+        "broken": [type(event).__name__ for event in broken[-2:]],
+    }
+
+
 def _anthropic(url: str, token: str) -> Any:
     from anthropic import Anthropic
 
@@ -123,6 +135,22 @@ def anthropic_stream_helper(url: str, token: str) -> Any:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     return {"text": text, "stop": final.stop_reason, "counted": final.usage.output_tokens > 0}
+
+
+def anthropic_calls(url: str, token: str) -> Any:
+    """A call of the client's tool in a stream; then a stream that breaks off."""
+    from anthropic import APIStatusError
+
+    client = _anthropic(url, token)
+    asked: Any = {"model": "default", "max_tokens": 100, "messages": QUESTION}
+    tool: Any = {"name": "look_up", "input_schema": {"type": "object"}}
+    with client.messages.stream(**asked, tools=[tool]) as stream:
+        blocks = [block.model_dump() for block in stream.get_final_message().content]
+    try:
+        list(client.messages.create(**asked, stream=True))
+    except APIStatusError as error:
+        broken = error.body["error"]["type"]
+    return {"blocks": [block["type"] for block in blocks], "input": blocks[-1]["input"], "broken": broken}
 
 
 if __name__ == "__main__":

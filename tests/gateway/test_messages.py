@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.gateway import sdks
 from tests.gateway.conftest import TOKEN, Gateway, Sent, gateway_at
 from vibe_jupyter.testing import ScriptedModel, answer, call, hold, raw, status
 
 ADD = "mcp__sample__add"
 LOOK_UP = {"name": "look_up", "description": "Looks up.", "input_schema": {"type": "object"}}
 BEGUN = b'data: {"id":"c-1","choices":[{"index":0,"delta":{"role":"assistant","content":"Half"}}]}\n\n'
+LOOKING = answer("Looking.", [call("look_up", word="x")], reasoning="Hm.")
 
 
 def message_body(content: Any = "hello", **fields: Any) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def test_a_message_is_streamed_block_by_block_with_pings_in_its_silence(tmp_path
 
 @pytest.mark.requirement("gateway.later.messages.deltas")
 def test_text_reasoning_and_arguments_come_in_deltas_of_their_own(gateway: Gateway) -> None:
-    gateway.will(answer("Looking.", [call("look_up", word="x")], reasoning="Hm."))
+    gateway.will(LOOKING)
 
     events = streamed(gateway, tools=[LOOK_UP])
 
@@ -196,3 +198,13 @@ def test_a_client_that_knows_them_gets_the_named_events(gateway: Gateway) -> Non
     assert phases == ["calling", "complete"]
     assert events[0].data["message"]["session_id"] == "mine"
     assert deltas(events, "text_delta", "text") == "3."
+
+
+def test_calls_of_the_client_and_a_stream_that_breaks_off_are_anthropics(gateway: Gateway) -> None:
+    gateway.will(LOOKING, raw([BEGUN]))
+
+    assert sdks.use("anthropic_calls", gateway.server.url, TOKEN) == {
+        "blocks": ["thinking", "text", "tool_use"],
+        "input": {"word": "x"},
+        "broken": "api_error",
+    }

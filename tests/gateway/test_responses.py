@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.conftest import Gateway, Sent, gateway_at
-from vibe_jupyter.testing import ScriptedModel, answer, call, raw, status
+from tests.gateway import sdks
+from tests.gateway.conftest import TOKEN, Gateway, Sent
+from vibe_jupyter.testing import answer, call, raw, status
 
 ADD = "mcp__sample__add"
 LOOK_UP = {"type": "function", "name": "look_up", "description": "Looks up.", "parameters": {"type": "object"}}
 BEGUN = b'data: {"id":"c-1","choices":[{"index":0,"delta":{"role":"assistant","content":"Half"}}]}\n\n'
+LOOKING = answer("Looking.", [call("look_up", word="x")], reasoning="Hm.")
 ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
@@ -249,10 +250,20 @@ def test_a_response_that_is_not_stored_is_gone(gateway: Gateway) -> None:
     assert found.json()["error"]["code"] == "previous_response_not_found"
 
 
-def test_a_client_that_knows_them_gets_the_named_events(tmp_path: Path, own_home: Path) -> None:
-    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model) as gateway:
-        gateway.will(call(ADD, a=1, b=2), "3.")
-        events = streamed(gateway, session_id="mine")
-        phases = [event.data["phase"] for event in events if event.name == "agentic_tool_call_progress"]
-        assert phases == ["calling", "complete"]
-        assert events[-1].data["response"]["session_id"] == "mine"
+def test_a_client_that_knows_them_gets_the_named_events(gateway: Gateway) -> None:
+    gateway.will(call(ADD, a=1, b=2), "3.")
+
+    events = streamed(gateway, session_id="mine")
+
+    phases = [event.data["phase"] for event in events if event.name == "agentic_tool_call_progress"]
+    assert phases == ["calling", "complete"]
+    assert events[-1].data["response"]["session_id"] == "mine"
+
+
+def test_calls_of_the_client_and_a_stream_that_breaks_off_are_openais(gateway: Gateway) -> None:
+    gateway.will(LOOKING, raw([BEGUN]))
+
+    assert sdks.use("openai_responses_calls", gateway.server.url, TOKEN) == {
+        "output": ["reasoning", "message", "function_call"],
+        "broken": ["ResponseErrorEvent", "ResponseFailedEvent"],
+    }
