@@ -88,6 +88,29 @@ def test_text_reasoning_and_arguments_come_in_deltas_of_their_own(gateway: Gatew
     assert ended["usage"]["output_tokens"] > 0
 
 
+def test_reasoning_is_found_under_the_model_servers_own_name(tmp_path: Path, own_home: Path) -> None:
+    lines = (
+        '{"id":"c-1","choices":[{"index":0,"delta":{"role":"assistant","thoughts":"Hm."}}]}',
+        '{"id":"c-1","choices":[{"index":0,"delta":{"content":"Yes."},"finish_reason":"stop"}]}',
+        "[DONE]",
+    )
+    own = """
+[[providers]]
+name = "own"
+api_base = "{url}"
+reasoning_field_name = "thoughts"
+[[models]]
+name = "scripted"
+alias = "thinker"
+provider = "own"
+"""
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, own.format(url=model.url)) as gateway:
+        gateway.will(raw([f"data: {line}\n\n".encode() for line in lines]))
+        events = streamed(gateway, model="thinker")
+        assert deltas(events, "thinking_delta", "thinking") == "Hm."
+        assert deltas(events, "text_delta", "text") == "Yes."
+
+
 @pytest.mark.parametrize(
     ("finish", "stop"), [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal")]
 )

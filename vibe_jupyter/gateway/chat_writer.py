@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from vibe_jupyter.gateway.approvals import APPROVAL_PREFIX
 from vibe_jupyter.gateway.rounds import DONE
-from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object
+from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object, WriterTerms
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
 from vibe_jupyter.protocol import ApprovalRequested, Event, ToolFinished, ToolStarted
 
@@ -33,20 +33,19 @@ class ChatWriter:
     passes_through = True
     keep_alive = b": keep-alive\n\n"
 
-    def __init__(self, session_id: str = "", *, tells_events: bool = False) -> None:
+    def __init__(self, terms: WriterTerms) -> None:
         """
         Args:
-            session_id: of the request; empty where it names none.
-            tells_events: whether the client knows the named events; SDKs take each event for a chunk.
+            terms: of the request; SDKs take each named event for a chunk, so only some clients get them.
         """
-        self._session_id = session_id
-        self._tells_events = tells_events
+        self._terms = terms
 
     def chunk(self, chunk: ServerEvent) -> bytes:
         return encode_event(chunk.name, chunk.data)
 
     def event(self, event: Event, round_number: int) -> bytes:
-        body = agentic_event(event, round_number, self._session_id) if self._tells_events else None
+        terms = self._terms
+        body = agentic_event(event, round_number, terms.session_id) if terms.tells_events else None
         return b"" if body is None else encode_event(body[0], json.dumps(body[1], ensure_ascii=False))
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:

@@ -15,13 +15,13 @@ from vibe_jupyter.protocol import AssistantMessage, ReasoningDelta, TextDelta
 class ChunkReader:
     """Of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reasoning_field: str = "") -> None:
         self.model = ""
         """As the model server calls itself."""
         self.finish = "stop"
         """The finish reason of Chat Completions."""
         self.usage: Object = {}
-        self._decoder = ChatDecoder(AnswerLimits())
+        self._decoder = ChatDecoder(AnswerLimits(), reasoning_field=reasoning_field)
 
     def take(self, chunk: ServerEvent) -> list[TextDelta | ReasoningDelta]:
         """The next chunk: what it adds to the text and to the reasoning.

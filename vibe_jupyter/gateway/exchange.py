@@ -14,7 +14,6 @@ from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.settings import Settings
-from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentTerms
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
@@ -23,7 +22,6 @@ from vibe_jupyter.gateway.plain import pass_through
 from vibe_jupyter.gateway.refusals import (
     JSON,
     Refusal,
-    Refused,
     error_body,
     error_object,
     passed_headers,
@@ -36,7 +34,6 @@ from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.event_streams import ServerEvent
-from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.protocol import (
@@ -129,7 +126,7 @@ class GatewayExchange(Response):
         self._writer = writer
         self._keep = keep
         self._current = parts.agents.current()
-        self._model = self._find_model()
+        self._model = parts.model(request.fields.model, self._settings)
         self._tools = RequestTools(parts.agents, self._settings, request)
         self._rounds = Rounds(self._tools.is_ours)
         self._ready_turn = asyncio.Condition()
@@ -191,12 +188,6 @@ class GatewayExchange(Response):
         if not self._writer.passes_through:
             return False
         return self._request.passes_plainly or not (self.session_id or self._tools.run_here.specs())
-
-    def _find_model(self) -> Model:
-        try:
-            return self._parts.agents.model(self._request.fields.model, self._settings)
-        except ConfigError as error:
-            raise Refused(404, str(error), code="model_not_found", param="model") from None
 
     def _relay_terms(self, messages: Sequence[JsonValue]) -> RelayTerms:
         return RelayTerms(

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from vibe_jupyter.gateway.chat_writer import agentic_event, agentic_fields
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
 from vibe_jupyter.gateway.rounds import count_of
-from vibe_jupyter.gateway.writer import Ending, Object
+from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
 from vibe_jupyter.protocol import AssistantMessage, Event, MessageAdded, ReasoningDelta, ReasoningPart, ToolCall
@@ -45,17 +45,15 @@ class MessagesWriter:
     passes_through = False
     keep_alive = encode_event("ping", '{"type": "ping"}')
 
-    def __init__(self, model: str, *, session_id: str = "", tells_events: bool = False) -> None:
+    def __init__(self, model: str, terms: WriterTerms) -> None:
         """
         Args:
             model: as the request names it.
-            session_id: of the request; empty where it names none.
-            tells_events: whether the client knows the named events of the gateway.
+            terms: of the request.
         """
         self._model = model
-        self._session_id = session_id
-        self._tells_events = tells_events
-        self._reader = ChunkReader()
+        self._terms = terms
+        self._reader = ChunkReader(reasoning_field=terms.reasoning_field)
         self._blocks = 0
         """Those that are over."""
         self._open = ""
@@ -76,7 +74,8 @@ class MessagesWriter:
         self._begin()
         if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.calls:
             self._end_block()
-        if self._tells_events and (told := agentic_event(event, round_number, self._session_id)) is not None:
+        session_id = self._terms.session_id
+        if self._terms.tells_events and (told := agentic_event(event, round_number, session_id)) is not None:
             self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
         return self._flush()
 
@@ -132,7 +131,8 @@ class MessagesWriter:
             "stop_sequence": None,
             "usage": _usage(self._reader.usage),
         }
-        return {**message, "session_id": self._session_id} if self._session_id else message
+        session_id = self._terms.session_id
+        return {**message, "session_id": session_id} if session_id else message
 
     def _stop_reason(self) -> str:
         return _STOPS.get(self._reader.finish, "end_turn")

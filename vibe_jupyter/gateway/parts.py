@@ -3,10 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from vibe_jupyter.config.settings import Settings
+from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.approvals import PendingApprovals, SessionGrants
+from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.store import Store
+from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.forwarding import Forwarder
+from vibe_jupyter.llm.request import Model
 
 
 class LiveAnswer(Protocol):
@@ -32,3 +38,28 @@ class GatewayParts:
     grants: SessionGrants
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])
     """Those that are under way."""
+
+    def model(self, name: str, settings: Settings) -> Model:
+        """The model that a request names.
+
+        Raises:
+            Refused: there is none of that name, or its key is missing.
+        """
+        try:
+            return self.agents.model(name, settings)
+        except ConfigError as error:
+            raise Refused(404, str(error), code="model_not_found", param="model") from None
+
+    def writer_terms(self, request: ChatRequest) -> WriterTerms:
+        """What a writer is told of a request.
+
+        Raises:
+            Refused: there is no such model.
+        """
+        settings = self.agents.current().reading.settings
+        tells_events = settings.gateway.always_events or request.knows_extensions
+        return WriterTerms(
+            session_id=request.session_id,
+            tells_events=tells_events,
+            reasoning_field=self.model(request.fields.model, settings).server.reasoning_field,
+        )

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vibe_jupyter.gateway.chat_writer import agentic_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
 from vibe_jupyter.gateway.rounds import count_of
-from vibe_jupyter.gateway.writer import Ending, Object
+from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
 from vibe_jupyter.protocol import (
     AssistantMessage,
@@ -91,21 +91,17 @@ class ResponsesWriter:
     passes_through = False
     keep_alive = b": keep-alive\n\n"
 
-    def __init__(
-        self, asked: Mapping[str, JsonValue], find_tool: FindTool, *, session_id: str = "", tells_events: bool = False
-    ) -> None:
+    def __init__(self, asked: Mapping[str, JsonValue], find_tool: FindTool, terms: WriterTerms) -> None:
         """
         Args:
             asked: the response's id, and what it repeats of the request.
             find_tool: where a tool is from that is run here.
-            session_id: of the request; empty where it names none.
-            tells_events: whether the client knows the named events of the gateway.
+            terms: of the request.
         """
         self._head: Object = {"object": "response", "created_at": int(time.time()), **asked}
         self._find_tool = find_tool
-        self._session_id = session_id
-        self._tells_events = tells_events
-        self._reader = ChunkReader()
+        self._terms = terms
+        self._reader = ChunkReader(reasoning_field=terms.reasoning_field)
         self._output: list[Object] = []
         self._text: _GrowingText | None = None
         self._calls: dict[str, int] = {}
@@ -126,7 +122,8 @@ class ResponsesWriter:
 
     def event(self, event: Event, round_number: int) -> bytes:
         self._begin()
-        if self._tells_events and (told := agentic_event(event, round_number, self._session_id)) is not None:
+        session_id = self._terms.session_id
+        if self._terms.tells_events and (told := agentic_event(event, round_number, session_id)) is not None:
             self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
         match event:
             case MessageAdded(message=AssistantMessage() as message):

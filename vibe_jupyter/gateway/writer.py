@@ -40,6 +40,17 @@ class Ending(NamedTuple):
     """File objects of the run."""
 
 
+class WriterTerms(NamedTuple):
+    """What a writer is told of its request."""
+
+    session_id: str = ""
+    """Empty where it names none."""
+    tells_events: bool = False
+    """Whether the client knows the named events of the gateway."""
+    reasoning_field: str = ""
+    """The model server's own name for reasoning; empty for the usual ones."""
+
+
 class AnswerWriter(Protocol):
     """One request's answer on the wire. Everything it returns is sent at once; empty bytes send nothing.
 

@@ -22,8 +22,6 @@ def chat_routes(parts: GatewayParts) -> APIRouter:
     async def chat_completions(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
         """Ask a model, with the MCP tools of this gateway. Fields that are not listed go to the model server."""
         asked = ChatRequest.parse(await request.body())
-        always = parts.agents.current().reading.settings.gateway.always_events
-        writer = ChatWriter(asked.session_id, tells_events=always or asked.knows_extensions)
-        return GatewayExchange(parts, asked, writer)
+        return GatewayExchange(parts, asked, ChatWriter(parts.writer_terms(asked)))
 
     return router

@@ -25,10 +25,6 @@ def messages_routes(parts: GatewayParts) -> APIRouter:
         body = parse_body(await request.body())
         fields = read_fields(MessagesFields, body)
         asked = ChatRequest.of(chat_body(body, fields))
-        always = parts.agents.current().reading.settings.gateway.always_events
-        tells = always or asked.knows_extensions
-        return GatewayExchange(
-            parts, asked, MessagesWriter(fields.model, session_id=asked.session_id, tells_events=tells)
-        )
+        return GatewayExchange(parts, asked, MessagesWriter(fields.model, parts.writer_terms(asked)))
 
     return router

@@ -46,13 +46,8 @@ def responses_routes(parts: GatewayParts) -> APIRouter:
             if fields.store is not False:
                 await kept.keep(response_id, messages[1:] if fields.instructions else messages)
 
-        always = parts.agents.current().reading.settings.gateway.always_events
-        writer = ResponsesWriter(
-            {"id": response_id, **repeated_fields(body)},
-            find_tool,
-            session_id=asked.session_id,
-            tells_events=always or asked.knows_extensions,
-        )
+        repeated = {"id": response_id, **repeated_fields(body)}
+        writer = ResponsesWriter(repeated, find_tool, parts.writer_terms(asked))
         return GatewayExchange(parts, asked, writer, keep=keep)
 
     return router
