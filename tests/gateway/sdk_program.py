@@ -146,6 +146,7 @@ def anthropic_calls(url: str, token: str) -> Any:
     tool: Any = {"name": "look_up", "input_schema": {"type": "object"}}
     with client.messages.stream(**asked, tools=[tool]) as stream:
         blocks = [block.model_dump() for block in stream.get_final_message().content]
+    broken = ""
     try:
         list(client.messages.create(**asked, stream=True))
     except APIStatusError as error:

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gateway import sdks
 from tests.gateway.conftest import TOKEN, Gateway, Sent
+from vibe_jupyter.gateway.kept_responses import KeptResponses
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.store import SqliteStore, owner_mark
 from vibe_jupyter.testing import answer, call, raw, status
 
 ADD = "mcp__sample__add"
@@ -248,6 +252,17 @@ def test_a_response_that_is_not_stored_is_gone(gateway: Gateway) -> None:
     found = gateway.client.post("/v1/responses", json={"input": "again", "previous_response_id": first["id"]})
 
     assert found.json()["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_response_of_another_token_is_unknown(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.sqlite")
+    mine, other = (KeptResponses(store, owner_mark(token)) for token in ("mine", "other"))
+    await mine.keep("resp_1", [{"role": "user", "content": "hello"}])
+
+    assert await mine.load("resp_1") == [{"role": "user", "content": "hello"}]
+    with pytest.raises(Refused, match="not found"):
+        await other.load("resp_1")
+    await store.close()
 
 
 def test_a_client_that_knows_them_gets_the_named_events(gateway: Gateway) -> None:
