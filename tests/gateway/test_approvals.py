@@ -34,9 +34,10 @@ def asking(tmp_path_factory: pytest.TempPathFactory, own_home: Path, model: Scri
 class Streamed:
     """A stream that is read on a thread, so that it can be answered meanwhile."""
 
-    def __init__(self, gateway: Gateway, **fields: Any) -> None:
+    def __init__(self, gateway: Gateway, path: str = "/v1/chat/completions", **fields: Any) -> None:
         self.events: list[Sent] = []
         self._gateway = gateway
+        self._path = path
         self._fields = {"agent_permission": "ask", "stream": True, **fields}
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -44,7 +45,7 @@ class Streamed:
 
     def _read(self) -> None:
         body = chat_body("say it", **self._fields)
-        with self._gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
+        with self._gateway.client.stream("POST", self._path, json=body) as response:
             name = ""
             for line in response.iter_lines():
                 if line.startswith("event: "):
@@ -59,6 +60,11 @@ class Streamed:
     def asked(self) -> Any:
         """The body of the approval event."""
         return self._wait(lambda: [event.data for event in self.events if event.name == REQUIRED])[0]
+
+    def last(self) -> Sent:
+        """The event that ends it."""
+        self._thread.join(PATIENCE)
+        return self.events[-1]
 
     def text(self) -> str:
         """Of the whole answer."""
@@ -94,6 +100,23 @@ def test_a_call_waits_for_its_answer(asking: Gateway) -> None:
     assert len(asking.model.requests) == first
     assert answered(asking, asked["approval_id"], decision="approve").json() == {"status": "resolved"}
     assert stream.text() == "Said."
+    assert "hi" in asking.model.requests[-1].messages[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "end"),
+    [
+        ("/v1/responses", {"input": "say it"}, "response.completed"),
+        ("/v1/messages", {"max_tokens": 100}, "message_stop"),
+    ],
+)
+def test_the_other_routes_ask_too(asking: Gateway, path: str, fields: dict[str, Any], end: str) -> None:
+    asking.will(call(ECHO, text="hi"), "Said.")
+    stream = Streamed(asking, path, **fields)
+
+    answered(asking, stream.asked()["approval_id"], decision="approve")
+
+    assert stream.last().name == end
     assert "hi" in asking.model.requests[-1].messages[-1]["content"]
 
 
