@@ -51,7 +51,7 @@ class GatewayParts:
             raise Refused(404, str(error), code="model_not_found", param="model") from None
 
     def writer_terms(self, request: ChatRequest) -> WriterTerms:
-        """What a writer is told of a request.
+        """What a writer needs to know of a request.
 
         Raises:
             Refused: there is no such model.

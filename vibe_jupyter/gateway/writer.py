@@ -41,7 +41,7 @@ class Ending(NamedTuple):
 
 
 class WriterTerms(NamedTuple):
-    """What a writer is told of its request."""
+    """What a writer needs to know of its request."""
 
     session_id: str = ""
     """Empty where it names none."""
