@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
-from vibe_jupyter.gateway.server import GRACE, GatewayServer
+from vibe_jupyter.gateway.server import GRACE, GatewayServer, ServerWaits
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
 from vibe_jupyter.testing import ScriptedModel
 
@@ -139,7 +139,7 @@ def gateway_at(
     text = _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
     (home / "config.toml").write_text(text + settings, encoding="utf-8")
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **(environ or {})}
-    server = GatewayServer(folder, variables, port=0, approval_wait=approval_wait, grace=grace)
+    server = GatewayServer(folder, variables, port=0, waits=ServerWaits(approval_wait, grace))
     server.agents.accepted.remember(
         [one.identity for one in server.agents.waiting_servers() if one.identity is not None], accepted=True
     )

@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept", default="", metavar="SERVERS", help="MCP servers to accept as they are declared now: files,github"
     )
+    parser.add_argument("--disable-metrics", action="store_true", help="no /metrics for Prometheus")
     parser.set_defaults(command=_serve_chosen)
 
 
@@ -26,7 +27,8 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
         from vibe_jupyter.gateway.server import TOKEN, GatewayServer
     except ImportError as error:
         raise ConfigError(f"{error.name} is missing. Install it with: pip install 'vibe-jupyter[gateway]'") from error
-    server = GatewayServer(Path.cwd(), os.environ, host=chosen.host, port=chosen.port)
+    metrics = not chosen.disable_metrics
+    server = GatewayServer(Path.cwd(), os.environ, host=chosen.host, port=chosen.port, metrics=metrics)
     accept: str = chosen.accept
     wanted = {name for name in accept.split(",") if name}
     for one in server.agents.waiting_servers():

@@ -133,6 +133,13 @@ class AgentParts:
             raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
         return config.choose_model(settings, name, self.environ)
 
+    def model_id(self, name: str) -> str:
+        """What the model that a request names is called at its server; empty where there is none of that name."""
+        try:
+            return self.model(name, self.current().reading.settings).name
+        except ConfigError:
+            return ""
+
     def model_names(self, settings: Settings) -> Sequence[str]:
         """What a request may name, the default first. An address is never among them."""
         default = settings.active_model or config.DEFAULT_ACTIVE_MODEL

@@ -11,17 +11,31 @@ from starlette.types import ASGIApp
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.guard import Guard
+from vibe_jupyter.gateway.metrics import Counted
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.refusals import JSON, Refused, error_body, invalid_fields
 from vibe_jupyter.gateway.routes.about import about_routes
 from vibe_jupyter.gateway.routes.approvals import approval_routes
 from vibe_jupyter.gateway.routes.chat import chat_routes
 from vibe_jupyter.gateway.routes.docs import docs_routes
+from vibe_jupyter.gateway.routes.files import file_routes
 from vibe_jupyter.gateway.routes.messages import messages_routes
+from vibe_jupyter.gateway.routes.metrics import metrics_routes
 from vibe_jupyter.gateway.routes.responses import responses_routes
+from vibe_jupyter.gateway.routes.sessions import session_routes
 from vibe_jupyter.version import __version__
 
-ROUTES: Final = (about_routes, docs_routes, chat_routes, responses_routes, messages_routes, approval_routes)
+ROUTES: Final = (
+    about_routes,
+    docs_routes,
+    chat_routes,
+    responses_routes,
+    messages_routes,
+    approval_routes,
+    session_routes,
+    file_routes,
+    metrics_routes,
+)
 
 Tell = Callable[[str], None]
 
@@ -43,6 +57,8 @@ def make_app(
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         for problem in await parts.agents.start():
             tell(problem)
+        if parts.metrics is not None:
+            parts.metrics.is_ready = True
         yield
         await parts.agents.close()
         await parts.forwarder.close()
@@ -56,8 +72,9 @@ def make_app(
         docs_url=None,  # it would load its page from elsewhere
         redoc_url=None,
     )
-    for routes in ROUTES:
-        app.include_router(routes(parts))
+    routers = [routes(parts) for routes in ROUTES]
+    for router in routers:
+        app.include_router(router)
 
     @app.exception_handler(Refused)
     async def refuse(_request: Request, refused: Refused) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -72,4 +89,8 @@ def make_app(
     async def misconfigured(_request: Request, error: ConfigError) -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(error_body(500, str(error)), 500, media_type=JSON)
 
-    return Guard(app, token=token, hosts=hosts, origins=origins)
+    inner: ASGIApp = app
+    if parts.metrics is not None:
+        routes = [route for router in routers for route in router.routes]
+        inner = Counted(app, parts.metrics, routes, parts.agents.model_id)
+    return Guard(inner, token=token, hosts=hosts, origins=origins)

@@ -129,6 +129,10 @@ class SessionGrants:
 
         return keep
 
+    async def forget(self, session_id: str) -> None:
+        """Allow nothing more in a session."""
+        await self._store.take(_GRANTS, f"{self._owner}:{session_id}")
+
 
 class _Patterns(BaseModel):
     patterns: tuple[str, ...] = ()

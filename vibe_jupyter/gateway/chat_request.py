@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vibe_jupyter.config.settings import McpMode
+from vibe_jupyter.gateway.file_names import LONGEST_NAME
 from vibe_jupyter.gateway.refusals import Refused, invalid_fields
 from vibe_jupyter.llm import json_text
 
@@ -21,8 +22,21 @@ AgentPermission = Literal["auto", "ask", "deny"]
 _ID_BYTES: Final = 16
 """Random ones of an id."""
 AGENTIC_FIELDS: Final = frozenset({"agent_permission", "session_id", "files"})
+FILES_LIMIT: Final = 64
+"""Files that one request may ask for."""
 SESSION_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 """What a client may call its session."""
+
+
+class RequestedFile(BaseModel):
+    """A file that a request asks for."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    format: str = ""
+    """Empty for what its name says."""
+    description: str = ""
 
 
 class GatewayFields(BaseModel):
@@ -36,6 +50,8 @@ class GatewayFields(BaseModel):
     agent_permission: AgentPermission = "auto"
     """``auto`` runs what the rules allow and denies the rest, ``ask`` asks in the stream, ``deny`` runs nothing."""
     session_id: Annotated[str, Field(pattern=SESSION_ID)] | None = None
+    files: Annotated[list[RequestedFile], Field(max_length=FILES_LIMIT)] = []
+    """What the answer should come with."""
 
 
 class ChatFields(GatewayFields):
@@ -106,7 +122,7 @@ class ChatRequest:
         """What the user wrote last."""
         for message in reversed(self.fields.messages):
             if message.get("role") == "user":
-                return _message_text(message.get("content"))
+                return message_text(message.get("content"))
         return ""
 
     @property
@@ -153,7 +169,8 @@ def _tool_name(tool: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _message_text(content: object) -> str:
+def message_text(content: object) -> str:
+    """The text of a message, whose content is text or has parts."""
     if isinstance(content, str):
         return content
     parts = cast("Sequence[object]", content) if isinstance(content, list) else ()

@@ -12,6 +12,7 @@ from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object, WriterTerms
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
 from vibe_jupyter.protocol import ApprovalRequested, Event, ToolFinished, ToolStarted
 
+FILE_PRODUCED: Final = "file_produced"
 PROGRESS: Final = "agentic_tool_call_progress"
 APPROVAL: Final = "agentic_tool_approval_required"
 
@@ -49,7 +50,9 @@ class ChatWriter:
         return b"" if body is None else encode_event(body[0], json.dumps(body[1], ensure_ascii=False))
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
-        return b"".join((*map(self.chunk, last), encode_event("message", DONE)))
+        files = ending.files if self._terms.tells_events else ()
+        told = [encode_event(FILE_PRODUCED, json.dumps(one, ensure_ascii=False)) for one in files]
+        return b"".join((*told, *map(self.chunk, last), encode_event("message", DONE)))
 
     def fail(self, error: Mapping[str, object]) -> bytes:
         return encode_event("message", json.dumps({"error": error})) + encode_event("message", DONE)

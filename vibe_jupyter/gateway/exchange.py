@@ -16,6 +16,7 @@ from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.gateway.agents import AgentTerms
 from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.files import InputFiles
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.plain import pass_through
@@ -187,7 +188,9 @@ class GatewayExchange(Response):
         """Whether the answer passes as it is, byte for byte: no call in it could be ours."""
         if not self._writer.passes_through:
             return False
-        return self._request.passes_plainly or not (self.session_id or self._tools.run_here.specs())
+        return self._request.passes_plainly or not (
+            self.session_id or self._request.fields.files or self._tools.run_here.specs()
+        )
 
     def _relay_terms(self, messages: Sequence[JsonValue]) -> RelayTerms:
         return RelayTerms(
@@ -199,9 +202,16 @@ class GatewayExchange(Response):
             offered=self._tools.offered,
         )
 
+    @property
+    def _sent_messages(self) -> Sequence[JsonValue]:
+        return cast("list[JsonValue]", self._request.body["messages"])
+
     async def _joined_messages(self) -> Sequence[JsonValue]:
-        messages = cast("list[JsonValue]", self._request.body["messages"])
-        return await join_hidden(self._parts.store, self._parts.owner, messages)
+        messages = self._sent_messages
+        if self.session_id:
+            messages = await self._parts.sessions.join(self.session_id, messages)
+        messages = await join_hidden(self._parts.store, self._parts.owner, messages)
+        return await InputFiles(self._parts.files).read_in(messages)
 
     def _start_run(self, relay: RelayingClient, grants: Grants) -> Run:
         agents, fields, tools = self._parts.agents, self._request.fields, self._tools.run_here
@@ -251,10 +261,15 @@ class GatewayExchange(Response):
         if self._rounds.theirs and self._rounds.used_tools:
             await keep_hidden(self._parts.store, self._parts.owner, relay.hidden, self._rounds.theirs)
         if self._keep is not None:
-            await self._keep([*cast("list[JsonValue]", self._request.body["messages"]), *self._answer_messages(relay)])
-        is_agentic = self._rounds.used_tools or bool(self.session_id)
+            await self._keep([*self._sent_messages, *self._answer_messages(relay)])
+        if self.session_id:
+            unseen = relay.hidden if self._rounds.used_tools and not self._rounds.theirs else ()
+            await self._parts.sessions.note(self.session_id, self._sent_messages, unseen)
+        missing = await self._parts.files.add_missing(self._request.fields.files, self.calls.round)
+        files: list[Object] = [one.model_dump(exclude_none=True) for one in missing]
+        is_agentic = self._rounds.used_tools or bool(self.session_id or files)
         extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}
-        ending = Ending(finished.reason, self.calls.all, self.session_id)
+        ending = Ending(finished.reason, self.calls.all, self.session_id, files)
         if self._wire.streams:
             last = relay.stream.ending(finished.reason, extra, self.session_id)
             await self._wire.write(self._writer.end(last, ending), more=False)

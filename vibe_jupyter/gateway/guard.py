@@ -132,10 +132,10 @@ async def _bounded_body(scope: Scope, receive: Receive) -> Receive:
                     break
     except TimeoutError:
         raise Refused(408, f"The body did not come within {BODY_WAIT:.0f} s.") from None
-    return _read_again(bytes(body), receive)
+    return read_again(bytes(body), receive)
 
 
-def _read_again(body: bytes, receive: Receive) -> Receive:
+def read_again(body: bytes, receive: Receive) -> Receive:
     """Give a body that was read, then go on."""
     given = False
 

@@ -8,7 +8,10 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.approvals import PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.sessions import Sessions
 from vibe_jupyter.gateway.store import Store
 from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.forwarding import Forwarder
@@ -36,6 +39,10 @@ class GatewayParts:
     """Seconds of silence after which a stream says that it is there."""
     approvals: PendingApprovals
     grants: SessionGrants
+    sessions: Sessions
+    files: FileStore
+    metrics: HttpMetrics | None = None
+    """None where they are switched off."""
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])
     """Those that are under way."""
 

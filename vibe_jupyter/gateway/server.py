@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import uvicorn
 
@@ -18,8 +18,11 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.app import make_app
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, SessionGrants
+from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.relay import AGENT
+from vibe_jupyter.gateway.sessions import Sessions
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
 from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
@@ -51,6 +54,18 @@ GRACE: Final = 10.0
 """Seconds that answers under way have to end when the gateway is stopped."""
 LAST_WORDS: Final = 2.0
 """Seconds after `GRACE` for streams to say that they were broken off."""
+
+
+class ServerWaits(NamedTuple):
+    """How long others have."""
+
+    approval: float = APPROVAL_WAIT
+    """Seconds until an approval that nobody answered is denied."""
+    grace: float = GRACE
+    """Seconds that answers under way have to end."""
+
+
+USUAL_WAITS: Final = ServerWaits()
 
 
 class GatewayConnection(Connection):
@@ -94,8 +109,8 @@ class GatewayServer:
         *,
         host: str = HOST,
         port: int = PORT,
-        approval_wait: float = APPROVAL_WAIT,
-        grace: float = GRACE,
+        waits: ServerWaits = USUAL_WAITS,
+        metrics: bool = True,
     ) -> None:
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
@@ -104,13 +119,17 @@ class GatewayServer:
         self._thread: threading.Thread | None = None
         self.host, self.port = host, self._listening.getsockname()[1]
         store, owner = SqliteStore(config.vibe_home(environ) / STORE), owner_mark(self.token)
+        grants = SessionGrants(store, owner)
         self.parts = GatewayParts(
             agents=self.agents,
             forwarder=Forwarder(user_agent=AGENT),
             store=store,
             owner=owner,
-            approvals=PendingApprovals(store, owner, wait=approval_wait),
-            grants=SessionGrants(store, owner),
+            approvals=PendingApprovals(store, owner, wait=waits.approval),
+            grants=grants,
+            sessions=Sessions(store, owner, grants),
+            files=FileStore(store, owner),
+            metrics=HttpMetrics() if metrics else None,
             keep_alive=_keep_alive(environ),
         )
         names = {"127.0.0.1", "localhost", "[::1]", host}
@@ -121,7 +140,7 @@ class GatewayServer:
             origins=gateway.origins,
             tell=lambda problem: print(problem, file=sys.stderr, flush=True),  # noqa: T201
         )
-        self._grace = grace
+        self._grace = waits.grace
         self._uvicorn = _EndingServer(
             uvicorn.Config(
                 app,
@@ -136,10 +155,10 @@ class GatewayServer:
                 proxy_headers=False,
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_keep_alive=KEEP_CONNECTION,
-                timeout_graceful_shutdown=math.ceil(grace + LAST_WORDS),
+                timeout_graceful_shutdown=math.ceil(waits.grace + LAST_WORDS),
             ),
             parts=self.parts,
-            grace=grace,
+            grace=waits.grace,
         )
 
     @property

@@ -1,0 +1,150 @@
+"""What the gateway counts."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, until
+from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.metrics import HttpMetrics
+from vibe_jupyter.testing import hold
+
+COMMAND = "import sys; from vibe_jupyter.cli import main; sys.exit(main())"
+CHAT = {"method": "POST", "path": "/v1/chat/completions", "model": "scripted"}
+
+
+Counts = Counter[tuple[str, str, str, str]]
+"""By method, path, model and status."""
+
+
+def value(gateway: Gateway, sample: str, labels: Mapping[str, str]) -> float:
+    """That of one sample; 0 where there is none."""
+    families = text_string_to_metric_families(gateway.client.get("/metrics").text)
+    return sum(
+        one.value for family in families for one in family.samples if one.name == sample and one.labels == labels
+    )
+
+
+def counted(gateway: Gateway) -> Counts:
+    """All requests that were counted."""
+    families = text_string_to_metric_families(gateway.client.get("/metrics").text)
+    return Counter(
+        {
+            (one.labels["method"], one.labels["path"], one.labels["model"], one.labels["status"]): int(one.value)
+            for family in families
+            for one in family.samples
+            if one.name == "http_requests_total"
+        }
+    )
+
+
+@pytest.mark.requirement("gateway.api.metrics.format", "gateway.api.metrics.requests")
+def test_requests_and_their_durations_are_counted(gateway: Gateway) -> None:
+    durations = "http_request_duration_seconds_count"
+    before = [value(gateway, name, {**CHAT, "status": "200"}) for name in ("http_requests_total", durations)]
+    gateway.will("one", "two")
+    gateway.chat()
+    gateway.chat()
+
+    found = gateway.client.get("/metrics")
+
+    assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "# TYPE http_requests_total counter" in found.text
+    assert "# TYPE http_request_duration_seconds histogram" in found.text
+    after = [value(gateway, name, {**CHAT, "status": "200"}) for name in ("http_requests_total", durations)]
+    assert after == [count + 2 for count in before]
+
+
+@pytest.mark.requirement("gateway.api.metrics.in-flight")
+def test_requests_under_way_and_sizes_of_bodies_are_counted(gateway: Gateway) -> None:
+    name, size = "http_requests_in_flight", "http_request_body_bytes_sum"
+    before, go_on = value(gateway, size, CHAT), threading.Event()
+    gateway.will(hold(go_on))
+    body = b'{"messages": [{"role": "user", "content": "x"}], "stream": true}'
+    with gateway.client.stream(
+        "POST", "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
+    ) as stream:
+        until(lambda: value(gateway, name, CHAT) == 1)
+        go_on.set()
+        stream.read()
+    until(lambda: value(gateway, name, CHAT) == 0)
+    gateway.client.get("/v1/models")
+
+    text = gateway.client.get("/metrics").text
+    assert "# TYPE http_requests_in_flight gauge" in text
+    assert "# TYPE http_request_body_bytes histogram" in text
+    assert value(gateway, size, CHAT) == before + len(body)
+    unsized = {"method": "GET", "path": "/v1/models", "model": "none"}
+    assert value(gateway, "http_request_body_bytes_count", unsized) == 0
+
+
+@pytest.mark.requirement("gateway.api.metrics.path-label", "gateway.api.metrics.model-label")
+def test_labels_are_patterns_and_known_models(gateway: Gateway) -> None:
+    before, json_type = counted(gateway), {"content-type": "application/json"}
+    gateway.will("one", "two", "three")
+    gateway.chat()
+    gateway.client.post("/v1/chat/completions", json={"messages": chat_body("x")["messages"]})
+    gateway.client.post("/v1/chat/completions", json={**chat_body("x"), "model": "other-name"})
+    gateway.client.post("/v1/chat/completions", content=b"{no json", headers=json_type)
+    gateway.client.post("/v1/chat/completions", json={**chat_body("x"), "model": "made-up"})
+    gateway.client.post("/v1/agent/approvals/appr_1", json={"decision": "approve"})
+    gateway.client.get("/v1/chat/completions")
+    gateway.client.get("/v1/models")
+    gateway.client.get("/no/such/path")
+    gateway.client.request("INVENTED", "/v1/models")
+
+    chat = "/v1/chat/completions"
+    assert counted(gateway) - before == {
+        ("POST", chat, "scripted", "200"): 3,
+        ("POST", chat, "unknown", "400"): 1,
+        ("POST", chat, "unknown", "404"): 1,
+        ("GET", chat, "none", "405"): 1,
+        ("POST", "/v1/agent/approvals/{approval_id}", "none", "404"): 1,
+        ("GET", "/v1/models", "none", "200"): 1,
+        ("GET", "<unmatched>", "none", "404"): 1,
+        ("other", "/v1/models", "none", "405"): 1,
+    }
+
+
+@pytest.mark.requirement("gateway.api.metrics.excluded")
+def test_what_asks_for_nothing_is_not_counted(gateway: Gateway) -> None:
+    before = counted(gateway)
+    for path in ("/", "/health", "/metrics", "/docs", "/api-doc/openapi.json"):
+        assert gateway.client.get(path).status_code == 200
+    gateway.client.options("/v1/models", headers={"access-control-request-method": "POST"})
+
+    assert counted(gateway) == before
+
+
+@pytest.mark.requirement("gateway.api.metrics.disabled")
+def test_metrics_are_unavailable_while_switched_off_and_before_the_start(gateway: Gateway, tmp_path: Path) -> None:
+    parts = gateway.server.parts
+    starting = type(parts)(**{**vars(parts), "metrics": HttpMetrics()})
+    app = make_app(starting, token=TOKEN, hosts={"here"}, origins=())
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            return await client.get("/metrics", headers={"x-api-key": TOKEN})
+
+    assert asyncio.run(ask()).status_code == 503
+
+    argv = [sys.executable, "-c", COMMAND, "serve", "--port", "0", "--disable-metrics"]
+    with subprocess.Popen(argv, cwd=tmp_path, env=dict(gateway.variables), stdout=subprocess.PIPE, text=True) as served:
+        try:
+            assert served.stdout is not None
+            address = re.search(r"http://[\w.:]+", served.stdout.readline())
+            assert address is not None
+            found = httpx.get(f"{address[0]}/metrics", headers={"x-api-key": TOKEN}, timeout=PATIENCE)
+        finally:
+            served.send_signal(signal.SIGTERM)
+    assert found.status_code == 503

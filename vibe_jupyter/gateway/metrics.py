@@ -1,0 +1,134 @@
+"""Counts of the requests that got past the guard, for Prometheus."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vibe_jupyter.gateway.guard import read_again
+from vibe_jupyter.llm import json_text
+
+METRICS: Final = "/metrics"
+UNCOUNTED: Final = frozenset({"/", "/health", METRICS, "/docs", "/api-doc/openapi.json"})
+"""Paths whose requests are not counted."""
+ASKS_MODEL: Final = frozenset(
+    {"/v1/chat/completions", "/v1/responses", "/v1/messages"},
+)
+"""Paths whose requests name a model."""
+UNMATCHED: Final = "<unmatched>"
+UNKNOWN: Final = "unknown"
+NONE: Final = "none"
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Others are counted as one: a client can invent any number of them."""
+OTHER_METHOD: Final = "other"
+LEFT: Final = 499
+"""The status of a request whose client left before its answer began."""
+SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+"""Bounds of the histogram of durations."""
+BYTES: Final = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+"""Bounds of the histogram of body sizes."""
+
+_WHERE: Final = ("method", "path", "model")
+
+ModelOf = Callable[[str], str]
+"""The id of the model that a request's name stands for; empty where there is none of that name."""
+
+
+class HttpMetrics:
+    """Of one gateway."""
+
+    def __init__(self) -> None:
+        self.is_ready = False
+        """Whether the gateway has started."""
+        self._all = CollectorRegistry()
+        labels = (*_WHERE, "status")
+        self._requests = Counter("http_requests", "Completed requests.", labels, registry=self._all)
+        self._seconds = Histogram(
+            "http_request_duration_seconds", "How long they took.", labels, registry=self._all, buckets=SECONDS
+        )
+        self._in_flight = Gauge("http_requests_in_flight", "Requests under way.", _WHERE, registry=self._all)
+        self._bytes = Histogram(
+            "http_request_body_bytes", "Sizes of bodies.", _WHERE, registry=self._all, buckets=BYTES
+        )
+
+    def text(self) -> bytes:
+        """All of them, in the form of Prometheus."""
+        return generate_latest(self._all)
+
+    def begin(self, where: Sequence[str], size: int | None) -> Callable[[int], None]:
+        """Count a request that begins; gives what counts its end, which is called with the status."""
+        began = time.monotonic()
+        self._in_flight.labels(*where).inc()
+        if size is not None:
+            self._bytes.labels(*where).observe(size)
+
+        def end(status: int) -> None:
+            self._in_flight.labels(*where).dec()
+            self._requests.labels(*where, status).inc()
+            self._seconds.labels(*where, status).observe(time.monotonic() - began)
+
+        return end
+
+
+class Counted:
+    """An ASGI application around another, which counts its requests."""
+
+    def __init__(self, inner: ASGIApp, metrics: HttpMetrics, routes: Sequence[BaseRoute], model_of: ModelOf) -> None:
+        """
+        Args:
+            inner: gets the requests.
+            metrics: where they are counted.
+            routes: whose patterns stand for paths.
+            model_of: finds the model that a request names.
+        """
+        self._inner = inner
+        self._metrics = metrics
+        self._routes = [route for route in routes if isinstance(route, Route)]
+        self._model_of = model_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in UNCOUNTED or _is_preflight(scope):
+            await self._inner(scope, receive, send)
+            return
+        path, model = self._pattern(scope), NONE
+        if path in ASKS_MODEL and scope["method"] == "POST":
+            body = (await receive()).get("body", b"")  # the guard gives it whole
+            receive = read_again(body, receive)
+            model = self._model(body)
+        method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
+        end = self._metrics.begin((method, path, model), _known_size(scope))
+        status = LEFT
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, sent)
+        finally:
+            end(status)
+
+    def _pattern(self, scope: Scope) -> str:
+        return next((one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE), UNMATCHED)
+
+    def _model(self, body: bytes) -> str:
+        try:
+            named = json_text.parse_json_object(body.decode("utf-8")).get("model", "")
+        except ValueError:
+            return UNKNOWN
+        return (self._model_of(named) if isinstance(named, str) else "") or UNKNOWN
+
+
+def _is_preflight(scope: Scope) -> bool:
+    names = {name.lower() for name, _ in scope["headers"]}
+    return scope["method"] == "OPTIONS" and b"access-control-request-method" in names
+
+
+def _known_size(scope: Scope) -> int | None:
+    length = next((value for name, value in scope["headers"] if name.lower() == b"content-length"), None)
+    return None if length is None else int(length)

@@ -1,0 +1,87 @@
+"""``/v1/files``, and their content."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from vibe_jupyter.gateway.files import USER_DATA, FileObject
+from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.uploads import read_form
+
+FILES: Final = "/v1/files"
+
+_FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["file", "purpose"],
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "purpose": {"type": "string", "enum": [USER_DATA]},
+    },
+}
+_UPLOAD: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}
+}
+
+
+class FileList(BaseModel):
+    """All of them, the newest first."""
+
+    object: str = "list"
+    data: list[FileObject]
+    has_more: bool = False
+
+
+class DeletedFile(BaseModel):
+    """A file that there is no more."""
+
+    id: str
+    object: str = "file"
+    deleted: bool = True
+
+
+def file_routes(parts: GatewayParts) -> APIRouter:
+    """Files that are given, and read again."""
+    router = APIRouter(tags=["files"])
+    files = parts.files
+
+    @router.post(FILES, response_model_exclude_none=True, openapi_extra=_UPLOAD)
+    async def upload_file(request: Request) -> FileObject:  # pyright: ignore[reportUnusedFunction]
+        """Give a file, which requests can name by its id for 30 minutes."""
+        given, fields = await read_form(request, most_files=1)
+        if not given:
+            raise Refused(422, "file: a file is needed", code="validation_error", param="file")
+        if fields.get("purpose") != USER_DATA:
+            raise Refused(422, f"purpose: only {USER_DATA} is taken", code="validation_error", param="purpose")
+        return await files.add(given[0].filename or "", await given[0].read())
+
+    @router.get(FILES, response_model_exclude_none=True)
+    async def list_files() -> FileList:  # pyright: ignore[reportUnusedFunction]
+        """What is known of all files."""
+        return FileList(data=await files.all())
+
+    @router.get(FILES + "/{file_id}", response_model_exclude_none=True)
+    async def file_metadata(file_id: str) -> FileObject:  # pyright: ignore[reportUnusedFunction]
+        """What is known of a file."""
+        return await files.find(file_id)
+
+    @router.delete(FILES + "/{file_id}")
+    async def delete_file(file_id: str) -> DeletedFile:  # pyright: ignore[reportUnusedFunction]
+        """Forget a file."""
+        await files.delete(file_id)
+        return DeletedFile(id=file_id)
+
+    @router.get(FILES + "/{file_id}/content", response_class=Response)
+    @router.get("/v1/containers/{container_id}/files/{file_id}/content", response_class=Response)
+    async def file_content(file_id: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """A file's bytes. They are under both addresses, whatever the container is called."""
+        found = await files.find(file_id)
+        headers = {
+            "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}",
+            "x-content-type-options": "nosniff",
+        }
+        return Response(await files.body(found), media_type=found.mime_type, headers=headers)
+
+    return router
