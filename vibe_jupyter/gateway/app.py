@@ -23,6 +23,7 @@ from vibe_jupyter.gateway.routes.messages import messages_routes
 from vibe_jupyter.gateway.routes.metrics import metrics_routes
 from vibe_jupyter.gateway.routes.responses import responses_routes
 from vibe_jupyter.gateway.routes.sessions import session_routes
+from vibe_jupyter.gateway.routes.skills import skill_routes
 from vibe_jupyter.version import __version__
 
 ROUTES: Final = (
@@ -34,6 +35,7 @@ ROUTES: Final = (
     approval_routes,
     session_routes,
     file_routes,
+    skill_routes,
     metrics_routes,
 )
 

@@ -12,6 +12,7 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.sessions import Sessions
+from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import Store
 from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.forwarding import Forwarder
@@ -41,6 +42,7 @@ class GatewayParts:
     grants: SessionGrants
     sessions: Sessions
     files: FileStore
+    skills: SkillStore
     metrics: HttpMetrics | None = None
     """None where they are switched off."""
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])

@@ -23,6 +23,7 @@ from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.sessions import Sessions
+from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
 from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
@@ -129,6 +130,7 @@ class GatewayServer:
             grants=grants,
             sessions=Sessions(store, owner, grants),
             files=FileStore(store, owner),
+            skills=SkillStore(store, owner),
             metrics=HttpMetrics() if metrics else None,
             keep_alive=_keep_alive(environ),
         )

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from vibe_jupyter.gateway.files import USER_DATA, FileObject
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.refusals import Refused
-from vibe_jupyter.gateway.uploads import read_form
+from vibe_jupyter.gateway.uploads import open_form
 
 FILES: Final = "/v1/files"
 
@@ -50,12 +50,12 @@ def file_routes(parts: GatewayParts) -> APIRouter:
     @router.post(FILES, response_model_exclude_none=True, openapi_extra=_UPLOAD)
     async def upload_file(request: Request) -> FileObject:  # pyright: ignore[reportUnusedFunction]
         """Give a file, which requests can name by its id for 30 minutes."""
-        given, fields = await read_form(request, most_files=1)
-        if not given:
-            raise Refused(422, "file: a file is needed", code="validation_error", param="file")
-        if fields.get("purpose") != USER_DATA:
-            raise Refused(422, f"purpose: only {USER_DATA} is taken", code="validation_error", param="purpose")
-        return await files.add(given[0].filename or "", await given[0].read())
+        async with open_form(request, most_files=1) as form:
+            if not form.files:
+                raise Refused(422, "file: a file is needed", code="validation_error", param="file")
+            if form.fields.get("purpose") != USER_DATA:
+                raise Refused(422, f"purpose: only {USER_DATA} is taken", code="validation_error", param="purpose")
+            return await files.add(form.files[0].filename or "", await form.files[0].read())
 
     @router.get(FILES, response_model_exclude_none=True)
     async def list_files() -> FileList:  # pyright: ignore[reportUnusedFunction]

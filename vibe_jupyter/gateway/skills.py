@@ -1,0 +1,139 @@
+"""Skills that clients upload, in versions."""
+
+import secrets
+import time
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.skill_bundles import SkillBundle
+from vibe_jupyter.gateway.store import Store
+
+SKILL_SECONDS: Final = 30 * 24 * 3600.0
+"""A skill is kept so many seconds after its latest version came, and a version after it came."""
+MOST_SKILLS: Final = 256
+MOST_VERSIONS: Final = 64
+"""Of one skill; beyond them the oldest are forgotten."""
+
+_SKILLS: Final = "skills"
+_VERSIONS: Final = "skill-versions"
+_ID_BYTES: Final = 16
+
+
+class SkillObject(BaseModel):
+    """What is known of a skill."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    object: Literal["skill"] = "skill"
+    name: str
+    """Of the latest version, as is the description."""
+    description: str
+    created_at: int
+    """Unix seconds."""
+    default_version: str
+    """The latest."""
+    latest_version: str
+
+
+class SkillVersion(BaseModel):
+    """A version that was added."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    object: Literal["skill.version"] = "skill.version"
+    skill_id: str
+    version: str
+    """From 1."""
+    name: str
+    description: str
+    created_at: int
+
+
+class SkillStore:
+    """Those of one token."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    async def add(self, bundle: SkillBundle) -> SkillObject:
+        """Keep a skill, as its first version.
+
+        Raises:
+            Refused: there are too many.
+        """
+        if len(await self._store.keys(_SKILLS, f"{self._owner}:")) >= MOST_SKILLS:
+            raise Refused(409, f"There are {MOST_SKILLS} skills; delete one first.", code="too_many_skills")
+        return (await self._add_version(f"skill_{secrets.token_hex(_ID_BYTES)}", int(time.time()), 1, bundle))[0]
+
+    async def add_version(self, skill_id: str, bundle: SkillBundle) -> SkillVersion:
+        """Keep a further version.
+
+        Raises:
+            Refused: there is no such skill.
+        """
+        known = await self.find(skill_id)
+        return (await self._add_version(skill_id, known.created_at, int(known.latest_version) + 1, bundle))[1]
+
+    async def find(self, skill_id: str) -> SkillObject:
+        """What is known of a skill.
+
+        Raises:
+            Refused: there is none of that id.
+        """
+        kept = await self._store.get(_SKILLS, self._key(skill_id))
+        if kept is None:
+            raise Refused(404, "There is no such skill.", code="skill_not_found", param="skill_id")
+        return SkillObject.model_validate_json(kept)
+
+    async def all(self) -> list[SkillObject]:
+        """Every skill, the one that changed last first."""
+        keys = await self._store.keys(_SKILLS, f"{self._owner}:")
+        kept = [await self._store.get(_SKILLS, key) for key in reversed(keys)]
+        return [SkillObject.model_validate_json(one) for one in kept if one is not None]
+
+    async def delete(self, skill_id: str) -> None:
+        """Forget a skill with its versions.
+
+        Raises:
+            Refused: there is none of that id.
+        """
+        await self.find(skill_id)
+        await self._store.take(_SKILLS, self._key(skill_id))
+        for key in await self._store.keys(_VERSIONS, f"{self._key(skill_id)}:"):
+            await self._store.take(_VERSIONS, key)
+
+    async def _add_version(
+        self, skill_id: str, created: int, number: int, bundle: SkillBundle
+    ) -> tuple[SkillObject, SkillVersion]:
+        """The first number from there that is free: another version may come at the same time."""
+        versions = f"{self._key(skill_id)}:"
+        while not await self._store.add(_VERSIONS, f"{versions}{number}", bundle.packed, seconds=SKILL_SECONDS):
+            number += 1
+        skill = SkillObject(
+            id=skill_id,
+            name=bundle.name,
+            description=bundle.description,
+            created_at=created,
+            default_version=str(number),
+            latest_version=str(number),
+        )
+        await self._store.put(_SKILLS, self._key(skill_id), skill.model_dump_json().encode(), seconds=SKILL_SECONDS)
+        for key in (await self._store.keys(_VERSIONS, versions))[:-MOST_VERSIONS]:
+            await self._store.take(_VERSIONS, key)
+        version = SkillVersion(
+            id=f"{skill_id}_v{number}",
+            skill_id=skill_id,
+            version=str(number),
+            name=bundle.name,
+            description=bundle.description,
+            created_at=int(time.time()),
+        )
+        return skill, version
+
+    def _key(self, skill_id: str) -> str:
+        return f"{self._owner}:{skill_id}"
