@@ -144,6 +144,23 @@ def test_what_is_remembered_runs_unasked_in_that_session_alone(asking: Gateway) 
     assert "Not run" in _result(asking, session_id="another")
 
 
+@pytest.mark.parametrize("change", ["import", "delete"])
+def test_a_session_that_is_replaced_or_deleted_allows_nothing_more(asking: Gateway, change: str) -> None:
+    session = f"/v1/sessions/before-{change}"
+    asking.will(call(ECHO, text="1"), "Once.")
+    stream = Streamed(asking, session_id=f"before-{change}")
+    answered(asking, stream.asked()["approval_id"], decision="approve", remember_for_session=True)
+    assert stream.text() == "Once."
+
+    if change == "import":
+        asking.client.put(session, json=asking.client.get(session).json())
+    else:
+        asking.client.delete(session)
+
+    asking.will(call(ECHO, text="2"), "Denied.")
+    assert "Not run" in _result(asking, session_id=f"before-{change}")
+
+
 def _result(gateway: Gateway, **fields: Any) -> str:
     """What the only call of an answer gave."""
     return gateway.chat("again", **fields).json()["agentic_tool_calls"][0]["result_content"]

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -129,7 +130,7 @@ def test_what_asks_for_nothing_is_not_counted(gateway: Gateway) -> None:
 @pytest.mark.requirement("gateway.api.metrics.disabled")
 def test_metrics_are_unavailable_while_switched_off_and_before_the_start(gateway: Gateway, tmp_path: Path) -> None:
     parts = gateway.server.parts
-    starting = type(parts)(**{**vars(parts), "metrics": HttpMetrics()})
+    starting = replace(parts, metrics=HttpMetrics())
     app = make_app(starting, token=TOKEN, hosts={"here"}, origins=())
 
     async def ask() -> httpx.Response:

@@ -105,7 +105,7 @@ def test_an_imported_session_takes_the_place_of_another(gateway: Gateway) -> Non
     ],
 )
 def test_an_import_of_another_form_changes_nothing(gateway: Gateway, change: dict[str, Any]) -> None:
-    session = {"object": "session", "id": "", "created_at": 1, "rounds": []}
+    session: dict[str, Any] = {"object": "session", "id": "", "created_at": 1, "rounds": []}
     gateway.client.put("/v1/sessions/strict", json=session)
 
     found = gateway.client.put("/v1/sessions/strict", json={**session, **change})

@@ -3,7 +3,7 @@
 import io
 import stat
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -35,9 +35,9 @@ def kept(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("gateway.api.skills.upload", "gateway.api.skills.list", "gateway.api.skills.no-shell")
-@pytest.mark.parametrize("form", [dict, lambda files: {"maps.zip": packed(files)}], ids=["folder", "zip"])
-def test_a_skill_is_uploaded_and_listed(gateway: Gateway, form: Callable[[dict[str, bytes]], dict[str, bytes]]) -> None:
-    found = upload(gateway, form(FOLDER))
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_a_skill_is_uploaded_and_listed(gateway: Gateway, form: str) -> None:
+    found = upload(gateway, FOLDER if form == "folder" else {"maps.zip": packed(FOLDER)})
 
     assert found.status_code == 200
     made = found.json()

@@ -265,7 +265,8 @@ class GatewayExchange(Response):
         if self.session_id:
             unseen = relay.hidden if self._rounds.used_tools and not self._rounds.theirs else ()
             await self._parts.sessions.note(self.session_id, self._sent_messages, unseen)
-        missing = await self._parts.files.add_missing(self._request.fields.files, self.calls.round)
+        wanted = () if self._rounds.theirs else self._request.fields.files
+        missing = await self._parts.files.add_missing(wanted, self.calls.round)
         files: list[Object] = [one.model_dump(exclude_none=True) for one in missing]
         is_agentic = self._rounds.used_tools or bool(self.session_id or files)
         extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}

@@ -74,7 +74,7 @@ class Sessions:
         joined: list[JsonValue] = []
         for mark, message in _marked(messages):
             rounds = await self._rounds(session_id, mark) if _role(message) == "assistant" else []
-            joined += rounds if rounds and _ends_alike(message, rounds[-1]) else [message]
+            joined += rounds if rounds and _ends_alike(message, rounds) else [message]
         return messages if len(joined) == len(messages) else joined
 
     async def note(self, session_id: str, messages: Sequence[JsonValue], rounds: Sequence[JsonValue]) -> None:
@@ -143,7 +143,8 @@ def _role(message: JsonValue) -> JsonValue:
     return message.get("role") if isinstance(message, Mapping) else None
 
 
-def _ends_alike(message: JsonValue, last: Mapping[str, JsonValue]) -> bool:
+def _ends_alike(message: JsonValue, rounds: Sequence[Object]) -> bool:
     """Whether the client's message is still the answer that it got: the last round's text, or that of all rounds."""
+    last = next((one for one in reversed(rounds) if one.get("role") == "assistant"), {})
     said = message_text(cast("Object", message).get("content")).strip()
     return said.endswith(message_text(last.get("content")).strip())
