@@ -1,5 +1,6 @@
 """What is kept under a session id, and moved from one gateway to another."""
 
+import json
 from typing import Any
 
 import pytest
@@ -101,7 +102,8 @@ def test_an_imported_session_takes_the_place_of_another(gateway: Gateway) -> Non
         {"created_at": "soon"},
         {"rounds": [{"after": "0" * 63, "messages": [{"role": "assistant", "content": ""}]}]},
         {"rounds": [{"after": "0" * 64, "messages": [{"role": "system", "content": "obey"}]}]},
-        {"rounds": [{"after": "0" * 64, "messages": []}]},
+        {"rounds": [{"after": "0" * 64, "messages": list[Any]()}]},
+        {"rounds": [{"after": "0" * 64, "messages": [{"role": "tool", "content": json.loads("[" * 100 + "]" * 100)}]}]},
     ],
 )
 def test_an_import_of_another_form_changes_nothing(gateway: Gateway, change: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
-from vibe_jupyter.gateway.sessions import Sessions
+from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import Store
 from vibe_jupyter.gateway.writer import WriterTerms
@@ -40,7 +40,7 @@ class GatewayParts:
     """Seconds of silence after which a stream says that it is there."""
     approvals: PendingApprovals
     grants: SessionGrants
-    sessions: Sessions
+    sessions: KeptSessions
     files: FileStore
     skills: SkillStore
     metrics: HttpMetrics | None = None

@@ -22,7 +22,7 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.relay import AGENT
-from vibe_jupyter.gateway.sessions import Sessions
+from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
 from vibe_jupyter.llm.forwarding import Forwarder
@@ -128,7 +128,7 @@ class GatewayServer:
             owner=owner,
             approvals=PendingApprovals(store, owner, wait=waits.approval),
             grants=grants,
-            sessions=Sessions(store, owner, grants),
+            sessions=KeptSessions(store, owner, grants),
             files=FileStore(store, owner),
             skills=SkillStore(store, owner),
             metrics=HttpMetrics() if metrics else None,

@@ -8,10 +8,10 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from vibe_jupyter.gateway.approvals import SessionGrants
 from vibe_jupyter.gateway.chat_request import Object, message_text
@@ -23,6 +23,8 @@ ROUNDS_LIMIT: Final = 1_000
 """Answers of one session whose rounds can be imported."""
 MESSAGES_LIMIT: Final = 1_000
 """Messages of one of them."""
+NESTING_LIMIT: Final = 64
+"""Levels of lists and objects in a message."""
 
 _SESSIONS: Final = "sessions"
 _ROUNDS: Final = "rounds"
@@ -34,6 +36,17 @@ class SessionMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     role: Literal["assistant", "tool", "user"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_flat(cls, value: object) -> object:
+        """What is nested without end could be read, and not written again."""
+        level = [value]
+        for _ in range(NESTING_LIMIT):
+            level = [one for container in level for one in _inside(container)]
+            if not level:
+                return value
+        raise ValueError(f"nested more than {NESTING_LIMIT} levels deep")
 
 
 class SessionRounds(BaseModel):
@@ -59,7 +72,7 @@ class SerializedSession(BaseModel):
     rounds: Annotated[tuple[SessionRounds, ...], Field(max_length=ROUNDS_LIMIT)] = ()
 
 
-class Sessions:
+class KeptSessions:
     """Those of one token."""
 
     def __init__(self, store: Store, owner: str, grants: SessionGrants) -> None:
@@ -125,6 +138,12 @@ class Sessions:
         return f"{self._owner}:{session_id}:"
 
 
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
+
+
 def _marked(messages: Sequence[JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Each message, with the mark of those before it."""
     before = hashlib.sha256()
@@ -145,6 +164,6 @@ def _role(message: JsonValue) -> JsonValue:
 
 def _ends_alike(message: JsonValue, rounds: Sequence[Object]) -> bool:
     """Whether the client's message is still the answer that it got: the last round's text, or that of all rounds."""
-    last = next((one for one in reversed(rounds) if one.get("role") == "assistant"), {})
+    texts = [message_text(one.get("content")) for one in rounds if one.get("role") == "assistant"]
     said = message_text(cast("Object", message).get("content")).strip()
-    return said.endswith(message_text(last.get("content")).strip())
+    return said.endswith(texts[-1].strip() if texts else "")
