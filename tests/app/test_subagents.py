@@ -1,6 +1,7 @@
 """Sub-agents in a kernel: what they get, may do and give back, and how they end."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -137,6 +138,26 @@ def test_a_subagent_has_a_history_of_its_own_and_only_its_answer_comes_back(sess
     assert [event.type for event in read_journal(journal).events][:2] == ["run_started", "message_added"]
     own = read_journal(journal.parent.parent.parent / "journal.jsonl").events
     assert [event.reason for event in own if event.type == "run_finished"] == ["stop"]
+
+
+def test_the_prompt_of_a_subagent_names_no_tool_and_offers_nothing_that_it_does_not_have(
+    session: Session, cast: Cast
+) -> None:
+    cast.delegates(("explore", "look"), ("coder", "run"))
+    session.run("%vibe --yes=task,run_code,bash go")
+
+    own = str(session.model.requests[0].messages[0]["content"])
+    assert all(words in own for words in ("Plan with todo", "Sub-agents for task:", "Skills: when a task fits"))
+    for request in cast.of_subagents:
+        said = str(request.messages[0]["content"])
+        foreign = tools(session.model.requests[0]) - tools(request)
+        named = {name for name in foreign if re.search(rf"\b{name}\b", said)} - {"task", "bash"}
+        assert named == set()  # "the task below" and "default shell: bash" are no tools
+        assert "Sub-agents for task" not in said
+        assert "Skills: when a task fits" not in said
+    explore, coder = sorted((str(one.messages[0]["content"]) for one in cast.of_subagents), key=lambda s: "coder" in s)
+    assert "Run unasked: what only reads.\n" in explore
+    assert "Run unasked: what only reads and run_code.\n" in coder
 
 
 @pytest.mark.requirement("subagent.validate.exists", "subagent.validate.type", "subagent.args.fields")
@@ -310,7 +331,7 @@ def test_a_subagent_has_the_base_prompt_and_the_layers_that_its_own_file_chooses
         assert said.startswith("You are a pirate under scripted.\n\nSay little.\n\nEnd the message")
         assert "Front end: " not in said
         assert session.model.requests[-1].messages[0]["content"].startswith("You are the agent inside")
-        assert prompt("explore").startswith("You are the agent inside")
+        assert prompt("explore").startswith("You work for another agent")
     with file(home / "agents" / "lost.toml", short):
         cast.delegates(("lost", "look"))
         session.run("%vibe --yes=task go")

@@ -5,6 +5,7 @@ import contextlib
 import random
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.files.search import SORTED_HERE
+from vibe_jupyter.files.search import SHARED_HERE
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.protocol import Allow, Ask, Resource, TextPart, ToolResult
@@ -247,15 +248,30 @@ async def test_one_match_more_than_allowed_says_truncated(
 
 
 @pytest.mark.requirement("tools.grep.limit.matches")
-@pytest.mark.parametrize("lines", [1, 3, SORTED_HERE // 200 + 1])
-async def test_the_first_matches_in_path_order_are_kept_however_many_there_are(project: Path, grep, lines: int):
+@pytest.mark.parametrize("lines", [1, 3, SHARED_HERE // 200 + 1])
+async def test_the_first_match_of_each_file_comes_before_the_second_of_any_in_path_order(
+    project: Path, grep, lines: int
+):
     names = [f"{folder}{sub}/f{number}.txt" for folder in "ba" for sub in ("", ".d", "/c") for number in range(34)]
     fill(project, dict.fromkeys(names, "hit\n" * lines))
 
     found = matches(await grep(pattern="hit"))
 
-    places = sorted((name.split("/"), line) for name in names for line in range(1, lines + 1))
-    assert found == [f"{'/'.join(path)}:{line}:hit" for path, line in places[:100]]
+    searched = min(len(names), SHARED_HERE // lines)
+    assert found == [f"{'/'.join(path)}:1:hit" for path in sorted(name.split("/") for name in names)[:searched]][:100]
+
+
+@pytest.mark.parametrize("rows", [300, 3 * SHARED_HERE])
+async def test_a_data_file_with_many_matches_leaves_room_for_those_of_other_files(project: Path, grep, rows: int):
+    code = {f"src/{name}.py": "price = read()\n" * 3 for name in ("a", "b", "c")}
+    fill(project, {"data.csv": "price,1\n" * rows, "more.csv": "price,2\n" * rows, **code})
+
+    result = await grep(pattern="price")
+
+    counted = Counter(line.partition(":")[0] for line in matches(result))
+    assert counted == {"data.csv": 46, "more.csv": 45, "src/a.py": 3, "src/b.py": 3, "src/c.py": 3}
+    assert result.details["was_truncated"] is True
+    assert matches(result)[0] == "data.csv:1:price,1"
 
 
 async def test_the_settings_bound_a_search(project: Path, workspace: Workspace, context: ToolContext):

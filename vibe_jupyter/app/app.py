@@ -31,7 +31,7 @@ from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.app.undo import KernelUndo
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
-from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text
+from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text, unasked_names
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.workspace import Workspace
@@ -336,9 +336,7 @@ class App:
         return Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(
             replace(agent, instructions=self.instructions.text(sources), compaction=compaction),
             current,
-            lambda profile, settings, model: self.instructions.text_for_subagent(
-                sources.for_subagent(profile, settings, model)
-            ),
+            lambda subagent: self.instructions.text_for_subagent(sources.for_subagent(subagent)),
         )
 
     def _take_settings(self, reading: config.SettingsReading) -> None:
@@ -411,6 +409,7 @@ def _instruction_sources(
         shell=default_shell(),
         sees_images=model.sees_images,
         tools=tools,
+        unasked=unasked_names(settings, around.allowed),
         servers=app.mcp.offering(current.reading),
         instructions=current.profile.instructions,
         skills=app.skills.section,

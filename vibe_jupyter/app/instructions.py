@@ -24,15 +24,24 @@ from vibe_jupyter.context.project_context import (
     project_text,
     read_project,
 )
-from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables, prompt_variables
-from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, prompt_layers, tools_text
+from vibe_jupyter.context.prompt_files import CLI_PROMPT, SUBAGENT_PROMPT, PromptFiles, fill_variables, prompt_variables
+from vibe_jupyter.context.prompt_layers import (
+    EVERYTHING,
+    LayerSources,
+    PromptLayer,
+    prompt_layers,
+    tools_text,
+    unasked_names,
+)
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.shell_path import find_shell
 
 NO_SHELL: Final = "none"
+_SKILL: Final = "skill"
+_BASE: Final = "system_prompt_id"
 _PROMPT_KEYS: Final = (
-    "system_prompt_id",
+    _BASE,
     "include_commit_signature",
     "include_model_info",
     "include_prompt_detail",
@@ -63,13 +72,49 @@ class InstructionSources(NamedTuple):
         offered = (tools_text(layers.tools), tuple(layers.servers), layers.skills, layers.subagents)
         return chosen, here, offered, self.model_alias, layers.model
 
-    def for_subagent(self, profile: AgentProfile, settings: Settings, model: Model) -> "InstructionSources":
-        """The same for a sub-agent of this agent, with the base prompt and the layers that its settings choose."""
-        own = {key: getattr(settings, key) for key in _PROMPT_KEYS}
+    def for_subagent(self, subagent: "SubagentTerms") -> "InstructionSources":
+        """The same for a sub-agent of this agent: the base prompt and the layers that its settings choose, and what is
+        true of its tools."""
+        own = {key: getattr(subagent.settings, key) for key in _PROMPT_KEYS}
+        if own[_BASE] == CLI_PROMPT and _BASE not in subagent.profile.overrides.table:
+            own[_BASE] = SUBAGENT_PROMPT
         layers = self.layers._replace(
-            settings=self.layers.settings.model_copy(update=own), model=model.name, instructions=profile.instructions
+            settings=self.layers.settings.model_copy(update=own),
+            model=subagent.model.name,
+            instructions=subagent.profile.instructions,
+            tools=subagent.tools,
+            unasked=subagent.still_unasked(self.layers),
+            servers=[one for one in self.layers.servers if subagent.has_tool_of(one)],
+            skills=self.layers.skills if _SKILL in subagent.tools else "",
+            subagents="",
         )
-        return self._replace(layers=layers, model_alias=model.alias)
+        return self._replace(layers=layers, model_alias=subagent.model.alias)
+
+
+class SubagentTerms(NamedTuple):
+    """What the prompt of a sub-agent depends on."""
+
+    profile: AgentProfile
+    settings: Settings
+    """The profile's, above those of the agent it works for."""
+    model: Model
+    tools: frozenset[str]
+    """Names of all tools it is offered."""
+
+    def still_unasked(self, caller: LayerSources) -> list[str]:
+        """What runs without asking for its caller, and for itself."""
+        if self.settings.bypass_tool_permissions:
+            return list(caller.unasked)
+        own = unasked_names(self.settings, caller.around.allowed)
+        named = own if EVERYTHING in caller.unasked else set(own).intersection(caller.unasked)
+        return sorted(self.tools.intersection(named))
+
+    def has_tool_of(self, server: str) -> bool:
+        """Whether a tool of this MCP server is among its own."""
+        with without_working_folder():
+            from vibe_jupyter.mcp.tool_names import name_prefix
+
+        return any(name.startswith(name_prefix(server)) for name in self.tools)
 
 
 class Instructions:

@@ -7,14 +7,14 @@ from typing import Final
 from vibe_jupyter.agent.agent import Agent, Subagent
 from vibe_jupyter.agent.limits import RunLimit, TurnLimit
 from vibe_jupyter.agent.turn_rules import ContextWarning
+from vibe_jupyter.app.instructions import SubagentTerms
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.config import AgentProfile, Settings, SettingsReading
+from vibe_jupyter.config import SettingsReading
 from vibe_jupyter.config.agents import PLAN_TOOL
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import level_under, tool_names
 from vibe_jupyter.tools.contract import TASK, FilteredToolset
@@ -26,8 +26,8 @@ _ROLE: Final = (
     "answers questions. End with a complete answer: names, numbers and places, not what you did."
 )
 
-WritePrompt = Callable[[AgentProfile, Settings, Model], str]
-"""The system prompt of a sub-agent with these settings; raises `ConfigError` where they name none that exists."""
+WritePrompt = Callable[[SubagentTerms], str]
+"""The system prompt of a sub-agent; raises `ConfigError` where its settings name none that exists."""
 
 
 class Subagents:
@@ -55,12 +55,11 @@ class Subagents:
             model = agent.model
             if "active_model" in profile.overrides.table:
                 model = self._models.current(reading.settings.active_model, settings=reading.settings)
-            instructions = write_prompt(profile, reading.settings, model)
+            tools = FilteredToolset(agent.tools, lambda tool: tool not in NOT_OFFERED and reading.offers_tool(tool))
+            names = frozenset(spec.name for spec in tools.specs())
+            instructions = write_prompt(SubagentTerms(profile, reading.settings, model, names))
         except ConfigError as error:
             raise ToolError(str(error)) from error
-
-        def offers(tool: str) -> bool:
-            return tool not in NOT_OFFERED and reading.offers_tool(tool)
 
         about = f", {profile.description}" if profile.description else ""
         # Its own rules; and of its caller the limits that both share, all but that of turns.
@@ -70,7 +69,7 @@ class Subagents:
             agent,
             name=profile.name,
             model=model,
-            tools=FilteredToolset(agent.tools, offers),
+            tools=tools,
             middleware=[*shared, *(one for one in rules if not isinstance(one, ContextWarning))],
             instructions=f"{instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
             find_subagent=None,

@@ -17,6 +17,10 @@ from vibe_jupyter.errors import ConfigError
 PROMPTS: Final = "prompts"
 """The folder, below the user's own and below ``.vibe``."""
 ENDING: Final = ".md"
+CLI_PROMPT: Final = "cli"
+"""The base prompt where the settings name no other."""
+SUBAGENT_PROMPT: Final = "subagent"
+"""What a sub-agent has in its place: it names no tools, since a sub-agent may have any of them or none."""
 UTILITY_PROMPTS: Final = ("compact", "project_context", "dangerous_directory")
 _BUILT_IN: Final = Path(__file__).parents[1] / "agent" / PROMPTS
 _VARIABLE: Final = re.compile(r"\{(?P<name>[a-z_]+(?:\.[a-z_]+)?)\}")

@@ -44,7 +44,9 @@ class LayerSources(NamedTuple):
     shell: str
     sees_images: bool
     tools: Collection[str]
-    """Names of the built-in tools that are offered."""
+    """Names of the tools that are offered; of the main agent's only those that are built in."""
+    unasked: Sequence[str] = ()
+    """What runs without asking besides what only reads, as `unasked_names` gives it."""
     servers: Sequence[str] = ()
     """The MCP servers whose tools are offered."""
     instructions: str = ""
@@ -54,14 +56,15 @@ class LayerSources(NamedTuple):
     subagents: str = ""
     """The layer of the sub-agents; empty where there are none."""
 
-    @property
-    def unasked(self) -> list[str]:
-        """What runs without asking besides what only reads."""
-        if self.settings.bypass_tool_permissions:
-            return ["everything"]
-        return sorted(
-            {name for name, level in self.settings.levels().items() if level == "always"} | self.around.allowed
-        )
+
+EVERYTHING: Final = "everything"
+
+
+def unasked_names(settings: Settings, allowed: Collection[str]) -> list[str]:
+    """The tools that run without asking by these settings, or because the prompt allows them."""
+    if settings.bypass_tool_permissions:
+        return [EVERYTHING]
+    return sorted({name for name, level in settings.levels().items() if level == "always"}.union(allowed))
 
 
 def prompt_layers(sources: LayerSources, *, base: str, project: str, now: datetime) -> list[PromptLayer]:

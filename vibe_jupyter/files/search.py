@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,9 +36,10 @@ from vibe_jupyter.files.search_rules import (
 )
 from vibe_jupyter.files.workspace import Located, Workspace
 
-SORTED_HERE: Final = 1_000
-"""Matches up to which the fast, unordered search of ripgrep is used and sorted here."""
-_SORTED_BYTES: Final = 1_000_000
+SHARED_HERE: Final = 1_000
+"""Matches of which each file has its share. Up to so many, ripgrep searches fast and unordered, and they are sorted
+here."""
+_SHARED_BYTES: Final = 1_000_000
 """The same in bytes."""
 TEXT_LIMIT: Final = 500
 """Bytes of a matching line that are shown, around the match."""
@@ -177,50 +179,57 @@ class _Bounds:
 
 
 async def search_files(query: SearchQuery, folder: Path, target: SearchTarget, limits: SearchLimits) -> SearchResult:
-    """The first matching lines in path order, by ripgrep where it is installed and understands the pattern.
+    """The matching lines in path order, by ripgrep where it is installed and understands the pattern.
+
+    Where there are more than the limits allow, each file has a share: one with thousands leaves room for the others.
 
     Raises:
         ToolError: the pattern is wrong, or the search took too long.
     """
-    bounds = _Bounds(folder, target, limits, OwnIgnores(folder, query) if query.use_default_ignore else None)
+    query = dataclasses.replace(query, most=limits.matches + 1)
+    wide = dataclasses.replace(limits, matches=max(limits.matches, SHARED_HERE), bytes=max(limits.bytes, _SHARED_BYTES))
+    bounds = _Bounds(folder, target, wide, OwnIgnores(folder, query) if query.use_default_ignore else None)
     program = shutil.which("rg")
     if program is not None:
         found = await _by_ripgrep(program, query, dataclasses.replace(bounds, by_path=True))
         if isinstance(found, SearchResult):
-            return found
+            return _shared(found, limits)
         # Look-around and back-references are known to Python alone.
         if not _is_python_pattern(query.pattern):
             raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
     given = json.dumps({**dataclasses.asdict(query), "descriptor": target.descriptor}).encode()
     found = await _run_engine(_worker_command(), given, bounds)
     if isinstance(found, SearchResult):
-        return found
+        return _shared(found, limits)
     raise ToolError(f"{query.pattern!r} is not a valid regular expression. {found}")
 
 
 async def _by_ripgrep(program: str, query: SearchQuery, bounds: _Bounds) -> SearchResult | str:
     """In path order ripgrep works on one processor: only where there are many matches, and it ends early."""
-    wide = dataclasses.replace(bounds.limits, matches=SORTED_HERE, bytes=_SORTED_BYTES)
-    if bounds.limits.matches < SORTED_HERE:
-        found = await _run_engine(
-            ripgrep_command(program, query, ordered=False), b"", dataclasses.replace(bounds, limits=wide)
-        )
-        if isinstance(found, str):
-            return found
-        if not found.was_truncated:
-            in_order = sorted(found.matches, key=lambda match: (match.path.split(os.sep), match.line))
-            return _cut_matches(in_order, bounds.limits)
+    found = await _run_engine(ripgrep_command(program, query, ordered=False), b"", bounds)
+    if isinstance(found, str):
+        return found
+    if not found.was_truncated:
+        in_order = sorted(found.matches, key=lambda match: (match.path.split(os.sep), match.line))
+        return SearchResult(tuple(in_order), was_truncated=False)
     return await _run_engine(ripgrep_command(program, query, ordered=True), b"", bounds)
 
 
-def _cut_matches(matches: Sequence[SearchMatch], limits: SearchLimits) -> SearchResult:
-    """As many as fit."""
+def _shared(found: SearchResult, limits: SearchLimits) -> SearchResult:
+    """As many as fit: the first of each file before the second of any."""
+    counted: Counter[str] = Counter()
+    ranks: list[int] = []
+    for match in found.matches:
+        ranks.append(counted[match.path])
+        counted[match.path] += 1
+    kept: set[int] = set()
     room = limits.bytes
-    for count, match in enumerate(matches):
-        room -= match.size
-        if count == limits.matches or room < 0:
-            return SearchResult(tuple(matches[:count]), was_truncated=True)
-    return SearchResult(tuple(matches), was_truncated=False)
+    for place in sorted(range(len(ranks)), key=lambda place: (ranks[place], place)):
+        room -= found.matches[place].size
+        if len(kept) == limits.matches or room < 0:
+            return SearchResult(tuple(found.matches[place] for place in sorted(kept)), was_truncated=True)
+        kept.add(place)
+    return found
 
 
 def _is_python_pattern(pattern: str) -> bool:
@@ -378,6 +387,7 @@ def ripgrep_command(program: str, query: SearchQuery, *, ordered: bool) -> list[
         *_MATCHING,
         *secrets,
         *(_heeding_ignores() if query.use_default_ignore else ("--no-ignore", "--hidden")),
+        f"--max-count={query.most}",
         "-e",
         query.pattern,
         "--",

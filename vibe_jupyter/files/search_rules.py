@@ -56,6 +56,8 @@ class SearchQuery:
     """Folder or file, absolute: ripgrep heeds the ignore files above a folder fully only so."""
     use_default_ignore: bool = True
     """Whether hidden files, ignore files and the default exclusions are heeded."""
+    most: int = 1_000
+    """Matching lines of one file that are looked for."""
 
 
 @dataclass(frozen=True)

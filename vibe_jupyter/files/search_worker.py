@@ -55,11 +55,16 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def search_lines(
     query: SearchQuery, pattern: re.Pattern[str], descriptor: int | None = None
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Path, line and column from 1, and text of every matching line, in path order."""
+    """Path, line and column from 1, and text of the matching lines, as many of each file as are looked for, in path
+    order."""
     for path, file in _searched_files(query, descriptor):
+        found = 0
         with os.fdopen(file, "rb") as opened:
             for number, line in _numbered_lines(opened):
+                if found == query.most:
+                    break
                 if match := pattern.search(line):
+                    found += 1
                     column = len(line[: match.start()].encode("utf-8", "surrogateescape")) + 1
                     yield path, number, column, line
 
