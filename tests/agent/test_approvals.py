@@ -10,6 +10,7 @@ import pytest
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.protocol import (
@@ -28,6 +29,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import answer, call, say
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
+from vibe_jupyter.tools.read_file import ReadFileTool
 from vibe_jupyter.ui.step import plain_line
 
 
@@ -44,6 +46,15 @@ async def test_allow_once_runs_that_call_and_the_next_equal_one_asks_again(bench
     assert requests[0].approval_id != requests[1].approval_id
     assert requests[0].preview.text == "a"
     assert bench.risky.ran == ["a", "a"]
+
+
+async def test_reading_secrets_weighs_high_and_its_button_says_so(bench: Bench) -> None:
+    bench.tools = StaticToolset([ReadFileTool(Workspace(bench.folder))])
+    (bench.folder / ".env").write_text("KEY=old\n", encoding="utf-8")
+    bench.model.will_reply(call("read_file", path=".env"), say("done"))
+    request = one(await bench.ask("go", decide=approve), ApprovalRequested)
+    assert request.risk == "high"
+    assert request.allow == "Read secrets"
 
 
 @pytest.mark.requirement("permission.level.ask")

@@ -69,6 +69,14 @@ async def test_a_change_that_depends_on_an_earlier_one_waits_for_its_turn(bench:
     assert (bench.folder / "a.txt").read_text(encoding="utf-8") == "two\n"
 
 
+async def test_a_second_change_of_one_file_waits_even_if_it_could_be_made_first(bench: Bench) -> None:
+    (bench.folder / "a.txt").write_text("old\n", encoding="utf-8")
+    calls = [write("a.txt", "one\n", overwrite=True), write("b.txt"), write("a.txt", "two\n", overwrite=True)]
+    bench.model.will_reply(answer(calls=calls), say("done"))
+    events = await bench.ask("go", decide=accept)
+    assert reviews([*events]) == [("a.txt", 2), ("b.txt", 2), ("a.txt", None)]
+
+
 async def test_a_change_that_would_do_something_else_by_its_turn_is_asked_again_alone(bench: Bench) -> None:
     (bench.folder / "b.txt").write_text("old\n", encoding="utf-8")
     bench.model.will_reply(answer(calls=[write("a.txt"), replace("b.txt", "old", "new")]), say("done"))

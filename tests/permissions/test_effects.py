@@ -210,6 +210,12 @@ def test_parts_are_found_wherever_the_shell_would_run_them(command: str, parts: 
     assert worst_risk(found) == ("high" if any(part.startswith("rm") for part in parts) else "medium")
 
 
+def test_a_part_in_a_loop_or_under_a_condition_says_so(project: Workspace) -> None:
+    looped, conditional = effects("for i in 1 2; do touch $i; done; if true; then touch a; fi", project)[::2]
+    assert looped.detail == "Repeated in a loop."
+    assert conditional.detail.endswith("Runs only under a condition.")
+
+
 def test_nothing_is_deleted_or_written_by_explaining(project: Workspace) -> None:
     before = sorted((str(path), path.stat().st_size) for path in project.root.rglob("*"))
     for command, _, _ in CORPUS:

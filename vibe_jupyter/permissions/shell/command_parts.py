@@ -216,6 +216,8 @@ class _PartReading:
     def _add(self, part: CommandPart) -> None:
         if len(self.parts) >= PARTS_LIMIT:
             raise _TooManyPartsError
+        if not self.parts and part.join != "$(":
+            part.join = ""  # what stands before it runs nothing: ``for name in a b;``
         part.repeated, part.conditional = self._loops > 0, self._branches > 0
         self.parts.append(part)
 
