@@ -29,7 +29,7 @@ def test_the_prompt_of_the_name_cli_is_the_default_and_says_how_to_work(session:
         assert first_prompt(session) == default
     for guidance in (
         "Look up what it leaves open (inspect, read_notebook, read_file, grep)",  # use of tools
-        "Extend the cell that exists instead of adding another. Keep the user's style",  # changes of code
+        "Extend the cell that exists rather than add another. Keep the user's style",  # changes of code
         "Answer in short Markdown",  # tone
         "Claim only what a result showed, and say so where the user is mistaken.",  # objectivity
     ):

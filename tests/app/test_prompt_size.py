@@ -23,5 +23,6 @@ def test_system_prompt_and_tool_schemas_stay_under_three_thousand_tokens(session
     prompt = body["messages"][0]["content"]
     for folder, instead in ((PACKAGE, "/lib/vibe_jupyter"), (str(session.folder), "/home/user")):
         prompt = prompt.replace(folder, instead)
-    size = len(prompt) + len(json.dumps(body["tools"]))
+    as_sent = json.dumps(body["tools"], separators=(",", ":"))
+    size = len(prompt) + len(as_sent)
     assert size <= TOKENS * CHARACTERS_PER_TOKEN

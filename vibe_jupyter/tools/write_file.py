@@ -36,7 +36,7 @@ class WriteFileTool:
 
     name = "write_file"
     description = (
-        "Make a new file, with its folders. overwrite replaces an existing file: read it first, prefer search_replace. "
+        "Make a file, with its folders. overwrite replaces one: read it first, prefer search_replace. "
         "Write no files nobody asked for, documentation above all. For cells use insert_cell."
     )
     level: Level = "ask"
