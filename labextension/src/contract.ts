@@ -9,7 +9,7 @@ export type CellKind = "code" | "markdown" | "raw";
 export type CellEdit = SetSource | InsertCell | DeleteCells | MoveCells;
 export type Command = Approve | Reject | Answer | Interrupt;
 export type PartKind = "prose" | "tail" | "step" | "card" | "notice" | "error" | "foot";
-export type FromPage = ViewAlive | ViewDecision;
+export type FromPage = ViewLoaded | ViewAlive | ViewDecision;
 export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
 export type RefusalCode = "unknown_cell" | "stale_cell" | "read_only" | "not_finished" | "bad_request" | "closed";
 export type PageEvent = "hello" | "run_done";
@@ -110,6 +110,11 @@ export interface Answered {
 /** End the run: answer every open call, keep what was said. */
 export interface Interrupt {
   type: "interrupt";
+}
+
+/** A page has loaded the view, and looks for the output to draw it over. */
+export interface ViewLoaded {
+  type: "loaded";
 }
 
 /** A view was drawn and knows nothing yet. */

@@ -292,7 +292,7 @@ def tree(stage: Stage) -> list[tuple[str, str]]:
     nodes: list[dict[str, Any]] = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
     by_id = {node["nodeId"]: node for node in nodes}
-    root = next(node for node in nodes if named(node) == ("group", "Agent run"))
+    root = next(node for node in nodes if named(node) == ("region", "Vibe run"))
     found: list[tuple[str, str]] = []
 
     def visit(node: dict[str, Any]) -> None:
@@ -424,5 +424,5 @@ def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None
     assert spoken == [
         "Approval: Run code. runs code in this kernel. Waiting for you",
         "The server is busy. Retrying in 8 s.",
-        "Agent run: Done",
+        "Vibe run: Done",
     ]

@@ -235,22 +235,32 @@ def test_stop_in_the_output_interrupts_the_kernel_when_it_listens_to_nothing_els
     expect(lab.output(0)).to_contain_text("KeyboardInterrupt")
 
 
+STOP = '<div class="vibe-foot" data-state="working"><button data-vibe-action="stop">Stop</button></div>'
 RELOADED = f"""%load_ext vibe_jupyter
 {ASK}
-import ipywidgets
-from IPython.display import display, update_display
+from IPython.display import update_display
+from vibe_jupyter.ui.page import discard_view, make_view
+from vibe_jupyter.ui.run_output import RunOutput
 pump = get_ipython().magics_manager.registry["VibeMagics"].pump
 clicked = []
-button = ipywidgets.Button(description="Allow once")
-button.on_click(clicked.append)
-display(button, display_id="the-view")
-wait_for_event("hello", pump.wait)
-view = dict(model_id=button.model_id, cell="driver-1", display_id="the-view")
-print(asker.ask("show", view)["ok"])
+view = make_view()
+def hear(_view, content, _buffers):
+    if content["type"] == "alive":
+        part = dict(id="foot", kind="foot", text="", html={STOP!r})
+        view.send(dict(type="snapshot", parts=[part]))
+    elif content["type"] == "command":
+        clicked.append(content)
+view.on_msg(hear)
+output = RunOutput(view.model_id)
+output.put({{"text/html": "<p>so far</p>", "text/plain": "so far"}})
 with pump.serving():
+    wait_for_event("hello", pump.wait)
+    shown = dict(model_id=view.model_id, cell="driver-1", display_id=output.display_id)
+    print(asker.ask("show", shown)["ok"])
     while not clicked:
         pump.wait(0.02)
-update_display({{"text/plain": "what is kept"}}, display_id="the-view", raw=True)
+update_display({{"text/plain": "what is kept"}}, display_id=output.display_id, raw=True)
+discard_view(view)
 print("the end")
 """
 
@@ -260,13 +270,14 @@ def test_after_a_reload_the_view_of_a_running_cell_is_shown_again_and_takes_clic
     path = show(lab, {DRIVER: RELOADED})
     page = lab.page
     run(page)
-    page.get_by_role("button", name="Allow once").wait_for()
+    stop = lab.output(0).get_by_role("button", name="Stop")
+    stop.wait_for()
     lab.save()
     page.goto(f"{lab.server.url}/lab/tree/{path.name}?reset", wait_until="domcontentloaded")
-    page.get_by_role("button", name="Allow once").click()
+    stop.click()
     expect(lab.output(0)).to_contain_text("the end")
     expect(lab.output(0)).to_contain_text("what is kept")
-    expect(page.get_by_role("button", name="Allow once")).to_have_count(0)
+    expect(stop).to_have_count(0)
     expect(lab.cell(0).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
 
 

@@ -35,7 +35,7 @@ def test_serving_again_shows_the_view_where_the_person_is_now_with_the_card_that
     assert kinds == ["update_display_data", "display_data"]
     left, shown = (message["content"]["data"] for message in cell.outputs[:2])
     assert left == {"text/plain": "This run is now shown in another cell."}
-    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert shown["text/html"].startswith("<div data-vibe-view=")
     wire.seen.clear()
     served.view.say({"type": "alive"})
     served.allow()

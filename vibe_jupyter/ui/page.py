@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import functools
 import importlib
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,17 +21,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Required, TypedDict, cast
 
-from IPython.display import (
-    display,  # pyright: ignore[reportUnknownVariableType] (untyped)
-    update_display,  # pyright: ignore[reportUnknownVariableType] (untyped)
-)
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.protocol import Command, DecidedBy, MimeBundle
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
-from vibe_jupyter.ui.front_end import Handled
+from vibe_jupyter.ui.front_end import REST, Handled
 from vibe_jupyter.ui.markup import Markup
+from vibe_jupyter.ui.run_output import RunOutput
 
 FOOT = "foot"
 """The id of the last part."""
@@ -42,10 +40,8 @@ PATCH_GAP = 0.1
 behind is not noticed."""
 LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
-PLACEHOLDER = "A run of the agent is shown here live."
-"""What a front end shows that draws no widgets."""
-MOVED = "This run is now shown in another cell."
-"""Stands where a view was."""
+HOLD_RATE = 1_000_000
+"""Characters a second of which the document is renewed at most, while a run goes on."""
 
 STATIC = Path(__file__).parent / "static"
 """Where the build of ``labextension/`` leaves its bundle."""
@@ -168,6 +164,12 @@ class PartList:
         return ViewPart(part.id, part.kind, "", "".join(self._tails[part.id])) if part.kind == "tail" else part
 
 
+class ViewLoaded(Value):
+    """A page has loaded the view, and looks for the output to draw it over."""
+
+    type: Literal["loaded"]
+
+
 class ViewAlive(Value):
     """A view was drawn and knows nothing yet."""
 
@@ -181,7 +183,7 @@ class ViewDecision(Value):
     command: Command
 
 
-FromPage = ViewAlive | ViewDecision
+FromPage = ViewLoaded | ViewAlive | ViewDecision
 _FROM_PAGE: TypeAdapter[FromPage] = TypeAdapter(Annotated[FromPage, Field(discriminator="type")])
 
 
@@ -215,32 +217,41 @@ class PageChannel:
     def __init__(self, receive: Callable[[FromPage, DecidedBy], None], handled: Handled) -> None:
         self._receive = receive
         self._handled = handled
-        self._display_id = secrets.token_hex(8)
         self._view: RunWidget | None = None
+        self._output: RunOutput | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple[object, DecidedBy]] = deque()
         self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
+        self._make_held: Callable[[], MimeBundle] | None = None
+        """Makes what the document is to hold next; None while it holds the latest."""
+        self._hold_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def shown(self) -> "ShownView | None":
-        """What a reloaded page needs to draw the view again; None before it is open."""
-        return ShownView(self._view.model_id, self._display_id) if self._view is not None else None
+        """What a reloaded page needs to draw the live view again; None before it is open."""
+        if self._view is None or self._output is None:
+            return None
+        return ShownView(self._view.model_id, self._output.display_id)
 
-    def open(self) -> None:
-        """Put an empty view into the output. Main thread."""
+    def open(self, held: MimeBundle) -> None:
+        """Put an empty view into the output, over what the document holds. Main thread."""
         self._view = make_view()
         self._view.on_msg(self._take_message)
-        self._put_view(self._view)
+        self._output = RunOutput(self._view.model_id)
+        self._output.put(held)
 
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
-        if self._view is not None:
-            update_display({"text/plain": MOVED}, raw=True, display_id=self._display_id)
-            self._display_id = secrets.token_hex(8)
-            self._put_view(self._view)
+        if self._output is not None:
+            self._output.move_here()
+
+    def offer_widget(self) -> None:
+        """Have a page draw the view that loads no widget before it is shown one. From any thread."""
+        if self._view is not None and self._output is not None:
+            self._output.offer_widget(bundle_of(self._view)[0])
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to hand over what the page says. On the loop."""
@@ -256,24 +267,18 @@ class PageChannel:
     def patch(self, patches: Iterable[ViewPatch]) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
         self._outbox.add(patches)
-        if not self._outbox:
-            return
-        loop = asyncio.get_running_loop()
-        due = self._sent_at + (LITTLE_GAP if self._outbox.is_little else PATCH_GAP)
-        if due <= loop.time():
-            self._flush_patches()
-        elif self._timer is None or due < self._timer.when():
-            self._stop_timer()
-            self._timer = loop.call_at(due, self._flush_patches)
+        self._send_when_due()
+
+    def hold(self, make: Callable[[], MimeBundle]) -> None:
+        """Have the document hold this before the page is told more. On the loop."""
+        self._make_held = make
+        self._send_when_due()
 
     def drop(self) -> None:
         """Forget what waits. On the loop."""
         self._outbox.take()
+        self._make_held = None
         self._stop_timer()
-
-    def _put_view(self, view: RunWidget) -> None:
-        bundle, metadata = bundle_of(view)
-        display({**bundle, "text/plain": PLACEHOLDER}, metadata=metadata, raw=True, display_id=self._display_id)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -283,11 +288,11 @@ class PageChannel:
     def close(self, kept: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
         """Put the kept form in the place of the view; `words` say how the run ended. Main thread."""
         view, self._view = self._view, None
-        if view is not None:
+        if view is not None and self._output is not None:
             if words:
                 self._tell_page({"type": "over", "words": words}, view)
             view.on_msg(self._take_message, remove=True)
-            update_display(kept, metadata=metadata, raw=True, display_id=self._display_id)
+            self._output.leave(kept, metadata)
             discard_view(view)
 
     def strip(self) -> None:
@@ -295,12 +300,39 @@ class PageChannel:
         if self._view is not None:
             strip(self._view)
 
-    def _flush_patches(self) -> None:
-        patches = self._outbox.take()
-        self.drop()
-        self._messages += 1
-        self._sent_at = asyncio.get_running_loop().time()
-        self._tell_page({"type": "patches", "seq": self._messages, "patches": patches})
+    def _send_when_due(self) -> None:
+        due = self._sent_at + (LITTLE_GAP if self._outbox.is_little else PATCH_GAP) if self._outbox else math.inf
+        if self._make_held is not None:
+            due = min(due, max(self._sent_at + PATCH_GAP, self._hold_at))
+        loop = asyncio.get_running_loop()
+        if due <= loop.time():
+            self._send_waiting()
+        elif due < math.inf and (self._timer is None or due < self._timer.when()):
+            self._stop_timer()
+            self._timer = loop.call_at(due, self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        """What the document is to hold, then the patches: nobody sees what would be lost with the kernel."""
+        self._stop_timer()
+        now = self._sent_at = asyncio.get_running_loop().time()
+        if self._make_held is not None and self._hold_at <= now:
+            self._hold_latest(self._make_held)
+        if self._outbox:
+            self._messages += 1
+            self._tell_page({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
+        self._send_when_due()
+
+    def _hold_latest(self, make: Callable[[], MimeBundle]) -> None:
+        self._make_held = None
+        if self._output is None:
+            return
+        loop, began = asyncio.get_running_loop(), self._sent_at
+        held = make()
+        self._output.hold(held)
+        if self._outbox:
+            self._sent_at += PATCH_GAP  # two messages are sent, so the next comes after two gaps
+        took = loop.time() - began
+        self._hold_at = loop.time() + max(REST * took, len(str(held.get("text/html"))) / HOLD_RATE)
 
     def _tell_page(self, message: ToPage, view: RunWidget | None = None) -> None:
         if (view := view or self._view) is not None:
@@ -346,7 +378,8 @@ def can_show() -> bool:
 
 def make_view() -> RunWidget:
     """A new view, not shown yet. Main thread."""
-    return _view_class()()
+    view_id = secrets.token_hex(16)
+    return _view_class()(model_id=view_id, view_id=view_id)
 
 
 def bundle_of(view: RunWidget) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -370,14 +403,16 @@ def strip(view: RunWidget) -> None:
 
 
 @functools.cache
-def _view_class() -> Callable[[], RunWidget]:
+def _view_class() -> Callable[..., RunWidget]:
     with without_working_folder(), without_collections():
         base: Any = importlib.import_module("anywidget").AnyWidget
+    unicode: Any = importlib.import_module("traitlets").Unicode
     members = {
         "__module__": __name__,
+        "view_id": unicode().tag(sync=True),
         "_esm": (STATIC / "run-view.js").read_text("utf-8"),
     }
-    return cast("Callable[[], RunWidget]", type("RunView", (base,), members))
+    return cast("Callable[..., RunWidget]", type("RunView", (base,), members))
 
 
 class PatchOutbox:

@@ -28,6 +28,8 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
 
 _STOP = html_element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")
 
+NOT_OVER = "Not finished"
+"""The state of a run in a document that was saved, or lost its kernel, in the middle of it."""
 CUT_SHORT = "The answer ended early. You can still read it here; it is not sent to the model again."
 CUT_BY_LENGTH = (
     "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."

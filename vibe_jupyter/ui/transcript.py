@@ -307,6 +307,11 @@ class Transcript:
         over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Stopped")
         return static_bundle(self._entries, over, self.answer_text, keep=self._keep)
 
+    def held(self) -> MimeBundle:
+        """The same of a run that goes on, for a document that may be all that is left of it."""
+        cut_off = replace(self._foot, state="stopped", words=status_line.NOT_OVER, seconds=self._clock() - self._began)
+        return static_bundle(self._entries, cut_off, self.answer_text, keep=self._keep)
+
     def so_far(self) -> MimeBundle:
         """All of a run that goes on, whatever is kept of it in the end."""
         return static_bundle(self._entries, self._foot, self.answer_text)

@@ -23,7 +23,7 @@ from vibe_jupyter.ui.front_end import CallOnMainThread, Handled, Metadata, Send
 from vibe_jupyter.ui.page import ShownView
 from vibe_jupyter.ui.text_prompt import rejection
 from vibe_jupyter.ui.transcript import Transcript
-from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
+from vibe_jupyter.ui.widget import ALIVE_GRACE, LOADED_WITHIN, WidgetFrontEnd
 
 NO_PAGE_YET: MimeBundle = {"text/plain": "No live view is available here. The run is shown when it ends."}
 """Stands where the view was that nobody drew."""
@@ -131,7 +131,10 @@ class UnpromptedFrontEnd:
         live = await self._go_live()
         if live is None:
             return False
-        if await live.is_drawn(within=ALIVE_GRACE):
+        if await live.is_drawn(within=LOADED_WITHIN):
+            return True
+        live.offer_widget()
+        if await live.is_drawn(within=ALIVE_GRACE - LOADED_WITHIN):
             return True
         with contextlib.suppress(NotebookError):  # the cell is over
             await self._call_main(self._put_away)

@@ -20,12 +20,18 @@ from vibe_jupyter.protocol import (
     MimeBundle,
     QuestionAnswered,
     QuestionAsked,
+    ReasoningDelta,
     RunFinished,
+    TextDelta,
+    ToolCallDelta,
+    ToolProgress,
 )
 from vibe_jupyter.ui.front_end import Handled, Metadata, Send
-from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive
+from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded
 from vibe_jupyter.ui.transcript import Transcript
 
+LOADED_WITHIN = 1.5
+"""Seconds in which a page that loads widgets as they are made has loaded the view."""
 ALIVE_GRACE = 5.0
 """Seconds a page has to draw a view before nobody is taken to see it."""
 
@@ -40,6 +46,7 @@ class WidgetFrontEnd:
             handled: tells a click from a call of the widget's methods.
         """
         self._drawn = asyncio.Event()
+        self._is_loaded = False
         self._transcript = transcript
         self._page = PageChannel(self._hear_page, handled)
         self._send: Send | None = None
@@ -60,7 +67,7 @@ class WidgetFrontEnd:
     def open(self, send: Send) -> None:
         """Show an empty view. Main thread."""
         self._send = send
-        self._page.open()
+        self._page.open(self._transcript.held())
 
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now instead. Main thread."""
@@ -78,6 +85,11 @@ class WidgetFrontEnd:
                 await self._drawn.wait()
         return self.alive
 
+    def offer_widget(self) -> None:
+        """Show the view as a widget if no page has loaded it: some load widgets only when they are to draw one."""
+        if not self._is_loaded:
+            self._page.offer_widget()
+
     async def attended(self) -> bool:
         """Whether a page shows the view."""
         return self.alive
@@ -86,13 +98,16 @@ class WidgetFrontEnd:
         """Bring the page up to date."""
         self.listen()
         self._count_pending(event)
-        if self.alive and not isinstance(event, RunFinished):
-            self._page.patch(self._transcript.apply(event))
-            return
-        self._transcript.fold(event)
         if isinstance(event, RunFinished):
+            self._transcript.fold(event)
             self._send = None
             self._page.drop()  # the kept form takes the place of the view right away
+            return
+        patches = self._transcript.apply(event)
+        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
+            self._page.hold(self._transcript.held)
+        if self.alive:
+            self._page.patch(patches)
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
@@ -121,9 +136,12 @@ class WidgetFrontEnd:
                 pass
 
     def _hear_page(self, message: FromPage, by: DecidedBy) -> None:
-        if isinstance(message, ViewAlive):
-            self._drawn.set()
-            self._page.show(self._transcript.parts())
+        if isinstance(message, ViewLoaded | ViewAlive):
+            self._is_loaded = True
+            if isinstance(message, ViewAlive):
+                self._drawn.set()
+                self._page.show(self._transcript.parts())
+                self._page.hold(self._transcript.held)  # a page that was loaded anew has nothing yet
             return
         command = message.command
         if self._send is None:

@@ -13,7 +13,7 @@ from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import Event, MimeBundle, RunFinished
 from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Metadata, Send
 from vibe_jupyter.ui.page import ShownView
-from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
+from vibe_jupyter.ui.widget import ALIVE_GRACE, LOADED_WITHIN, WidgetFrontEnd
 
 PUMP_TURN = 0.1
 """Seconds in which a free main thread has surely looked at its messages."""
@@ -84,12 +84,10 @@ class WidgetFallback:
         return (self._fallback or self._live).close(metadata)
 
     async def _watch_page(self) -> None:
-        await asyncio.sleep(self._opened_at + ALIVE_GRACE - time.monotonic())
         try:
-            # The page may have spoken while the main thread was busy with code; let it look at its messages first.
-            await self._call_main(_return_nothing)
-            await asyncio.sleep(PUMP_TURN)
-            await self._call_main(_return_nothing)
+            await self._hear_until(self._opened_at + LOADED_WITHIN)
+            self._live.offer_widget()
+            await self._hear_until(self._opened_at + ALIVE_GRACE)
             if self._live.alive:
                 return
             self._replaying = True
@@ -97,6 +95,13 @@ class WidgetFallback:
         except NotebookError:
             return  # the cell is over
         await self._replay_events()
+
+    async def _hear_until(self, moment: float) -> None:
+        """Wait; the page may have spoken while the main thread was busy with code, so let it look at its messages."""
+        await asyncio.sleep(moment - time.monotonic())
+        await self._call_main(_return_nothing)
+        await asyncio.sleep(PUMP_TURN)
+        await self._call_main(_return_nothing)
 
     async def _replay_events(self) -> None:
         while self._fallback is not None and self._events:

@@ -40,7 +40,7 @@ export class Announcer {
 
   /** How the run ended. */
   end(words: string): void {
-    say(`Agent run: ${words}`);
+    say(`Vibe run: ${words}`);
   }
 }
 

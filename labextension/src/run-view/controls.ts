@@ -45,7 +45,11 @@ export class Controls {
       const wanted = target instanceof Element && target.closest(takesKeys) !== null;
       host.toggleAttribute("data-lm-suppress-shortcuts", wanted); // the page sees the host alone
     }, options);
-    gone.addEventListener("abort", () => { clearTimeout(this.#patience); });
+    root.addEventListener("focusout", () => { host.removeAttribute("data-lm-suppress-shortcuts"); }, options);
+    gone.addEventListener("abort", () => {
+      clearTimeout(this.#patience);
+      host.removeAttribute("data-lm-suppress-shortcuts");
+    });
   }
 
   /** Show again what was decided, after the kernel sent parts again. */

@@ -26,22 +26,22 @@ export function focusFoot(root: HTMLElement): void {
  * something. Never takes it from anywhere else.
  */
 export class FocusKeeper {
-  readonly #host: HTMLElement;
+  readonly #root: HTMLElement;
   #home: HTMLElement | null = null; // what had keys before us; null while the focus is elsewhere
 
   /**
    * @param host what stands in the page for the view.
    * @param gone aborted when the view is removed.
    */
-  constructor(host: HTMLElement, gone: AbortSignal) {
-    this.#host = host;
+  constructor(host: HTMLElement, root: HTMLElement, gone: AbortSignal) {
+    this.#root = root;
     host.addEventListener("focusin", () => {
       this.#home = host.parentElement?.closest<HTMLElement>("[tabindex]") ?? null;
     }, { signal: gone });
     host.addEventListener("focusout", () => {
       // Removing the view looks the same as leaving it, until a moment later.
       setTimeout(() => {
-        if (host.isConnected && document.activeElement !== host) {
+        if (root.isConnected && document.activeElement !== host) {
           this.#home = null;
         }
       });
@@ -50,7 +50,7 @@ export class FocusKeeper {
 
   /** The view was removed. */
   release(): void {
-    if (!this.#host.isConnected && document.activeElement === document.body) {
+    if (!this.#root.isConnected && document.activeElement === document.body) {
       this.#home?.focus({ preventScroll: true });
     }
   }

@@ -16,29 +16,72 @@ import { FocusKeeper, focusFoot, focusedIn, tellCards } from "./focus";
 import { FullEditorOpener } from "./full-editor";
 import { Gate } from "./gate";
 import { showLost } from "./lost";
-import type { Command, FromPage, ToPage } from "../contract";
+import type { Command, FromPage, ToPage, ViewSnapshot } from "../contract";
 import { Place } from "./place";
+import { Places } from "./places";
 import { Questions } from "./questions";
 import { Reviews } from "./review";
 import { watchScrollers } from "./scrollers";
 import { View } from "./view";
 
-function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
-  const { host, root } = makeRoot(el);
+type Model = RenderProps["model"];
+
+/** Where the page shows the static form of the run, the view is drawn over it, without any output of its own. */
+function initialize({ model }: { model: Model }): () => void {
+  const gone = new AbortController();
+  let latest: ViewSnapshot | null = null;
+  const places = new Places({
+    id: model.get("view_id") as string,
+    ask: () => { model.send({ type: "alive" } satisfies FromPage); },
+    draw: (host, shadow, before) => draw(model, host, shadow, before, latest),
+  }, gone);
+  const listen = (message: ToPage): void => {
+    if (message.type === "snapshot") {
+      latest = message;
+      places.cover();
+    }
+  };
+  model.on("msg:custom", listen);
+  gone.signal.addEventListener("abort", () => { model.off("msg:custom", listen); });
+  model.send({ type: "loaded" } satisfies FromPage);
+  places.look();
+  return () => { gone.abort(); };
+}
+
+/** A page that loads the view only to draw a widget. */
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const host = document.createElement("div");
+  el.append(host);
+  const end = draw(model, host, host.attachShadow({ mode: "open" }), null, null);
+  return () => {
+    host.remove();
+    end();
+  };
+}
+
+/**
+ * Draw the run into a shadow tree, in front of one of its elements; gives what takes it away again.
+ *
+ * @param host what stands in the page for the view.
+ * @param first what it shows at first; null to ask the kernel for it.
+ */
+function draw(
+  model: Model, host: HTMLElement, shadow: ShadowRoot, before: Element | null, first: ViewSnapshot | null,
+): () => void {
+  const root = makeRoot(shadow, before);
   const gone = new AbortController(); // everything that listens, observes or waits for the view ends with it
   const { signal } = gone;
-  const tell = (message: FromPage): void => { model.send(message); };
+  host.classList.add("vibe-run-host");
   const view = new View(root);
-  const focus = new FocusKeeper(host, signal);
-  const clock = new Clock(root, signal);
-  const decide = (command: Command): void => { tell({ type: "command", command }); };
+  const focus = new FocusKeeper(host, root, signal);
+  const decide = (command: Command): void => { model.send({ type: "command", command } satisfies FromPage); };
   const gate = new Gate(root, signal);
-  const controls = new Controls(host, root, gate, decide, signal);
-  const questions = new Questions(root, gate, decide, signal);
   new Reviews(root, gate, decide, signal);
-  const links = new CellLinks(host, root, signal);
-  const opener = new FullEditorOpener(host, root);
   const [announcer, place] = [new Announcer(root), new Place(host, root)];
+  const refreshed = [
+    new Controls(host, root, gate, decide, signal), new FullEditorOpener(host, root),
+    new Questions(root, gate, decide, signal), new Clock(root, signal), new CellLinks(host, root, signal), announcer,
+  ];
   watchScrollers(root, signal);
   let whole = false; // patches before the first snapshot belong to a view that others already show
   const receive = (message: ToPage): void => {
@@ -56,7 +99,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     } else if (whole) {
       message.patches.forEach((patch) => { view.apply(patch); });
     }
-    [controls, opener, questions, clock, links, announcer].forEach((one) => { one.refresh(); });
+    refreshed.forEach((one) => { one.refresh(); });
     if (hadFocus && focusedIn(root) === null) {
       focusFoot(root);
     }
@@ -65,15 +108,18 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     tellCards();
   };
   model.on("msg:custom", receive);
-  // From the extension, which hears of a kernel that is restarted; no message comes from it any more.
   host.addEventListener("vibe-focus-card", ({ detail }: CustomEventInit<string>) => { focusCard(root, detail); }, { signal });
-  host.addEventListener("vibe-lost", () => { showLost(root); }, { signal });
-  tell({ type: "alive" });
-
+  host.addEventListener("vibe-lost", () => { showLost(root); }, { signal }); // from the extension: the kernel is gone
+  if (first === null) {
+    model.send({ type: "alive" } satisfies FromPage);
+  } else {
+    receive(first);
+  }
   return () => {
     model.off("msg:custom", receive);
     gone.abort();
-    host.remove();
+    host.classList.remove("vibe-run-host");
+    root.remove();
     focus.release();
     place.release();
     tellCards();
@@ -99,18 +145,14 @@ sheet.replaceSync(styles);
  * screen readers and for tests. It is all of it, and not the cards alone, since a step or the foot that lies could lead
  * to a wrong answer as well, and one tree keeps focus and keys simple.
  */
-function makeRoot(place: HTMLElement): { host: HTMLElement; root: HTMLElement } {
-  const host = document.createElement("div");
+function makeRoot(shadow: ShadowRoot, before: Element | null): HTMLElement {
   const root = document.createElement("div");
   root.className = "vibe-run";
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "Agent run");
-  host.className = "vibe-run-host";
-  const shadow = host.attachShadow({ mode: "open" });
+  root.setAttribute("role", "region");
+  root.setAttribute("aria-label", "Vibe run");
   shadow.adoptedStyleSheets = [sheet];
-  shadow.append(root);
-  place.append(host);
-  return { host, root };
+  shadow.insertBefore(root, before);
+  return root;
 }
 
-export default { render };
+export default { initialize, render };

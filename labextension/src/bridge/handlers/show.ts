@@ -2,10 +2,10 @@ import { Failure } from "../failure";
 import type { Handler } from "../handler";
 import { cellModel, isCode, isRunning } from "../notebook";
 import { OutputRecovery } from "../output-recovery";
-import { VIEW } from "../views";
+import { markOf } from "../views";
 
 /**
- * Show a widget again in the running cell, whose outputs were lost when the page was reloaded, and follow the cell
+ * Show a live view again in the running cell, whose outputs were lost when the page was reloaded, and follow the cell
  * to its end.
  */
 export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
@@ -15,10 +15,9 @@ export const show: Handler<"show"> = ({ kernel, panel }, args, { message }) => {
   }
   // A page that saw the cell start has its view; one that was loaded since thinks the cell at rest.
   if (!isRunning(model)) {
-    const view = { version_major: 2, version_minor: 0, model_id: args.model_id };
     const recovery = new OutputRecovery(kernel, model, message);
     panel.disposed.connect(() => { recovery.dispose(); });
-    recovery.show({ [VIEW]: view, "text/plain": "" }, args.display_id ?? null);
+    recovery.show({ "text/html": markOf(args.model_id), "text/plain": "" }, args.display_id ?? null);
   }
   return {};
 };
