@@ -241,9 +241,9 @@ class Page:
         metadata: Message | None = None,
         number: int | None = None,
     ) -> Message:
-        view = "application/vnd.jupyter.widget-view+json"
+        mark = f'<div data-vibe-view="{model_id}">'
         for output in self._cell(cell).outputs:
-            if output.get("data", {}).get(view, {}).get("model_id") == model_id:
+            if output.get("data", {}).get("text/html", "").startswith(mark):
                 output["data"] = data or output["data"]
                 output["metadata"] = metadata or output.get("metadata", {})
                 return {"stands": data is None}
