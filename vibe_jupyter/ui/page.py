@@ -288,11 +288,12 @@ class PageChannel:
     def close(self, kept: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
         """Put the kept form in the place of the view; `words` say how the run ended. Main thread."""
         view, self._view = self._view, None
-        if view is not None and self._output is not None:
+        output, self._output = self._output, None  # what still waits to be held is not
+        if view is not None and output is not None:
             if words:
                 self._tell_page({"type": "over", "words": words}, view)
             view.on_msg(self._take_message, remove=True)
-            self._output.leave(kept, metadata)
+            output.leave(kept, metadata)
             discard_view(view)
 
     def strip(self) -> None:
