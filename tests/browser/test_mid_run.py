@@ -195,6 +195,7 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     expect(book.cell(PROMPT).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
     model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Again."))
     book.run(0, PROMPT)
+    expect(book.view).not_to_contain_text("Stopped: the kernel is no longer running")
     book.allow(r"Run cell \[")
     book.over()
     assert int(book.outputs(2)[0]["data"]["text/plain"]) != pid

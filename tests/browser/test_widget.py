@@ -8,6 +8,9 @@ import comm
 import comm.base_comm
 import ipywidgets
 import pytest
+from ipykernel.zmqshell import ZMQDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from jupyter_client.session import Session
 
 from vibe_jupyter.protocol import (
     ApprovalRequested,
@@ -40,6 +43,13 @@ ASKED = ApprovalRequested(
     digest="",
 )
 APPROVE = {"type": "approve", "approval_id": "a1", "remember": "once", "edited": None}
+
+
+class SilentSession(Session):
+    """Sends nothing, since there is nobody to send to."""
+
+    def send(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {}
 
 
 class Wire:
@@ -80,6 +90,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """A kernel's comms without a kernel."""
     wire = Wire()
     monkeypatch.setattr(comm, "create_comm", wire.open)
+    publisher = ZMQDisplayPublisher(session=SilentSession())
+    monkeypatch.setattr(InteractiveShell.instance(), "display_pub", publisher)
     before = dict(ipywidgets.widgets.widget._instances)
     yield wire
     assert ipywidgets.widgets.widget._instances == before, "a widget was left behind"
@@ -104,6 +116,7 @@ async def test_a_page_that_says_it_is_alive_gets_the_whole_and_then_changes(wire
     assert [(part["kind"], part["text"]) for part in snapshot["parts"]] == [("tail", "Gen"), ("foot", "")]
     await front_end.on_event(TextDelta("too"))
     tail = snapshot["parts"][0]["id"]
+    await asyncio.wait_for(_told(wire, 2), timeout=30)
     assert wire.sent[1] == {"type": "patches", "seq": 1, "patches": [{"id": tail, "append": "too"}]}
     front_end.close()
 
@@ -114,6 +127,7 @@ async def test_a_page_that_is_alive_before_the_first_event_is_heard(wire: Wire) 
     wire.say({"type": "alive"})
     await front_end.on_event(STARTED)
     assert front_end.alive
+    await asyncio.wait_for(_told(wire, 2), timeout=30)
     assert [message["type"] for message in wire.sent] == ["snapshot", "patches"]
     front_end.close()
 
@@ -174,6 +188,11 @@ async def test_a_view_that_is_left_behind_by_its_run_closes_quietly(wire: Wire) 
     await front_end.on_event(TextDelta("late"))
     await front_end.on_event(FINISHED)
     assert len(wire.sent) == sent
+
+
+async def _told(wire: Wire, count: int) -> None:
+    while len(wire.sent) < count:
+        await asyncio.sleep(PATCH_GAP)
 
 
 async def _arrived(wire: Wire, end: str) -> None:
