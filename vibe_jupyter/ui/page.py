@@ -270,7 +270,7 @@ class PageChannel:
         self._send_when_due()
 
     def hold(self, make: Callable[[], MimeBundle]) -> None:
-        """Have the document hold this before the page is told more. On the loop."""
+        """Have the document hold this before the page hears more. On the loop."""
         self._make_held = make
         self._send_when_due()
 

@@ -46,7 +46,7 @@ class RunOutput:
     def hold(self, held: MimeBundle) -> None:
         """Have the document hold this. From any thread, also while the main thread runs code.
 
-        Where a page draws the widget it stays as it is: with another content the page would draw it anew.
+        Where a page draws the widget it stays as it is: with another content the page would draw it again.
         """
         self._held = held
         if not self._widget:

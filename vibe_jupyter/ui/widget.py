@@ -141,7 +141,7 @@ class WidgetFrontEnd:
             if isinstance(message, ViewAlive):
                 self._drawn.set()
                 self._page.show(self._transcript.parts())
-                self._page.hold(self._transcript.held)  # a page that was loaded anew has nothing yet
+                self._page.hold(self._transcript.held)  # a page that was reloaded has nothing yet
             return
         command = message.command
         if self._send is None:
