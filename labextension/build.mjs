@@ -1,5 +1,5 @@
-// Bundles what the page needs into the Python package: the run view, drawn by anywidget, and the extension that
-// JupyterLab and Notebook 7 load. `--watch` keeps doing the run view.
+// Bundles what the page needs into the Python package: the run view and the form that connects a model, which anywidget
+// draws, and the extension that JupyterLab and Notebook 7 load. `--watch` keeps doing what anywidget draws.
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -11,17 +11,20 @@ const common = {
   plugins: [{ name: "styles", setup: (bundler) => bundler.onLoad({ filter: /\.css$/ }, textOfStyles) }],
 };
 
-const runView = await context({
+const widgets = await context({
   ...common,
-  entryPoints: [{ in: "src/run-view/index.ts", out: "run-view" }],
+  entryPoints: [
+    { in: "src/run-view/index.ts", out: "run-view" },
+    { in: "src/connect-form/index.ts", out: "connect-form" },
+  ],
   outdir: "../vibe_jupyter/ui/static",
   minify: true,
 });
 if (process.argv.includes("--watch")) {
-  await runView.watch();
+  await widgets.watch();
 } else {
-  await runView.rebuild();
-  await runView.dispose();
+  await widgets.rebuild();
+  await widgets.dispose();
   await buildExtension();
 }
 

@@ -31,6 +31,7 @@ from pydantic import BaseModel
 from vibe_jupyter.notebook import bridge_messages as bridge
 from vibe_jupyter.protocol import CellEdit, CellKind, Command
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
+from vibe_jupyter.ui.connect_page import FromForm, ToForm
 from vibe_jupyter.ui.page import FromPage, PartKind, ToPage
 
 CONTRACT = Path(__file__).parents[1] / "labextension" / "src" / "contract.ts"
@@ -51,6 +52,8 @@ ALIASES = {
     "PartKind": PartKind,
     "FromPage": FromPage,
     "ToPage": ToPage,
+    "FromForm": FromForm,
+    "ToForm": ToForm,
     "RefusalCode": bridge.RefusalCode,
     "PageEvent": bridge.PageEvent,
 }

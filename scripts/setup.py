@@ -19,7 +19,8 @@ VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 CONSTRAINTS = ROOT / "constraints.txt"
 LABEXTENSION = ROOT / "labextension"
-BUILT = (ROOT / "vibe_jupyter/ui/static/run-view.js", ROOT / "vibe_jupyter/labextension/package.json")
+STATIC = ROOT / "vibe_jupyter/ui/static"
+BUILT = (STATIC / "run-view.js", STATIC / "connect-form.js", ROOT / "vibe_jupyter/labextension/package.json")
 INSTALLED = VENV / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
 MADE_HERE = ("node_modules", "lib")
 """Folders of labextension/ that are no sources."""

@@ -15,7 +15,7 @@ import pytest
 from trove_classifiers import classifiers
 
 ROOT = Path(__file__).parents[1]
-STATIC = ("vibe_jupyter/ui/static/run-view.js",)
+STATIC = ("vibe_jupyter/ui/static/run-view.js", "vibe_jupyter/ui/static/connect-form.js")
 EXTENSION = "vibe_jupyter/labextension/package.json"
 BUILD_LIMIT = 90  # seconds
 

@@ -41,6 +41,10 @@ class ConfigError(VibeError):
     """A setting is missing or wrong. The text names the setting, where it stands, and the next step."""
 
 
+class MissingModel(ConfigError):
+    """No model can be asked: none is chosen, or what is chosen lacks its key, its provider or its entry."""
+
+
 class NotebookError(VibeError):
     """The kernel or the notebook cannot do what was asked."""
 

@@ -11,6 +11,8 @@ export type Command = Approve | Reject | Answer | Interrupt;
 export type PartKind = "prose" | "tail" | "step" | "card" | "notice" | "error" | "foot";
 export type FromPage = ViewLoaded | ViewAlive | ViewDecision;
 export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
+export type FromForm = FormAlive | ModelsWanted | ConnectWanted | DemoWanted | FormCancelled;
+export type ToForm = FormContents | ModelsListed | StepTested | ConnectEnded;
 export type RefusalCode = "unknown_cell" | "stale_cell" | "read_only" | "not_finished" | "bad_request" | "closed";
 export type PageEvent = "hello" | "run_done";
 
@@ -171,6 +173,105 @@ export interface ViewPatch {
 export interface ViewOver {
   type: "over";
   words: string;
+}
+
+/** A form was drawn and knows nothing yet. */
+export interface FormAlive {
+  type: "alive";
+}
+
+/** List the models of a server. */
+export interface ModelsWanted {
+  type: "models";
+  /** Of the request; the answer has it too. */
+  seq: number;
+  provider: string;
+  api_base: string;
+  key: string;
+}
+
+/** Try what was chosen, and use it. */
+export interface ConnectWanted {
+  type: "connect";
+  provider: string;
+  api_base: string;
+  key: string;
+  model: string;
+  place: "keyring" | "file" | "session";
+  /** What follows: nothing, or saving where the test went well, or saving without a test. */
+  then: "test" | "save" | "save_untested";
+}
+
+/** Use the demo model. */
+export interface DemoWanted {
+  type: "demo";
+}
+
+/** The user wants none of it. */
+export interface FormCancelled {
+  type: "cancel";
+}
+
+/** Everything the form offers. */
+export interface FormContents {
+  type: "form";
+  /** Why it is shown; empty where the user asked for it. */
+  reason: string;
+  /** Whether the cell's prompt is sent once a model is connected. */
+  runs_cell: boolean;
+  /** Id of the provider to begin with. */
+  chosen: string;
+  providers: OfferedProvider[];
+  places: OfferedPlace[];
+}
+
+/** One line of the list of providers. */
+export interface OfferedProvider {
+  id: string;
+  label: string;
+  api_base: string;
+  asks_key: boolean;
+  /** Where its key is kept already; empty where none is. */
+  key_from: string;
+  key_page: string;
+  state: "" | "found" | "not running" | "key found";
+}
+
+/** A place for a key. */
+export interface OfferedPlace {
+  id: "keyring" | "file" | "session";
+  label: string;
+}
+
+/** What a server lists, or why it does not. */
+export interface ModelsListed {
+  type: "models";
+  seq: number;
+  models: OfferedModel[];
+  error: string;
+}
+
+/** A model of the server. */
+export interface OfferedModel {
+  name: string;
+  about: string;
+}
+
+/** What came of one question of the test. */
+export interface StepTested {
+  type: "tested";
+  name: string;
+  state: "passed" | "failed" | "skipped";
+  detail: string;
+  seconds: number | null;
+}
+
+/** The test is over, or something went wrong. */
+export interface ConnectEnded {
+  type: "ended";
+  ok: boolean;
+  /** What is shown above the buttons. */
+  error?: string;
 }
 
 export interface HelloArgs {

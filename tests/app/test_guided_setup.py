@@ -5,6 +5,7 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +15,6 @@ from tests.kernel.wire import WAIT
 from vibe_jupyter.testing import call, hold, say, status
 
 KEY = "sk-very-secret-key-0123456789"
-MENU = {"mistral": "1", "another": "6", "tour": "7"}
 WELL = (say("Hello there."), call("echo", word="hello"))
 
 pytestmark = pytest.mark.xdist_group("app")
@@ -58,21 +58,27 @@ def everything_kept(session: Session) -> str:
 def test_a_newcomer_is_led_to_a_server_that_answers_and_the_key_is_in_no_toml(fresh: Session) -> None:
     config(fresh).write_text('# mine\n[tools.bash]\npermission = "never"  # as it is\n', encoding="utf-8")
     fresh.model.will_reply(*WELL)
-    talk = Asked(fresh, "%vibe setup", MENU["another"], fresh.model.url, "OFFICE_KEY", "office-1", KEY, "1")
+    talk = Asked(fresh, "%vibe setup", "other", fresh.model.url, KEY, "office-1", "1")
     assert "keyring" not in talk.text, "a plain file is no keyring"
-    assert [hidden for _, hidden in talk.prompts] == [False, False, False, False, True, False]
+    assert [hidden for _, hidden in talk.prompts] == [False, False, True, False, False]
     assert "✓ calls a tool" in talk.text
-    assert "Ready" in talk.text
+    assert "Start a cell with %%vibe" in talk.text
     written = config(fresh).read_text(encoding="utf-8")
     assert written.startswith("# mine\n")
     assert 'permission = "never"  # as it is' in written
+    port = urlsplit(fresh.model.url).port
     assert settings(fresh) == {
         "active_model": "office-1",
         "tools": {"bash": {"permission": "never"}},
         "providers": [
-            {"name": "127-0-0-1", "api_base": fresh.model.url, "backend": "generic", "api_key_env_var": "OFFICE_KEY"}
+            {
+                "name": f"local-{port}",
+                "api_base": fresh.model.url,
+                "backend": "generic",
+                "api_key_env_var": f"LOCAL_{port}_API_KEY",
+            }
         ],
-        "models": [{"name": "office-1", "provider": "127-0-0-1"}],
+        "models": [{"name": "office-1", "provider": f"local-{port}"}],
     }
     keys = fresh.folder / "vibe" / ".env"
     assert KEY in keys.read_text(encoding="utf-8")
@@ -92,8 +98,8 @@ def test_the_keyring_keeps_a_key_and_gives_it_back(fresh: Session) -> None:
         "keyring.set_keyring(Ring())"
     )
     fresh.model.will_reply(*WELL)
-    talk = Asked(fresh, "%vibe setup", MENU["another"], fresh.model.url, "OFFICE_KEY", "office-1", KEY, "1")
-    assert "this system's keyring" in talk.text
+    talk = Asked(fresh, "%vibe setup", "other", fresh.model.url, KEY, "office-1", "1")
+    assert "System keychain" in talk.text
     assert "✓ calls a tool" in talk.text
     assert fresh.model.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     fresh.model.will_reply(say(f"Your key is {KEY}."))
@@ -106,30 +112,38 @@ def test_who_stops_before_the_last_answer_has_changed_nothing(fresh: Session) ->
     before = config(fresh).read_bytes()
     request = fresh.wire.send("%vibe setup", allow_stdin=True)
     fresh.wire.client.get_stdin_msg(timeout=WAIT)
-    fresh.wire.client.input(MENU["mistral"])
+    fresh.wire.client.input("mistral")
     fresh.wire.client.get_stdin_msg(timeout=WAIT)
     fresh.wire.manager.interrupt_kernel()
     assert "Nothing was changed" in fresh.wire.cell(request).text
     assert config(fresh).read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        (("9",), "There is no '9' in the list"),
-        ((MENU["another"], "ftp://x"), "is not an http or https address"),
-        ((MENU["another"], "https://x.example/v1", "sk-oops this"), "not the name of a variable"),
-    ],
-)
-def test_an_answer_that_cannot_be_used_is_told_and_nothing_is_written(
-    session: Session, answers: tuple[str, ...], words: str
-) -> None:
-    before = config(session).read_bytes()
-    talk = Asked(session, "%vibe setup", *answers)
-    assert words in talk.text
-    assert "Nothing was changed" in talk.text
+def test_an_answer_that_cannot_be_used_is_asked_for_again_and_never_repeated(fresh: Session) -> None:
+    fresh.model.will_reply(*WELL)
+    wrong = ("sk-oops-in-the-wrong-place", "other", "ftp://x", "", fresh.model.url, "sk-oops this")
+    talk = Asked(fresh, "%vibe setup", *wrong, fresh.model.url, "", "1")
+    assert "none of the lines" in talk.text
+    assert "not an http or https address" in talk.text
+    assert "That is not a key" in talk.text
     assert "sk-oops" not in talk.text
-    assert config(session).read_bytes() == before
+    assert "1  scripted" in talk.text, "the models are the server's"
+    assert settings(fresh)["active_model"] == f"local-{urlsplit(fresh.model.url).port}-scripted"
+
+
+def test_what_does_not_work_is_asked_again_and_nothing_is_saved_before_it_does(fresh: Session) -> None:
+    before = config(fresh).read_bytes()
+    fresh.model.will_reply(status(401, {"error": {"message": "no such key"}}))
+    request = fresh.wire.send("%vibe setup", allow_stdin=True)
+    for answer in ("other", fresh.model.url, KEY, "office-1", "session"):
+        fresh.wire.client.get_stdin_msg(timeout=WAIT)
+        fresh.wire.client.input(answer)
+    fresh.wire.client.get_stdin_msg(timeout=WAIT)
+    assert config(fresh).read_bytes() == before
+    fresh.wire.client.input("")
+    cell = fresh.type_in(request, "demo")
+    assert "rejected the API key" in cell.text
+    assert "Model: tour" in cell.text
 
 
 def test_where_nobody_can_answer_it_says_where_to_write(session: Session) -> None:
@@ -138,7 +152,7 @@ def test_where_nobody_can_answer_it_says_where_to_write(session: Session) -> Non
 
 
 def test_the_tour_needs_no_further_answer(session: Session) -> None:
-    assert "Model: tour" in Asked(session, "%vibe setup", MENU["tour"]).text
+    assert "Model: tour" in Asked(session, "%vibe setup", "demo").text
     session.run("%vibe model scripted")
 
 

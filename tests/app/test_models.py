@@ -240,7 +240,7 @@ def test_without_a_model_the_list_shows_what_there_could_be_and_how_to_get_there
     text = ModelChoice({"VIBE_HOME": str(tmp_path)}).listing()
     for name in ("devstral-2", "local", "tour"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE), text
-    assert "No model is configured." in text
+    assert "No model is connected yet." in text
     assert "%vibe setup" in text
 
 

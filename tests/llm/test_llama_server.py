@@ -17,7 +17,7 @@ from tests.llm.support import ask, client, failure_of, user
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.commands.setup import check_model
+from vibe_jupyter.app.model_check import check_model
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient, RetryPolicy

@@ -25,8 +25,8 @@ from tests.llm.agentic_server import (
     serving,
 )
 from vibe_jupyter import config
+from vibe_jupyter.app.model_check import check_model
 from vibe_jupyter.app.models import ModelChoice
-from vibe_jupyter.commands.setup import check_model
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm.client import Item, LLMClient
 from vibe_jupyter.llm.connections import FetchRequest, id_in_path

@@ -13,6 +13,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.app.connect_form import ConnectForm, FormParts
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
 from vibe_jupyter.app.kept_answers import KeptAnswers
@@ -76,8 +77,7 @@ class App:
         keep_quiet()
         self.setup = KernelSettings(folder)
         self.models = ModelChoice(load=self.setup.settings)
-        self._pump, self._presses = pump, presses
-        self._engine = Engine()
+        self._pump, self._presses, self._engine = pump, presses, Engine()
         self._main_thread = MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
         self._workspace = Workspace(folder)
@@ -98,6 +98,7 @@ class App:
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self._kept_answers = KeptAnswers(self._engine, self._run_view, self._notebook, self.setup)
+        self.connect_form = ConnectForm(self._engine, self._main_thread, self._host, partial(_form_parts, self))
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
         self.skills = KernelSkills(self.setup, parts)
         self._tools = JoinedToolsets(self._built_in, self._own_tools, self.skills)
@@ -149,7 +150,7 @@ class App:
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
         key = options.key(text)
-        reply = yield from self._run_prompt(text, options, key)
+        reply = yield from self.connect_form.until_connected(lambda own: self._run_prompt(text, own, key), options)
         while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
@@ -377,8 +378,15 @@ class App:
         if self._notebook is not None:
             if self._run_view.view is not None:
                 self._engine.submit(self._notebook.show(self._run_view.view))
+            self.connect_form.page_loaded()
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())
+
+
+def _form_parts(app: App) -> FormParts:
+    from vibe_jupyter.app.model_setup import ModelSetup
+
+    return FormParts(ModelSetup(app.setup, app.models), app.sessions.open_client().last_refusal)
 
 
 def list_prompt_layers(app: App) -> Sequence[PromptLayer]:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.config.toml_file import env_path
-from vibe_jupyter.errors import ConfigError, ModelError
+from vibe_jupyter.errors import ConfigError, MissingModel, ModelError
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.connections import FetchRequest
 from vibe_jupyter.llm.hosted_events import Object
@@ -65,7 +65,7 @@ class ModelChoice:
         try:
             return config.choose_model(settings, config.DEFAULT_ACTIVE_MODEL, self._environ)
         except ConfigError:
-            raise ConfigError(self._choice_advice()) from None
+            raise MissingModel(self._choice_advice()) from None
 
     def for_run(self, name: str | None, settings: config.Settings) -> Model:
         """The same, for a run that begins now.
@@ -145,20 +145,20 @@ class ModelChoice:
         return Model(server=Server(name=TOUR, api_base=self._tour.url), name=TOUR, alias=TOUR)
 
     def _choice_advice(self) -> str:
-        advice = (
-            "No model is configured. One of these, then run the cell again:\n"
-            "  with questions     %vibe setup\n"
-            f"  a Mistral key      write MISTRAL_API_KEY=… into {env_path(self._environ)}\n"
-            "  your own server    %vibe model NAME@http://127.0.0.1:8080/v1\n"
-            "  neither            %vibe model tour (a script on this machine; no key, no network)"
-        )
+        lines = [
+            "No model is connected yet. Nothing was sent.",
+            "One of these, then run the cell again:",
+            "  %vibe setup                                a form, or questions: provider, key, and a test",
+            f"  MISTRAL_API_KEY=… in {env_path(self._environ)}   a key of Mistral",
+            "  %vibe model NAME@http://127.0.0.1:8080/v1  a server of your own",
+            "  %vibe model tour                           a script on this machine; no key, no network",
+        ]
         for port, name in LOOPBACK_SERVERS.items():
             if _is_listening(port):
-                advice += (
-                    f"\nSomething is listening on 127.0.0.1:{port}, where {name} usually does; if it is yours: "
-                    f"%vibe model NAME@http://127.0.0.1:{port}/v1"
+                lines.append(
+                    f"Something is listening on 127.0.0.1:{port}, as {name} usually does; if it is yours: %vibe setup"
                 )
-        return advice
+        return "\n".join(lines)
 
 
 def _is_listening(port: int) -> bool:

@@ -209,7 +209,7 @@ def _choose_model(call: TypedCommand) -> str | None:
         case ["check", *names] if len(names) < 2:
             models = call.build_app().models
             with without_working_folder():
-                from vibe_jupyter.commands.setup import check_model
+                from vibe_jupyter.app.model_check import check_model
             check_model(models.current(*names), print)
             return ""
         case [name]:
@@ -333,9 +333,11 @@ def _set_autoload(call: TypedCommand) -> str | None:
 
 def _set_up(call: TypedCommand) -> str:
     app = call.build_app()
+    if app.is_serving:  # code of a run must not choose where prompts go
+        raise NotebookError("A run is active in this kernel. Connect a model when it is over.")
     with without_working_folder():
-        from vibe_jupyter.commands.setup import GuidedSetup
-    return GuidedSetup(app.setup, app.models, print).work()
+        from vibe_jupyter.commands.setup import setup_command
+    return setup_command(app, print)
 
 
 def _model_words(words: Sequence[str], names: KnownNames) -> Iterable[str]:
@@ -378,7 +380,7 @@ COMMANDS: Final = (
         following=("NAME",),
         complete=lambda words, names: () if words else names.agents(),
     ),
-    VibeCommand("setup", (("%vibe setup", "choose a server, store its key, and try it"),), _alone(_set_up)),
+    VibeCommand("setup", (("%vibe setup", "connect a model: provider, key, and a test"),), _alone(_set_up)),
     VibeCommand(
         "autoload",
         (("%vibe autoload [on]", "load %vibe in every new kernel; `off` ends it"),),

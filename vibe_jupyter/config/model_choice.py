@@ -14,7 +14,7 @@ from vibe_jupyter.config.mcp_servers import McpHttp
 from vibe_jupyter.config.providers import ProviderEntry
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import config_path, env_path
-from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.errors import ConfigError, MissingModel
 from vibe_jupyter.llm.catalogue import complete_model
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.safe_imports import without_working_folder
@@ -103,7 +103,7 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
     """The model of an alias or name, or one given as ``NAME@URL``, with its key unless it is only to be described.
 
     Raises:
-        ConfigError: no such model or provider, or its key is not set.
+        MissingModel: no such model or provider, or its key is not set.
     """
     if match := NAME_AT_URL.fullmatch(name):
         return Model(server=Server(name="", api_base=match["base"]), name=match["name"], alias=match["name"])
@@ -111,13 +111,13 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
     entry = next(iter([*by_alias, *(entry for entry in settings.models if entry.name == name)]), None)
     if entry is None:
         known = ", ".join(settings.model_names())
-        raise ConfigError(
+        raise MissingModel(
             f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
             "A remote server can be given as NAME@URL, with http:// or https://; tour needs no key."
         )
     provider = next((one for one in settings.providers if one.name == entry.provider), None)
     if provider is None:
-        raise ConfigError(
+        raise MissingModel(
             f"The model {name!r} names the provider {entry.provider!r}, which has no [[providers]] entry in "
             f"{config_path(environ)}. Add one with name and api_base."
         )
@@ -164,7 +164,7 @@ def _provider_key(provider: ProviderEntry, environ: Mapping[str, str]) -> str | 
         return None
     if key := find_api_key(variable, environ):
         return key
-    raise ConfigError(
+    raise MissingModel(
         f"No key for the provider {provider.name!r}: the variable {variable} is not set. %vibe setup asks for it. "
         f"Or set it before Jupyter starts, write {variable}=… into {env_path(environ)}, or set it in a cell: "
         f'import getpass, os; os.environ["{variable}"] = getpass.getpass()'

@@ -30,7 +30,7 @@ from vibe_jupyter.llm.connections import (
 from vibe_jupyter.llm.dialects import DIALECTS
 from vibe_jupyter.llm.failures import BrokenAnswer, HttpRefusal
 from vibe_jupyter.llm.growing_answer import Reader, allowed_deltas, is_stream, reader_for, without_calls
-from vibe_jupyter.llm.hosted_events import Piece
+from vibe_jupyter.llm.hosted_events import Object, Piece
 from vibe_jupyter.llm.request import (
     AnswerLimits,
     Dialect,
@@ -54,6 +54,9 @@ _BODY_SENT = ".send_request_body.complete"
 """How httpcore calls the moment in which the whole request has left; before it comes the version of HTTP."""
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 """Others may unfold one read into gigabytes."""
+
+MODEL_LIST_LIMIT = 8 * 1024 * 1024
+"""Bytes of a server's list of models; those who resell others' have thousands."""
 
 NO_ANSWER = AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
 """Stands between two messages of the user, and between a tool's result and the user."""
@@ -166,6 +169,8 @@ class LLMClient:
         self._headers = {"User-Agent": user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
         if affinity:
             self._headers["x-affinity"] = affinity
+        self.last_refusal: ModelError | None = None
+        """Why the latest request was refused; None where it was not."""
         self._retry = retry or RetryPolicy()
         self._limits = limits or AnswerLimits()
         self._sleep = sleep
@@ -187,9 +192,13 @@ class LLMClient:
         """
         dialect = DIALECTS[request.model.server.dialect]
         endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
-        attempt = 0
+        attempt, self.last_refusal = 0, None
         while isinstance(response := await self._send_once(request, dialect, endpoint), FailedAttempt):
-            pause = self._retry.pause(response, attempt)
+            try:
+                pause = self._retry.pause(response, attempt)
+            except ModelError as refusal:
+                self.last_refusal = refusal
+                raise
             attempt += 1
             yield RetryScheduled(pause, response.reason)
             await self._sleep(pause)
@@ -234,6 +243,20 @@ class LLMClient:
                 return await read_whole(await client.send(ask, stream=True), endpoint, wanted.most)
         except (httpx.HTTPError, TimeoutError) as problem:
             raise failures.unreachable_error(endpoint, network_reason(problem)) from None
+
+    async def list_models(self, model: Model) -> list[Object]:
+        """What the server of a model says of each model that it has.
+
+        Raises:
+            ModelError: no answer came, or the server refused.
+        """
+        path = DIALECTS[model.server.dialect].models_path
+        got = await self.fetch(model, FetchRequest("GET", path, most=MODEL_LIST_LIMIT))
+        if got.status >= 300:
+            endpoint = Endpoint.of(model, path, base_ends=DIALECTS[model.server.dialect].base_ends)
+            raise failures.refused_error(endpoint, HttpRefusal(got.status, got.content.decode("utf-8", "replace")))
+        entries = got.json.get("data")
+        return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     async def close(self) -> None:
         """Close all connections. The client may be used again."""

@@ -207,6 +207,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def models_path(self) -> str:
+        """What follows api_base, without its ends, where the server lists its models."""
+        ...
+
+    @property
     def base_ends(self) -> tuple[str, ...]:
         """Ends of api_base that people write and that are not part of the address."""
         ...

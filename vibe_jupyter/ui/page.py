@@ -45,6 +45,7 @@ HOLD_RATE = 1_000_000
 
 STATIC = Path(__file__).parent / "static"
 """Where the build of ``labextension/`` leaves its bundle."""
+RUN_VIEW = "run-view.js"
 NO_SCRIPT = "export default {}"
 """The least module that a page takes without complaint."""
 
@@ -371,7 +372,7 @@ class PageChannel:
 def can_show() -> bool:
     """Whether the kernel's side of the view is there: the widget packages and the bundle."""
     try:
-        _view_class()
+        widget_class(RUN_VIEW)
     except (ImportError, FileNotFoundError):
         return False
     return True
@@ -380,7 +381,7 @@ def can_show() -> bool:
 def make_view() -> RunWidget:
     """A new view, not shown yet. Main thread."""
     view_id = secrets.token_hex(16)
-    return _view_class()(model_id=view_id, view_id=view_id)
+    return widget_class(RUN_VIEW)(model_id=view_id, view_id=view_id)
 
 
 def bundle_of(view: RunWidget) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -404,16 +405,26 @@ def strip(view: RunWidget) -> None:
 
 
 @functools.cache
-def _view_class() -> Callable[..., RunWidget]:
+def widget_class(bundle: str) -> Callable[..., RunWidget]:
+    """What makes widgets that a bundle draws.
+
+    Args:
+        bundle: its name in `STATIC`.
+
+    Raises:
+        ImportError: the widget packages are not installed.
+        FileNotFoundError: the bundle was not built.
+    """
     with without_working_folder(), without_collections():
         base: Any = importlib.import_module("anywidget").AnyWidget
     unicode: Any = importlib.import_module("traitlets").Unicode
+    name = "".join(word.capitalize() for word in Path(bundle).stem.split("-"))
     members = {
         "__module__": __name__,
         "view_id": unicode().tag(sync=True),
-        "_esm": (STATIC / "run-view.js").read_text("utf-8"),
+        "_esm": (STATIC / bundle).read_text("utf-8"),
     }
-    return cast("Callable[..., RunWidget]", type("RunView", (base,), members))
+    return cast("Callable[..., RunWidget]", type(name, (base,), members))
 
 
 class PatchOutbox:

@@ -10,21 +10,27 @@ const NAME = "vibe-approval";
 /** Leads to the cards of one notebook that wait, and back to where the user was. */
 export class ApprovalGuide {
   readonly #panel: NotebookPanel;
+  readonly #words: TranslationBundle;
+  readonly #label = document.createElement("span");
   readonly #chip: Widget;
   #home: { index: number; mode: "command" | "edit" } | null = null; // before the first jump
 
   constructor(panel: NotebookPanel, words: TranslationBundle) {
     this.#panel = panel;
-    this.#chip = chip(words.__("Vibe needs your approval"), () => { void this.go(1); });
+    this.#words = words;
+    this.#chip = chip(this.#label, () => { void this.go(1); });
     this.#chip.hide();
     if (!panel.toolbar.insertAfter("spacer", NAME, this.#chip)) {
       panel.toolbar.addItem(NAME, this.#chip);
     }
   }
 
-  /** Show the chip while a card waits. */
+  /** Show the chip while a card waits, or the form that connects a model. */
   refresh(): void {
-    this.#chip.setHidden(waitingCards(this.#panel).length === 0);
+    const cards = waitingCards(this.#panel);
+    const isForm = cards.length > 0 && cards.every(({ kind }) => kind === "connect");
+    this.#label.textContent = isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
+    this.#chip.setHidden(cards.length === 0);
   }
 
   /**
@@ -70,7 +76,7 @@ export class ApprovalGuide {
   }
 }
 
-function chip(label: string, press: () => void): Widget {
+function chip(label: HTMLElement, press: () => void): Widget {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "vibe-approval-chip";

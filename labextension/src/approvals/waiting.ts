@@ -1,11 +1,12 @@
 import type { Cell } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
-const WAITING = ":is([data-vibe-approval], [data-vibe-question], [data-vibe-review]):not([data-sent])";
+const WAITING = ":is([data-vibe-approval], [data-vibe-question], [data-vibe-review], [data-vibe-connect]):not([data-sent])";
 
 /** A card that waits for the user. */
 export interface WaitingCard {
   id: string;
+  kind: "card" | "connect";
   /** What it asks, such as `Approval: Run code`. */
   title: string;
   cell: Cell;
@@ -19,7 +20,8 @@ export function waitingCards(panel: NotebookPanel): WaitingCard[] {
   return panel.content.widgets.flatMap((cell) =>
     Array.from(cell.node.querySelectorAll<HTMLElement>(".vibe-run-host")).flatMap((host) =>
       Array.from(host.shadowRoot?.querySelectorAll<HTMLElement>(WAITING) ?? [], (card) => ({
-        id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? "",
+        id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? card.dataset.vibeConnect ?? "",
+        kind: card.dataset.vibeConnect === undefined ? "card" as const : "connect" as const,
         title: card.getAttribute("aria-label") ?? "",
         cell,
         host,

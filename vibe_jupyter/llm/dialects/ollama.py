@@ -126,6 +126,7 @@ class OllamaDialect:
     """See `vibe_jupyter.llm.request.Dialect`."""
 
     path = "/api/chat"
+    models_path = "/v1/models"
     base_ends = ("/v1", "/api")
     alternates = False
     tail = b"]}"

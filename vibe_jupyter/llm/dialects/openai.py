@@ -276,6 +276,7 @@ class OpenAIDialect:
     """See `vibe_jupyter.llm.request.Dialect`."""
 
     path = "/chat/completions"
+    models_path = "/models"
     base_ends: tuple[str, ...] = ("/chat/completions",)
     alternates = False
     tail = b"]}"

@@ -1,0 +1,41 @@
+/** The form that connects a model, as an anywidget front end. What is typed is kept in its fields alone. */
+import type { RenderProps } from "@anywidget/types";
+
+import styles from "../../style/connect-form.css";
+import type { FromForm, ToForm } from "../contract";
+import { ConnectForm } from "./form";
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(styles);
+
+function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
+  const host = document.createElement("div");
+  const root = document.createElement("div");
+  const gone = new AbortController();
+  host.className = "vibe-run-host";
+  host.setAttribute("data-lm-suppress-shortcuts", "");
+  root.className = "vibe-run vibe-connect";
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "Connect a model");
+  root.dataset.vibeConnect = "form";
+  const shadow = host.attachShadow({ mode: "open" });
+  shadow.adoptedStyleSheets = [sheet];
+  shadow.append(root);
+  el.append(host);
+  const tellCards = (): void => { document.dispatchEvent(new CustomEvent("vibe-cards")); };
+  const form = new ConnectForm(root, (message: FromForm) => { model.send(message); });
+  const receive = (message: ToForm): void => { form.receive(message); };
+  model.on("msg:custom", receive);
+  host.addEventListener("vibe-focus-card", () => { form.focus(); }, { signal: gone.signal });
+  host.addEventListener("vibe-lost", () => { form.lose(); }, { signal: gone.signal });
+  model.send({ type: "alive" });
+  tellCards();
+  return () => {
+    model.off("msg:custom", receive);
+    gone.abort();
+    host.remove();
+    tellCards();
+  };
+}
+
+export default { render };

@@ -1,0 +1,122 @@
+"""When a form is shown that connects a model: by `%vibe setup`, and by a prompt that no model can be asked.
+
+The prompt is sent once there is a model. What the form needs is imported when it is shown.
+"""
+
+import concurrent.futures
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.errors import MissingModel, ModelError
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.options import Options
+from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.model_setup import ModelSetup
+    from vibe_jupyter.app.shown_form import FormEnd, ShownForm
+
+_CONNECT_AGAIN: Final = frozenset({"auth", "not_found", "connection"})
+"""Refusals that another key, address or model may help against."""
+_PLACEHOLDER: Final = "Connect a model in the form that is shown here, or run %vibe setup."
+_CHOOSE: Final = "Choose a model provider."
+
+RunSteps = Generator[BegunRun, RunSummary, Reply]
+
+
+class FormParts(NamedTuple):
+    """What a form needs beside the kernel's threads."""
+
+    setup: "ModelSetup"
+    refusal: ModelError | None
+    """Why the model server refused the latest request of a run; None where it did not."""
+
+
+class ConnectForm:
+    """One for a kernel; shown from the main thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        main_thread: MainThread,
+        host: ShellHost,
+        parts: Callable[[], FormParts],
+    ) -> None:
+        """
+        Args:
+            engine: asks servers.
+            main_thread: reads and writes settings.
+            host: the shell.
+            parts: gives the rest, as it is then.
+        """
+        self._engine = engine
+        self._main_thread = main_thread
+        self._host = host
+        self._parts = parts
+        self._shown: ShownForm | None = None
+        """The form that is open."""
+
+    def until_connected(self, run: Callable[[Options], RunSteps], options: Options) -> RunSteps:
+        """The runs of a prompt, with the form where no model can be asked or a server takes not even the first request.
+
+        Args:
+            run: takes the prompt with these options.
+            options: of the cell. What it says of the model is left out once the user has connected one.
+
+        Raises:
+            MissingModel: there is none, and the user connected none.
+        """
+        while True:
+            try:
+                reply = yield from run(options)
+            except MissingModel as missing:
+                end = self.show(str(missing), runs_cell=True)
+                if end is None:
+                    raise
+                if not end.connected:
+                    raise MissingModel(end.text) from None
+            else:
+                refusal = self._parts().refusal if reply.reason == "error" and reply.turns < 2 else None
+                if refusal is None or refusal.kind not in _CONNECT_AGAIN:
+                    return reply
+                end = self.show(str(refusal), runs_cell=True)
+                if end is None or not end.connected:
+                    return reply
+            options = replace(options, model=None)
+
+    def show(self, reason: str = "", *, runs_cell: bool = False) -> "FormEnd | None":
+        """Show it until the user has connected a model or wants none; None where no page draws it. Main thread.
+
+        Args:
+            reason: why a model is needed; empty where the user asked for the form.
+            runs_cell: whether the prompt of the cell is sent then.
+        """
+        if not self._host.has_kernel or not self._host.attended:
+            return None
+        with without_working_folder():
+            from vibe_jupyter.app.shown_form import CANCELLED, FormEnd, FormTerms, ShownForm
+            from vibe_jupyter.ui.connect_page import can_show_form
+        if not can_show_form():
+            return None
+        over: concurrent.futures.Future[FormEnd | None] = concurrent.futures.Future()
+        shown = self._shown = ShownForm(self._parts().setup, FormTerms(reason, runs_cell), self._host.call_main, over)
+        shown.page.open(_PLACEHOLDER)
+        task = self._engine.submit(shown.work())
+        end: FormEnd | None = FormEnd(False, CANCELLED)
+        try:
+            self._main_thread.serve(over, interrupt=shown.cancel)
+            end = over.result(0)
+        finally:
+            self._shown = None
+            task.cancel()
+            shown.page.close(_CHOOSE if end is None else end.text)
+        return end
+
+    def page_loaded(self) -> None:
+        """A page was reloaded, and a form that it showed is gone. Any thread."""
+        if (shown := self._shown) is not None:
+            shown.cancel()

@@ -1,0 +1,299 @@
+"""Connect a model: the providers that are offered, what their servers list, and the settings that a choice leaves.
+
+The form in a cell (`vibe_jupyter.app.shown_form`) and the questions of `%vibe setup` in a console are views of it.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from vibe_jupyter import config
+from vibe_jupyter.app.models import ModelChoice, price_words
+from vibe_jupyter.app.project import KernelSettings
+from vibe_jupyter.config import model_choice
+from vibe_jupyter.config.providers import ModelEntry
+from vibe_jupyter.config.toml_file import use_model
+from vibe_jupyter.errors import ConfigError, ModelError
+from vibe_jupyter.llm.catalogue import complete_model
+from vibe_jupyter.llm.client import LLMClient, RetryPolicy
+from vibe_jupyter.llm.hosted_events import Object
+from vibe_jupyter.llm.request import Endpoint, Model, Server
+from vibe_jupyter.options import TOUR
+from vibe_jupyter.version import __version__
+
+MODELS_LIMIT: Final = 500
+"""Models that are offered of one server."""
+_WINDOWS: Final = ("max_context_length", "context_length", "max_model_len", "context_window")
+"""Where servers say how much a model takes at once: Mistral, OpenRouter, vLLM, Groq."""
+_VARIABLE_PART: Final = re.compile(r"\W+")
+
+KeyPlace = Literal["keyring", "file", "session"]
+"""Where a key is kept."""
+
+
+@dataclass(frozen=True)
+class ProviderOffer:
+    """One provider to choose."""
+
+    name: str
+    """The provider's in the settings; empty to make one from the address."""
+    label: str
+    hint: str = ""
+    """What a reader of a list needs beside its name."""
+    api_base: str = ""
+    """Offered as the answer; empty where it must be given."""
+    backend: str = "generic"
+    variable: str = ""
+    """Of the key; empty for none, or for one that is named after the address."""
+    model: str = ""
+    """Offered as the answer where the server lists no better one."""
+    key_page: str = ""
+    """Where a key can be made."""
+
+    @property
+    def id(self) -> str:
+        """What it is chosen by."""
+        return self.name or "other"
+
+    @property
+    def port(self) -> int | None:
+        """Where it usually listens on this computer; None for one that is elsewhere."""
+        parts = urlsplit(self.api_base)
+        return parts.port if parts.hostname == "127.0.0.1" else None
+
+    @property
+    def may_need_key(self) -> bool:
+        """Whether a key is asked for."""
+        return bool(self.variable) or not self.name
+
+
+OFFERS: Final = (
+    ProviderOffer(
+        "mistral",
+        "Mistral",
+        "with an API key of console.mistral.ai",
+        api_base="https://api.mistral.ai/v1",
+        backend="mistral",
+        variable="MISTRAL_API_KEY",
+        model="devstral-2",
+        key_page="https://console.mistral.ai/api-keys",
+    ),
+    ProviderOffer(
+        "openai",
+        "OpenAI",
+        "with an API key",
+        api_base="https://api.openai.com/v1",
+        variable="OPENAI_API_KEY",
+        model="gpt-5-mini",
+        key_page="https://platform.openai.com/api-keys",
+    ),
+    ProviderOffer("ollama", "Ollama", api_base="http://127.0.0.1:11434", backend="ollama", model="qwen3"),
+    ProviderOffer("llamacpp", "llama.cpp", "llama-server", api_base="http://127.0.0.1:8080/v1", model="default"),
+    ProviderOffer("mistralrs", "mistral.rs", api_base="http://127.0.0.1:1234/v1", backend="mistralrs", model="default"),
+    ProviderOffer("", "Other server", "any OpenAI-compatible API: vLLM, LiteLLM, your company's"),
+)
+
+
+def find_offer(chosen: str) -> ProviderOffer:
+    """The offer that is chosen by this.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for offer in OFFERS:
+        if offer.id == chosen:
+            return offer
+    raise ConfigError(f"There is no provider {chosen!r}. Choose one of: {', '.join(offer.id for offer in OFFERS)}.")
+
+
+class ServerModel(NamedTuple):
+    """A model of a server."""
+
+    name: str
+    about: str
+    """Window and price, as far as they are known."""
+
+
+@dataclass(frozen=True)
+class ModelConnection:
+    """What was chosen so far."""
+
+    offer: ProviderOffer
+    api_base: str
+    key: str = field(default="", repr=False)
+    """As it was typed; empty for the one that is there already, or for none."""
+    model: str = ""
+    place: KeyPlace = "file"
+
+    @property
+    def provider(self) -> str:
+        """The provider's name in the settings."""
+        if self.offer.name:
+            return self.offer.name
+        parts = urlsplit(self.api_base)
+        host = parts.hostname or ""
+        host = "local" if host in ("localhost", "127.0.0.1", "::1") else host.replace(".", "-")
+        with suppress(ValueError):
+            return f"{host}-{parts.port}" if parts.port else host
+        return host
+
+    @property
+    def variable(self) -> str:
+        """The variable of its key; empty where it has none."""
+        if self.offer.variable or not self.key:
+            return self.offer.variable
+        return f"{_VARIABLE_PART.sub('_', self.provider).upper()}_API_KEY"
+
+
+async def list_server_models(model: Model) -> list[ServerModel]:
+    """The models of a server, as it says. On an engine's loop.
+
+    Raises:
+        ModelError: it cannot be reached, or refuses.
+    """
+    client = LLMClient(user_agent=f"vibe-jupyter/{__version__}", retry=RetryPolicy(retries=0))
+    try:
+        entries = await client.list_models(model)
+    finally:
+        await client.close()
+    return [_listed_model(model.server, entry) for entry in entries if _answers_chat(entry)]
+
+
+class ModelSetup:
+    """What was chosen, as a model and as settings. Main thread."""
+
+    def __init__(self, setup: KernelSettings, models: ModelChoice) -> None:
+        self._setup = setup
+        self._models = models
+
+    def key_location(self, connection: ModelConnection) -> str:
+        """Where a key of this provider is kept already, in words; empty where none is."""
+        variable = connection.variable
+        if not variable or not model_choice.find_api_key(variable, self._setup.environ):
+            return ""
+        return model_choice.key_location(variable, self._setup.environ)
+
+    def places(self) -> Mapping[KeyPlace, str]:
+        """Where a key can be kept, the best first."""
+        keyring: dict[KeyPlace, str] = {"keyring": "System keychain"} if model_choice.has_keyring() else {}
+        return {**keyring, "file": _short_path(config.env_path(self._setup.environ)), "session": "This session only"}
+
+    def model(self, connection: ModelConnection) -> Model:
+        """The model as it would be asked.
+
+        Raises:
+            ConfigError: the address or the key cannot be used.
+        """
+        variable = connection.variable
+        key = connection.key or (model_choice.find_api_key(variable, self._setup.environ) if variable else "")
+        if key and (not key.isascii() or not key.isprintable() or " " in key):
+            raise ConfigError("That is not a key: it has characters that no header can carry.")
+        offer = connection.offer
+        server = Server(
+            name=connection.provider,
+            api_base=connection.api_base,
+            api_key=key or None,
+            dialect="openai" if offer.backend == "generic" else offer.backend,  # pyright: ignore[reportArgumentType]
+        )
+        entry = self._known_entry(connection)
+        name = entry.name if entry is not None else connection.model
+        model = Model(server=server, name=name, alias=connection.model)
+        try:
+            Endpoint.of(model, "")
+        except ModelError as error:
+            raise ConfigError(str(error)) from None
+        return complete_model(model, sees_images=entry.supports_images if entry is not None else None)
+
+    def models_first(self, connection: ModelConnection, listed: Sequence[ServerModel]) -> list[ServerModel]:
+        """What a server lists, behind those of it that the settings give a name, and the one that is offered."""
+        there, offered = {one.name for one in listed}, connection.offer.model
+        own = [
+            one
+            for one in self._setup.settings().models
+            if one.provider == connection.provider and (one.name in there or one.known_as == offered)
+        ]
+        named = [ServerModel(one.known_as, _about(self.model(replace(connection, model=one.known_as)))) for one in own]
+        others = [one for one in listed if one.name not in {entry.name for entry in own}]
+        return [*named, *sorted(others, key=lambda one: one.name != offered)][:MODELS_LIMIT]
+
+    def save(self, connection: ModelConnection) -> str:
+        """Keep the key, write the settings and use the model; what to tell the user.
+
+        Raises:
+            ConfigError: something cannot be written.
+        """
+        keepers: Mapping[KeyPlace, Callable[[str, str], None]] = {
+            "keyring": model_choice.save_in_keyring,
+            "file": lambda variable, key: model_choice.save_in_env_file(variable, key, self._setup.environ),
+            "session": lambda variable, key: os.environ.update({variable: key}),
+        }
+        if connection.key:
+            keepers[connection.place](connection.variable, connection.key)
+        alias, entry = self._model_entry(connection)
+        use_model(alias, self._setup.environ, provider=self._changed_provider(connection), model=entry)
+        return self._models.choose(alias)
+
+    def use_tour(self) -> str:
+        """The demo model from the next prompt on; what to tell the user."""
+        return self._models.choose(TOUR)
+
+    def _known_entry(self, connection: ModelConnection) -> ModelEntry | None:
+        models = self._setup.settings().models
+        theirs = (one for one in models if one.provider == connection.provider)
+        return next((one for one in theirs if connection.model in (one.known_as, one.name)), None)
+
+    def _model_entry(self, connection: ModelConnection) -> tuple[str, dict[str, JsonValue] | None]:
+        """What the model is known by, and its entry; None where the settings have it."""
+        if (known := self._known_entry(connection)) is not None:
+            return known.known_as, None
+        name, provider = connection.model, connection.provider
+        entry: dict[str, JsonValue] = {"name": name, "provider": provider}
+        if any(one.known_as == name for one in self._setup.settings().models):
+            entry["alias"] = f"{provider}-{name}"
+        return str(entry.get("alias", name)), entry
+
+    def _changed_provider(self, connection: ModelConnection) -> dict[str, JsonValue] | None:
+        """The provider's entry, unless the settings have the same; then what else stands in theirs stays."""
+        entry: dict[str, JsonValue] = {
+            "name": connection.provider,
+            "api_base": connection.api_base,
+            "backend": connection.offer.backend,
+        }
+        if connection.variable:
+            entry["api_key_env_var"] = connection.variable
+        there = next((one for one in self._setup.settings().providers if one.name == connection.provider), None)
+        same = there is not None and all(getattr(there, name) == value for name, value in entry.items())
+        return None if same else entry
+
+
+def _short_path(path: Path) -> str:
+    with suppress(ValueError, RuntimeError):
+        return f"~/{path.relative_to(Path.home())}"
+    return str(path)
+
+
+def _answers_chat(entry: Object) -> bool:
+    """Whether a listed model takes prompts, as far as its server says."""
+    abilities = entry.get("capabilities")
+    says_no = isinstance(abilities, dict) and abilities.get("completion_chat") is False
+    return isinstance(entry.get("id"), str) and bool(entry["id"]) and not says_no
+
+
+def _listed_model(server: Server, entry: Object) -> ServerModel:
+    name = str(entry["id"])
+    numbers = (entry.get(key) for key in _WINDOWS)
+    window = next((number for number in numbers if isinstance(number, int) and number > 0), None)
+    return ServerModel(name, _about(complete_model(Model(server, name, name, context_window=window), sees_images=None)))
+
+
+def _about(model: Model) -> str:
+    window = "" if model.context_window is None else f"{model.context_window:,} tokens"
+    price = "" if model.input_price is None else price_words(model)
+    return " · ".join(filter(None, (window, price)))
