@@ -40,6 +40,7 @@ name = "sample"
 transport = "stdio"
 command = "{python}"
 args = ["{sample}"]
+startup_timeout_sec = 60
 """
 ALLOWED = """
 [gateway]

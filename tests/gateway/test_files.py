@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import Gateway, gateway_at
-from vibe_jupyter.gateway.files import FILE_SECONDS, MOST_FILES, PREVIEW, PREVIEWS, FileStore
+from vibe_jupyter.gateway.files import FILE_SECONDS, MOST_FILES, PREVIEW, FileStore
+from vibe_jupyter.gateway.input_files import PREVIEWS
 from vibe_jupyter.testing import ScriptedModel
 
 CSV = b"city,people\nUlm,126000\n"

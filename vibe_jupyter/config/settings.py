@@ -136,6 +136,8 @@ class SessionLogging(Entry):
 
 
 McpMode = Literal["execute", "passthrough", "off"]
+WorkTool = Literal["bash", "run_code", "read_file"]
+"""What the gateway can do by itself."""
 """What the gateway does with MCP tools: it runs what is called, returns the calls to the client, or offers none."""
 
 
@@ -145,6 +147,8 @@ class Gateway(Entry):
     mcp_mode: McpMode = "execute"
     mcp_modes: dict[str, McpMode] = {}
     """The same for single MCP servers, by name."""
+    tools: tuple[WorkTool, ...] = ()
+    """Those that are offered beside the tools of MCP servers."""
     allow: Patterns = ()
     """Tools that run without asking when a request comes in; others ask, or are denied."""
     max_rounds: int = Field(default=DEFAULT_ROUNDS, ge=1, le=MAX_TURNS)

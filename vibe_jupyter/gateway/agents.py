@@ -49,6 +49,8 @@ class AgentTerms(NamedTuple):
     """What differs from request to request."""
 
     tools: Toolset
+    workspace: Workspace
+    """Where they work."""
     middleware: Sequence[Middleware]
     grants: Grants
 
@@ -160,7 +162,7 @@ class AgentParts:
             model=model,
             client=client,
             tools=terms.tools,
-            permissions=Permissions(self.workspace, settings.levels(), tool_lists(settings), terms.grants),
+            permissions=Permissions(terms.workspace, settings.levels(), tool_lists(settings), terms.grants),
             middleware=(*terms.middleware, *limits),
             instructions="",
             compaction=CompactionTerms(on_overflow=False),

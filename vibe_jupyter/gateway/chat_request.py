@@ -126,6 +126,11 @@ class ChatRequest:
         return ""
 
     @property
+    def turn(self) -> int:
+        """How many questions the user has asked."""
+        return sum(message.get("role") == "user" for message in self.fields.messages)
+
+    @property
     def passes_plainly(self) -> bool:
         """Whether no tool of ours has a place in it: several answers at once, or no calls wanted."""
         choice = self.fields.tool_choice

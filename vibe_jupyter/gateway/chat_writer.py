@@ -21,6 +21,7 @@ _TOOL_TYPES: Final[Mapping[str, str]] = {
     "run_code": "code_execution",
     "web_search": "web_search",
 }
+_SEARCH: Final = "__web_search"
 _LABELS: Final[Mapping[str, str]] = {
     "code_execution": "Python code",
     "shell": "Shell command",
@@ -49,10 +50,11 @@ class ChatWriter:
         body = agentic_event(event, round_number, terms.session_id) if terms.tells_events else None
         return b"" if body is None else encode_event(body[0], json.dumps(body[1], ensure_ascii=False))
 
+    def file(self, made: Object) -> bytes:
+        return file_event(made) if self._terms.tells_events else b""
+
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
-        files = ending.files if self._terms.tells_events else ()
-        told = [encode_event(FILE_PRODUCED, json.dumps(one, ensure_ascii=False)) for one in files]
-        return b"".join((*told, *map(self.chunk, last), encode_event("message", DONE)))
+        return b"".join((*map(self.chunk, last), encode_event("message", DONE)))
 
     def fail(self, error: Mapping[str, object]) -> bytes:
         return encode_event("message", json.dumps({"error": error})) + encode_event("message", DONE)
@@ -85,15 +87,15 @@ def call_record(call: AgenticCall) -> Object:
 
 
 def tool_type(name: str) -> str:
-    """What kind of tool it is, in the words of mistral.rs."""
-    return _TOOL_TYPES.get(name, "custom")
+    """What kind of tool it is, in the words of mistral.rs; a server's tool may be a search too."""
+    return _TOOL_TYPES.get(name.rpartition("__")[2] if name.endswith(_SEARCH) else name, "custom")
 
 
 def agentic_event(event: Event, round_number: int, session_id: str) -> tuple[str, Object] | None:
     """The named event that tells it; None where none does."""
     match event:
         case ToolStarted(host=""):
-            return PROGRESS, _progress(event.name, "calling", round_number, {})
+            return PROGRESS, _progress(event.name, "calling", round_number, _begun(event))
         case ToolFinished(host=""):
             told: Object = {"outcome": event.outcome, "summary": event.summary, "seconds": event.seconds}
             return PROGRESS, _progress(event.name, "complete", round_number, {**told, **event.details})
@@ -101,6 +103,23 @@ def agentic_event(event: Event, round_number: int, session_id: str) -> tuple[str
             return APPROVAL, _approval(event, round_number, session_id)
         case _:
             return None
+
+
+def _begun(event: ToolStarted) -> Object:
+    """What is run."""
+    text = event.headline.target if event.preview is None else event.preview.text
+    match tool_type(event.name):
+        case "shell":
+            return {"commands": [text]}
+        case "code_execution":
+            return {"code": text}
+        case _:
+            return {}
+
+
+def file_event(made: Object) -> bytes:
+    """The named event of a file object."""
+    return encode_event(FILE_PRODUCED, json.dumps(made, ensure_ascii=False))
 
 
 def _progress(name: str, phase: str, round_number: int, data: Object) -> Object:

@@ -16,8 +16,8 @@ from vibe_jupyter.agent.run import Run
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.gateway.agents import AgentTerms
 from vibe_jupyter.gateway.chat_request import ChatRequest
-from vibe_jupyter.gateway.files import InputFiles
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
+from vibe_jupyter.gateway.input_files import InputFiles
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.plain import pass_through
 from vibe_jupyter.gateway.refusals import (
@@ -31,7 +31,9 @@ from vibe_jupyter.gateway.refusals import (
 from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
 from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
+from vibe_jupyter.gateway.run_files import RunFiles
 from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.work_tools import WorkTerms, work_tools
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.event_streams import ServerEvent
@@ -128,7 +130,12 @@ class GatewayExchange(Response):
         self._keep = keep
         self._current = parts.agents.current()
         self._model = parts.model(request.fields.model, self._settings)
-        self._tools = RequestTools(parts.agents, self._settings, request)
+        self._folder = parts.folders.of(request.session_id)
+        self._files = RunFiles(parts.files, request.fields.files, request.turn)
+        work = WorkTerms(
+            self._folder, self._files, parts.agents.environ, self._settings, sees_images=self._model.sees_images
+        )
+        self._tools = RequestTools(parts.agents, self._settings, request, work_tools(work))
         self._rounds = Rounds(self._tools.is_ours)
         self._ready_turn = asyncio.Condition()
         self._conversation = Conversation(UnkeptJournal())
@@ -158,6 +165,8 @@ class GatewayExchange(Response):
             alive.cancel()
             if watch is not None:
                 watch.cancel()
+            if self._tools.has_own:
+                await self._folder.close()
 
     def end(self) -> None:
         """Break off: the gateway is shut down."""
@@ -211,11 +220,18 @@ class GatewayExchange(Response):
         if self.session_id:
             messages = await self._parts.sessions.join(self.session_id, messages)
         messages = await join_hidden(self._parts.store, self._parts.owner, messages)
-        return await InputFiles(self._parts.files).read_in(messages)
+        given = InputFiles(self._parts.files, has_folder=self._tools.has_own)
+        messages = await given.read_in(messages)
+        if self._tools.has_own:
+            await self._parts.folders.sweep()
+            await self._folder.open()
+            await self._folder.place(given.for_folder.items())
+        return self._files.asked(messages, has_folder=self._tools.has_own)
 
     def _start_run(self, relay: RelayingClient, grants: Grants) -> Run:
         agents, fields, tools = self._parts.agents, self._request.fields, self._tools.run_here
-        own = AgentTerms(tools, [LeaveToClient(self._rounds)], grants)
+        workspace = self._folder.workspace if self._tools.has_own else agents.workspace
+        own = AgentTerms(tools, workspace, [LeaveToClient(self._rounds)], grants)
         agent = agents.agent(self._current, self._model, relay, own)
         terms = RunTerms(
             attended=fields.agent_permission == "ask",
@@ -237,6 +253,7 @@ class GatewayExchange(Response):
 
     async def _take(self, event: Event) -> None:
         self.calls.take(event)
+        self._files.round = self.calls.round
         assert self.run is not None
         match event:
             case ApprovalRequested():
@@ -249,6 +266,8 @@ class GatewayExchange(Response):
                 pass
         if self._wire.streams and (told := self._writer.event(event, self.calls.round)):
             await self._wire.write(told)
+        if self._wire.streams and isinstance(event, ToolFinished):
+            await self._tell_files()
         if isinstance(event, TurnStarted):
             async with self._ready_turn:
                 self._ready_turn.notify_all()
@@ -265,17 +284,24 @@ class GatewayExchange(Response):
         if self.session_id:
             unseen = relay.hidden if self._rounds.used_tools and not self._rounds.theirs else ()
             await self._parts.sessions.note(self.session_id, self._sent_messages, unseen)
-        wanted = () if self._rounds.theirs else self._request.fields.files
-        missing = await self._parts.files.add_missing(wanted, self.calls.round)
-        files: list[Object] = [one.model_dump(exclude_none=True) for one in missing]
-        is_agentic = self._rounds.used_tools or bool(self.session_id or files)
+        if not self._rounds.theirs:
+            await self._files.add_missing()
+        for call in self.calls.all:
+            call.file_ids = self._files.of_call(call.call_id)
+        is_agentic = self._rounds.used_tools or bool(self.session_id or self._files.all)
         extra = self._rounds.timing.fields(self._rounds.usage) if is_agentic else {}
+        files = [] if self._wire.streams else await self._files.inline()
         ending = Ending(finished.reason, self.calls.all, self.session_id, files)
         if self._wire.streams:
+            await self._tell_files()
             last = relay.stream.ending(finished.reason, extra, self.session_id)
             await self._wire.write(self._writer.end(last, ending), more=False)
             return
         await self._send_whole(relay, ending, extra, is_agentic=is_agentic)
+
+    async def _tell_files(self) -> None:
+        for made in await self._files.new():
+            await self._wire.write(self._writer.file(made))
 
     def _answer_messages(self, relay: RelayingClient) -> Sequence[JsonValue]:
         """What the answer adds to the conversation; where the client has calls to answer, the rest is joined then."""

@@ -2,16 +2,13 @@
 
 import asyncio
 import base64
-import binascii
 import re
 import secrets
 import time
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from vibe_jupyter.gateway.chat_request import RequestedFile
 from vibe_jupyter.gateway.file_names import format_of, mime_type, plain_name
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.store import Store
@@ -23,13 +20,13 @@ MOST_FILES: Final = 4_096
 BODIES_LIMIT: Final = 1024 * 1024 * 1024
 """Bytes of the bodies of all files together; beyond them the oldest bodies are dropped."""
 PREVIEW: Final = 4_096
-"""Characters of one input file that the model gets."""
-PREVIEWS: Final = 32_768
-"""The same for all files of a request."""
+"""Characters of an input file that are shown."""
+MADE_PREVIEW: Final = 1_024
+"""Bytes of a file that was made that are shown."""
 USER_DATA: Final = "user_data"
 AGENT_OUTPUT: Final = "agent_output"
-NOT_MADE: Final = "file_not_made"
-URL_REFUSED: Final = "A file is given as file_id, or as filename with file_data; no address is read here."
+INLINE_LIMIT: Final = 8 * 1024 * 1024
+"""Bytes of a body that stands in its file object; a larger one is fetched by its id."""
 
 _FILES: Final = "files"
 _BODIES: Final = "file-bodies"
@@ -48,6 +45,13 @@ class FileSource(BaseModel):
     """Empty where none made it."""
     round: int
     turn: int
+
+
+class FileFailure(NamedTuple):
+    """Why there is no file where one was expected."""
+
+    code: str
+    message: str
 
 
 class FileObject(BaseModel):
@@ -69,12 +73,54 @@ class FileObject(BaseModel):
     expires_at: int
     purpose: str
     source: FileSource | None = None
-    """Of files that were asked for."""
+    """Of files of the gateway's own."""
     preview: str | None = None
     """The beginning of a text."""
     code: str | None = None
     message: str | None = None
     """Both in the place of a body, where a file that was asked for was not made."""
+
+
+def new_run() -> str:
+    """What tells the ids of a run's files from all others."""
+    return secrets.token_hex(_ID_BYTES)
+
+
+def new_file(
+    file_id: str,
+    name: str,
+    body: bytes | None,
+    *,
+    form: str = "",
+    source: FileSource | None = None,
+    failure: FileFailure | None = None,
+) -> FileObject:
+    """What is known of a file that is there now.
+
+    Args:
+        file_id: its own.
+        name: as it was written.
+        body: its bytes, if there are any.
+        form: its format; empty for what its name says.
+        source: what made it; None for one that a client gave.
+        failure: why there is no body.
+    """
+    now = int(time.time())
+    return FileObject(
+        id=file_id,
+        name=name,
+        filename=name,
+        format=form or format_of(name),
+        mime_type=mime_type(name),
+        bytes=len(body or b""),
+        created_at=now,
+        expires_at=now + FILE_SECONDS,
+        purpose=USER_DATA if source is None else AGENT_OUTPUT,
+        source=source,
+        preview=None if body is None else text_preview(body, PREVIEW) if source is None else output_preview(body),
+        code=None if failure is None else failure.code,
+        message=None if failure is None else failure.message,
+    )
 
 
 class FileStore:
@@ -91,46 +137,27 @@ class FileStore:
         Raises:
             Refused: its name is none.
         """
-        name = plain_name(name)
-        now = int(time.time())
-        made = FileObject(
-            id=f"file-{secrets.token_hex(_ID_BYTES)}",
-            name=name,
-            filename=name,
-            format=format_of(name),
-            mime_type=mime_type(name),
-            bytes=len(body),
-            created_at=now,
-            expires_at=now + FILE_SECONDS,
-            purpose=USER_DATA,
-            preview=text_preview(body, PREVIEW),
-        )
-        await self._store.put(_BODIES, self._body_key(made), body, seconds=FILE_SECONDS)
-        await self._keep(made)
+        made = new_file(f"file-{new_run()}", plain_name(name), body)
+        await self.keep(made, body)
         return made
 
-    async def add_missing(self, wanted: Sequence[RequestedFile], last_round: int) -> list[FileObject]:
-        """Keep that files were asked for and not made."""
-        run, now = secrets.token_hex(_ID_BYTES), int(time.time())
-        missing: list[FileObject] = []
-        for place, one in enumerate(wanted):
-            made = FileObject(
-                id=f"file_{run}_r{last_round}_{place}",
-                name=one.name,
-                filename=one.name,
-                format=one.format or format_of(one.name),
-                mime_type=mime_type(one.name),
-                bytes=0,
-                created_at=now,
-                expires_at=now + FILE_SECONDS,
-                purpose=AGENT_OUTPUT,
-                source=FileSource(tool="", round=last_round, turn=last_round),
-                code=NOT_MADE,
-                message=f"No tool made {one.name}.",
-            )
-            await self._keep(made)
-            missing.append(made)
-        return missing
+    async def keep(self, made: FileObject, body: bytes | None) -> None:
+        """Keep what is known of a file, and its body if there is one."""
+        if body is not None:
+            await self._store.put(_BODIES, self._body_key(made), body, seconds=FILE_SECONDS)
+        raw = made.model_dump_json(exclude_none=True).encode()
+        await self._store.put(_FILES, self._key(made.id), raw, seconds=FILE_SECONDS)
+        await self._make_room()
+
+    async def inline(self, found: FileObject) -> Object:
+        """A file object with its body, where that is small enough and there is one."""
+        told: Object = found.model_dump(exclude_none=True)
+        if found.code is not None or found.bytes > INLINE_LIMIT:
+            return told
+        body = await self._store.get(_BODIES, self._body_key(found))
+        if body is not None:
+            told |= await asyncio.to_thread(_body_fields, body)
+        return told
 
     async def find(self, file_id: str) -> FileObject:
         """What is known of a file.
@@ -172,11 +199,6 @@ class FileStore:
         await self._store.take(_FILES, self._key(file_id))
         await self._store.take(_BODIES, self._body_key(found))
 
-    async def _keep(self, made: FileObject) -> None:
-        raw = made.model_dump_json(exclude_none=True).encode()
-        await self._store.put(_FILES, self._key(made.id), raw, seconds=FILE_SECONDS)
-        await self._make_room()
-
     async def _make_room(self) -> None:
         files = await self._store.keys(_FILES, f"{self._owner}:")
         gone = files[: max(0, len(files) - MOST_FILES)]
@@ -197,91 +219,6 @@ class FileStore:
         return f"{self._key(found.id)}:{found.bytes}"
 
 
-class InputFiles:
-    """The file parts of requests, made into what a model may read of them."""
-
-    def __init__(self, files: FileStore) -> None:
-        self._files = files
-
-    async def read_in(self, messages: Sequence[JsonValue]) -> Sequence[JsonValue]:
-        """The messages with a text in the place of each file; the very same where there is none.
-
-        Raises:
-            Refused: a file is unknown, or no file.
-        """
-        left = PREVIEWS
-        read: list[JsonValue] = []
-        found = False
-        for message in messages:
-            content = message.get("content") if isinstance(message, dict) else None
-            parts = list[JsonValue]()
-            for part in content if isinstance(content, list) else ():
-                if not isinstance(part, dict) or part.get("type") != "file":
-                    parts.append(part)
-                    continue
-                found = True
-                shown = _shown(await self._file(part.get("file")), left)
-                left -= shown.used
-                parts.append({"type": "text", "text": shown.text})
-            read.append({**cast("Object", message), "content": parts} if isinstance(content, list) else message)
-        return read if found else messages
-
-    async def _file(self, given: JsonValue) -> "_InputFile":
-        fields = given if isinstance(given, dict) else {}
-        file_id, name, data = (fields.get(key) for key in ("file_id", "filename", "file_data"))
-        if isinstance(file_id, str):
-            found = await self._files.find(file_id)
-            return _InputFile(found.name, await self._files.body(found), file_id)
-        if isinstance(name, str) and isinstance(data, str) and not _is_address(data):
-            return _InputFile(plain_name(name), await asyncio.to_thread(decode_data, data))
-        raise Refused(422, URL_REFUSED, code="validation_error", param="messages")
-
-
-class _InputFile(NamedTuple):
-    name: str
-    body: bytes
-    file_id: str = ""
-
-
-class _Shown(NamedTuple):
-    text: str
-    used: int
-    """Characters of previews."""
-
-
-def _shown(file: _InputFile, left: int) -> _Shown:
-    about = [f"File {file.name}", mime_type(file.name), f"{len(file.body):,} bytes"]
-    if file.file_id:
-        about.append(f"id {file.file_id}")
-    heading = ", ".join(about)
-    preview = text_preview(file.body, min(PREVIEW, left))
-    if not preview:
-        return _Shown(f"[{heading}; its content is not shown]", 0)
-    whole = len(preview.encode()) == len(file.body)
-    extent = "whole" if whole else f"its first {len(preview):,} characters"
-    return _Shown(f"[{heading}; {extent}:]\n{preview}\n[end of {file.name}]", len(preview))
-
-
-def _is_address(data: str) -> bool:
-    return re.match(r"[a-z][a-z0-9+.-]*://", data, re.IGNORECASE) is not None
-
-
-def decode_data(data: str) -> bytes:
-    """The bytes of base64, plain or as a data URL.
-
-    Raises:
-        Refused: it is neither.
-    """
-    if data[:5].lower() == "data:":
-        head, comma, data = data.partition(",")
-        if not comma or not head.lower().endswith(";base64"):
-            raise Refused(422, "file_data is a data URL without base64.", code="validation_error", param="file_data")
-    try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raise Refused(422, "file_data is no base64.", code="validation_error", param="file_data") from None
-
-
 def text_preview(body: bytes, most: int) -> str | None:
     """The beginning of a text in UTF-8; None for anything else."""
     try:
@@ -289,6 +226,17 @@ def text_preview(body: bytes, most: int) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text[:most]
+
+
+def output_preview(body: bytes) -> str | None:
+    """The same of a file that was made, by bytes."""
+    text = text_preview(body, len(body))
+    return None if text is None else body[:MADE_PREVIEW].decode("utf-8", "ignore")
+
+
+def _body_fields(body: bytes) -> Object:
+    text = text_preview(body, len(body))
+    return {"data_base64": base64.b64encode(body).decode()} if text is None else {"text": text}
 
 
 def _size(body_key: str) -> int:

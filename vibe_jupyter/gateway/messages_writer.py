@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from vibe_jupyter.gateway.chat_writer import agentic_event, agentic_fields
+from vibe_jupyter.gateway.chat_writer import agentic_event, agentic_fields, file_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
 from vibe_jupyter.gateway.rounds import count_of
 from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
@@ -77,6 +77,12 @@ class MessagesWriter:
         session_id = self._terms.session_id
         if self._terms.tells_events and (told := agentic_event(event, round_number, session_id)) is not None:
             self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
+        return self._flush()
+
+    def file(self, made: Object) -> bytes:
+        self._begin()
+        if self._terms.tells_events:
+            self._waiting.append(file_event(made))
         return self._flush()
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:

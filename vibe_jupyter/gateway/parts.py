@@ -14,6 +14,7 @@ from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import Store
+from vibe_jupyter.gateway.work_folders import WorkFolders
 from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.llm.request import Model
@@ -43,6 +44,7 @@ class GatewayParts:
     sessions: KeptSessions
     files: FileStore
     skills: SkillStore
+    folders: WorkFolders
     metrics: HttpMetrics | None = None
     """None where they are switched off."""
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])

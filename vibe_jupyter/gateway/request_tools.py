@@ -9,14 +9,25 @@ from vibe_jupyter.config.settings import McpMode, Settings
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.protocol import ToolSpec
-from vibe_jupyter.tools.contract import FilteredToolset
+from vibe_jupyter.tools.contract import FilteredToolset, JoinedToolsets, Toolset
 
 
 class RequestTools:
     """Of one request. A tool that the client defines is its own, whatever else has that name."""
 
-    def __init__(self, agents: AgentParts, settings: Settings, request: ChatRequest) -> None:
-        self.run_here = FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute")
+    def __init__(self, agents: AgentParts, settings: Settings, request: ChatRequest, own: Toolset) -> None:
+        """
+        Args:
+            agents: has those of MCP servers.
+            settings: say what is done with calls of these.
+            request: says it too.
+            own: tools that are the gateway's own.
+        """
+        runs_own = request.fields.mcp_mode in (None, "execute")
+        kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools)
+        self.has_own = bool(kept.specs()) and not request.passes_plainly
+        """Whether the gateway's own are offered."""
+        self.run_here = JoinedToolsets(FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute"), kept)
         """Those whose calls are answered here."""
         self._agents = agents
         self._settings = settings

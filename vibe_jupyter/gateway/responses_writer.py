@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from vibe_jupyter.gateway.chat_writer import agentic_event
+from vibe_jupyter.gateway.chat_writer import agentic_event, file_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
 from vibe_jupyter.gateway.rounds import count_of
 from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
@@ -136,6 +136,12 @@ class ResponsesWriter:
                 self._end_call(message.call_id, said)
             case _:
                 pass
+        return self._flush()
+
+    def file(self, made: Object) -> bytes:
+        self._begin()
+        if self._terms.tells_events:
+            self._waiting.append(file_event(made))
         return self._flush()
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:

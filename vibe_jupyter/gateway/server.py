@@ -25,6 +25,7 @@ from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
+from vibe_jupyter.gateway.work_folders import WorkFolders
 from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
 
@@ -40,6 +41,8 @@ KEEP_ALIVE: Final = "KEEP_ALIVE_INTERVAL"
 KEEP_ALIVE_DEFAULT: Final = 10_000
 STORE: Final = "gateway/state.db"
 """Below the user's folder."""
+WORK: Final = "gateway/work"
+"""Working folders, below it too."""
 MAX_SILENT: Final = 256
 """Connections that have not sent a whole request yet; beyond them the oldest is closed."""
 MAX_CONNECTIONS: Final = 1024
@@ -131,6 +134,7 @@ class GatewayServer:
             sessions=KeptSessions(store, owner, grants),
             files=FileStore(store, owner),
             skills=SkillStore(store, owner),
+            folders=WorkFolders(config.vibe_home(environ) / WORK, store, owner),
             metrics=HttpMetrics() if metrics else None,
             keep_alive=_keep_alive(environ),
         )

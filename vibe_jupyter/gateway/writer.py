@@ -76,6 +76,10 @@ class AnswerWriter(Protocol):
         """What the run does beside it."""
         ...
 
+    def file(self, made: Object) -> bytes:
+        """A file that was made, as soon as it is there, or that is missing in the end."""
+        ...
+
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
         """The last chunks, and all that follows them."""
         ...

@@ -119,14 +119,15 @@ class BashTool:
             output_limit=self._options.max_output_bytes,
         )
         if not args.background:
-            return _bash_result(args.command, await run_command(command, context.progress), seconds)
+            return command_result(args.command, await run_command(command, context.progress), seconds)
         started = await self._background.start(command, args.command, redact=context.redact)
         if isinstance(started, FinishedCommand):
-            return _bash_result(args.command, started, seconds)
+            return command_result(args.command, started, seconds)
         return ToolResult(parts=(TextPart(text=STARTED),), summary="runs in the background")
 
 
-def _bash_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
+def command_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
+    """What a command that is over has given."""
     failed = done.returncode != 0
     status = f"returncode: {done.returncode}" if done.ended == "exit" else f"timeout: ended after {timeout:g} s"
     text = "\n".join(

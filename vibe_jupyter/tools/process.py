@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import psutil
 
@@ -276,8 +276,7 @@ def _guarded(transport: asyncio.SubprocessTransport, mark: str) -> ProcessTree:
 
 
 def _let_go(transport: asyncio.SubprocessTransport) -> None:
-    pipe = transport.get_pipe_transport(0)
-    assert isinstance(pipe, asyncio.WriteTransport)
+    pipe = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))  # another loop's is of another class
     pipe.write(b"\n")
     pipe.close()
 

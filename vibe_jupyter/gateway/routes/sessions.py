@@ -41,12 +41,14 @@ def session_routes(parts: GatewayParts) -> APIRouter:
     ) -> SessionStatus:
         """Import a session, in the place of one with that id. It allows nothing."""
         await parts.sessions.replace(session_id, session)
+        await parts.folders.forget(session_id)
         return SessionStatus(id=session_id)
 
     @router.delete(SESSION)
     async def delete_session(session_id: SessionId) -> SessionStatus:  # pyright: ignore[reportUnusedFunction]
         """Forget a session, whether or not there is one."""
         await parts.sessions.delete(session_id)
+        await parts.folders.forget(session_id)
         return SessionStatus(id=session_id, deleted=True)
 
     return router

@@ -1,0 +1,149 @@
+"""Folders in which the gateway's own tools work: one for each session, or for a request without one."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.gateway.store import Store
+
+FOLDER_SECONDS: Final = 24 * 3600.0
+"""A session's folder is kept so long after its latest request."""
+MOST_LOOKED_AT: Final = 10_000
+"""Files of a folder that are looked at to find those that a call made."""
+_SWEEP: Final = 600.0
+"""Seconds between two looks for folders whose time is over."""
+_PRIVATE: Final = 0o700
+_LEFT_OUT: Final = "__pycache__"
+_PLACED: Final = "placed-files"
+
+
+class FileStamp(NamedTuple):
+    """What differs once a file was written again."""
+
+    changed: int
+    size: int
+    inode: int
+
+
+class WorkFolder:
+    """One of them. It is made when the run begins."""
+
+    def __init__(self, path: Path, store: Store, key: str) -> None:
+        """
+        Args:
+            path: where it is, or will be.
+            store: remembers what was put into it.
+            key: of the folder there; empty where it goes with the run.
+        """
+        self.workspace = Workspace(path)
+        self._store = store
+        self._key = key
+
+    @property
+    def path(self) -> Path:
+        """Absolute, without links."""
+        return self.workspace.root
+
+    async def open(self) -> None:
+        """Have it there."""
+        await asyncio.to_thread(self._make)
+
+    async def close(self) -> None:
+        """The run is over."""
+        if not self._key:
+            await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
+
+    async def place(self, files: Collection[tuple[str, bytes]]) -> None:
+        """Put a client's files into it, by relative paths that were checked.
+
+        One that was put there before stays as the tools have left it: clients send the same files with each request.
+        """
+        kept = await self._store.get(_PLACED, self._key) if self._key else None
+        known: dict[str, str] = json.loads(kept or b"{}")
+        marks = {name: hashlib.sha256(body).hexdigest() for name, body in files}
+        new = [
+            (name, body) for name, body in files if known.get(name) != marks[name] or not (self.path / name).exists()
+        ]
+        await asyncio.to_thread(self._write, new)
+        if self._key and new:
+            raw = json.dumps({**known, **marks}).encode()
+            await self._store.put(_PLACED, self._key, raw, seconds=FOLDER_SECONDS)
+
+    async def delete(self) -> None:
+        """Delete it, with all that is in it."""
+        await self._store.take(_PLACED, self._key)
+        await asyncio.to_thread(shutil.rmtree, self.path, ignore_errors=True)
+
+    def stamps(self) -> Mapping[str, FileStamp]:
+        """The files in it by their paths, hidden ones and links left out."""
+        found: dict[str, FileStamp] = {}
+        for folder, folders, names in os.walk(self.path):
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != _LEFT_OUT)
+            for name in sorted(names):
+                if len(found) >= MOST_LOOKED_AT:
+                    return found
+                place = Path(folder, name)
+                with contextlib.suppress(OSError):
+                    status = place.lstat()
+                    if stat.S_ISREG(status.st_mode) and not name.startswith("."):
+                        stamp = FileStamp(status.st_mtime_ns, status.st_size, status.st_ino)
+                        found[place.relative_to(self.path).as_posix()] = stamp
+        return found
+
+    def _write(self, files: Iterable[tuple[str, bytes]]) -> None:
+        for name, body in files:
+            place = self.path / name
+            for above in reversed(Path(name).parents):
+                if (self.path / above).is_symlink():  # made by a command; it may lead anywhere
+                    (self.path / above).unlink()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            new = place.with_name(f".{secrets.token_hex(8)}")
+            new.write_bytes(body)
+            new.replace(place)
+
+    def _make(self) -> None:
+        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        os.utime(self.path)
+
+
+class WorkFolders:
+    """Those of one token."""
+
+    def __init__(self, root: Path, store: Store, owner: str) -> None:
+        self._root = root / owner
+        self._store = store
+        self._owner = owner
+        self._swept = 0.0
+
+    def of(self, session_id: str) -> WorkFolder:
+        """The folder of a session; where the id is empty, one for this request alone."""
+        name = hashlib.sha256(session_id.encode()).hexdigest() if session_id else f"run-{secrets.token_hex(16)}"
+        return WorkFolder(self._root / name, self._store, f"{self._owner}:{name}" if session_id else "")
+
+    async def forget(self, session_id: str) -> None:
+        """Delete the folder of a session."""
+        await self.of(session_id).delete()
+
+    async def sweep(self) -> None:
+        """Delete those whose time is over, now and then."""
+        if time.monotonic() - self._swept < _SWEEP and self._swept:
+            return
+        self._swept = time.monotonic()
+        await asyncio.to_thread(self._sweep)
+
+    def _sweep(self) -> None:
+        over = time.time() - FOLDER_SECONDS
+        for folder in self._root.iterdir() if self._root.is_dir() else ():
+            with contextlib.suppress(OSError):
+                if folder.stat().st_mtime < over:
+                    shutil.rmtree(folder, ignore_errors=True)
