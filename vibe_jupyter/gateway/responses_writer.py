@@ -85,6 +85,30 @@ class _GrowingText:
     pieces: list[str]
 
 
+class _NumberedEvents:
+    """Events that wait to be sent."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """Of the next."""
+        self._waiting: list[bytes] = []
+
+    def say(self, kind: str, **fields: JsonValue) -> None:
+        """The next event of the API's own."""
+        body = {"type": kind, "sequence_number": self.number, **fields}
+        self.number += 1
+        self.add(encode_event(kind, json.dumps(body, ensure_ascii=False)))
+
+    def add(self, event: bytes) -> None:
+        """An event of another kind."""
+        self._waiting.append(event)
+
+    def flush(self) -> bytes:
+        """All that wait."""
+        said, self._waiting = b"".join(self._waiting), []
+        return said
+
+
 class ResponsesWriter:
     """See `vibe_jupyter.gateway.writer.AnswerWriter`."""
 
@@ -108,8 +132,7 @@ class ResponsesWriter:
         """Places of calls that run here, by id."""
         self._failed: set[str] = set()
         """Calls that ended without success."""
-        self._number = 0
-        self._waiting: list[bytes] = []
+        self._events = _NumberedEvents()
 
     # ---- a stream ----
 
@@ -118,13 +141,13 @@ class ResponsesWriter:
         self._begin()
         for delta in deltas:
             self._grow(_REASONING if isinstance(delta, ReasoningDelta) else _MESSAGE, delta.text)
-        return self._flush()
+        return self._events.flush()
 
     def event(self, event: Event, round_number: int) -> bytes:
         self._begin()
         session_id = self._terms.session_id
         if self._terms.tells_events and (told := agentic_event(event, round_number, session_id)) is not None:
-            self._waiting.append(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
+            self._events.add(encode_event(told[0], json.dumps(told[1], ensure_ascii=False)))
         match event:
             case MessageAdded(message=AssistantMessage() as message):
                 for call in message.calls:
@@ -136,13 +159,13 @@ class ResponsesWriter:
                 self._end_call(message.call_id, said)
             case _:
                 pass
-        return self._flush()
+        return self._events.flush()
 
     def file(self, made: Object) -> bytes:
         self._begin()
         if self._terms.tells_events:
-            self._waiting.append(file_event(made))
-        return self._flush()
+            self._events.add(file_event(made))
+        return self._events.flush()
 
     def end(self, last: Sequence[ServerEvent], ending: Ending) -> bytes:
         before = b"".join(map(self.chunk, last))
@@ -150,19 +173,21 @@ class ResponsesWriter:
         for call in self._reader.message().calls:
             self._add_client_call(call)
         reason = _INCOMPLETE.get(self._reader.finish)
-        self._say(f"response.{'incomplete' if reason else 'completed'}", response=self._ended(self._output, ending))
-        return before + self._flush()
+        self._events.say(
+            f"response.{'incomplete' if reason else 'completed'}", response=self._ended(self._output, ending)
+        )
+        return before + self._events.flush()
 
     def fail(self, error: Mapping[str, object]) -> bytes:
         self._begin()
         words = str(error.get("message") or "The request failed.")
-        self._say("error", code=_text(error.get("code")), message=words, param=_text(error.get("param")))
+        self._events.say("error", code=_text(error.get("code")), message=words, param=_text(error.get("param")))
         for item in self._output:
             if item["status"] == "in_progress":
                 item["status"] = "incomplete"
         failure: Object = {"code": "server_error", "message": words}
-        self._say("response.failed", response=self._response("failed", self._output, error=failure))
-        return self._flush()
+        self._events.say("response.failed", response=self._response("failed", self._output, error=failure))
+        return self._events.flush()
 
     # ---- a whole answer ----
 
@@ -184,9 +209,9 @@ class ResponsesWriter:
     # ---- the response ----
 
     def _begin(self) -> None:
-        if not self._number:
-            self._say("response.created", response=self._response("in_progress", ()))
-            self._say("response.in_progress", response=self._response("in_progress", ()))
+        if not self._events.number:
+            self._events.say("response.created", response=self._response("in_progress", ()))
+            self._events.say("response.in_progress", response=self._response("in_progress", ()))
 
     def _response(self, status: str, output: Sequence[Object], **fields: JsonValue) -> Object:
         model = self._reader.model or self._head.get("model")
@@ -206,12 +231,12 @@ class ResponsesWriter:
         self._end_text()
         place = len(self._output)
         self._output.append(item)
-        self._say("response.output_item.added", output_index=place, item=item)
+        self._events.say("response.output_item.added", output_index=place, item=item)
         return place
 
     def _done(self, place: int, item: Object) -> None:
         self._output[place] = item
-        self._say("response.output_item.done", output_index=place, item=item)
+        self._events.say("response.output_item.done", output_index=place, item=item)
 
     def _grow(self, form: _Form, piece: str) -> None:
         if self._text is None or self._text.form is not form:
@@ -233,21 +258,23 @@ class ResponsesWriter:
 
     def _say_text(self, kind: str, **fields: JsonValue) -> None:
         assert self._text is not None
-        self._say(kind, item_id=self._text.item_id, output_index=self._text.place, content_index=0, **fields)
+        self._events.say(kind, item_id=self._text.item_id, output_index=self._text.place, content_index=0, **fields)
 
     def _begin_call(self, call: ToolCall) -> None:
         item = self._call_item(call)
         place = self._calls[call.id] = self._add({**item, "arguments": ""})
         where: Object = {"item_id": item["id"], "output_index": place}
-        self._say("response.mcp_call.in_progress", **where)
-        self._say("response.mcp_call_arguments.delta", **where, delta=call.arguments)
-        self._say("response.mcp_call_arguments.done", **where, arguments=call.arguments)
+        self._events.say("response.mcp_call.in_progress", **where)
+        self._events.say("response.mcp_call_arguments.delta", **where, delta=call.arguments)
+        self._events.say("response.mcp_call_arguments.done", **where, arguments=call.arguments)
         self._output[place] = item
 
     def _end_call(self, call_id: str, result: str) -> None:
         place = self._calls.pop(call_id)
         item, failed = self._output[place], call_id in self._failed
-        self._say(f"response.mcp_call.{'failed' if failed else 'completed'}", item_id=item["id"], output_index=place)
+        self._events.say(
+            f"response.mcp_call.{'failed' if failed else 'completed'}", item_id=item["id"], output_index=place
+        )
         self._done(place, {**item, **_call_result(result, failed=failed)})
 
     def _call_item(self, call: ToolCall) -> Object:
@@ -265,20 +292,9 @@ class ResponsesWriter:
         item = _client_call(call, "in_progress")
         place = self._add({**item, "arguments": ""})
         where: Object = {"item_id": item["id"], "output_index": place}
-        self._say("response.function_call_arguments.delta", **where, delta=call.arguments)
-        self._say("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
+        self._events.say("response.function_call_arguments.delta", **where, delta=call.arguments)
+        self._events.say("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
         self._done(place, {**item, "status": "completed"})
-
-    # ---- events ----
-
-    def _say(self, kind: str, **fields: JsonValue) -> None:
-        body = {"type": kind, "sequence_number": self._number, **fields}
-        self._number += 1
-        self._waiting.append(encode_event(kind, json.dumps(body, ensure_ascii=False)))
-
-    def _flush(self) -> bytes:
-        said, self._waiting = b"".join(self._waiting), []
-        return said
 
 
 def _part(form: _Form, text: str) -> Object:

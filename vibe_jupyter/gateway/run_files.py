@@ -8,12 +8,13 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.file_stamps import FileStamp
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.gateway.chat_request import Object, RequestedFile, message_text
 from vibe_jupyter.gateway.file_names import format_of
 from vibe_jupyter.gateway.files import FileFailure, FileObject, FileSource, FileStore, new_file, new_run
 from vibe_jupyter.gateway.input_files import InputFile, file_text
-from vibe_jupyter.gateway.work_folders import FileStamp, WorkFolder
+from vibe_jupyter.gateway.work_folders import WorkFolder
 from vibe_jupyter.protocol import TextPart, ToolResult
 
 MOST_OF_CALL: Final = 64

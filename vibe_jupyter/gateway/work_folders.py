@@ -11,8 +11,9 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from vibe_jupyter.files.file_stamps import FileStamp, stamp_file
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.gateway.store import Store
 
@@ -25,14 +26,6 @@ _SWEEP: Final = 600.0
 _PRIVATE: Final = 0o700
 _LEFT_OUT: Final = "__pycache__"
 _PLACED: Final = "placed-files"
-
-
-class FileStamp(NamedTuple):
-    """What differs once a file was written again."""
-
-    changed: int
-    size: int
-    inode: int
 
 
 class WorkFolder:
@@ -93,11 +86,9 @@ class WorkFolder:
                 if len(found) >= MOST_LOOKED_AT:
                     return found
                 place = Path(folder, name)
-                with contextlib.suppress(OSError):
-                    status = place.lstat()
-                    if stat.S_ISREG(status.st_mode) and not name.startswith("."):
-                        stamp = FileStamp(status.st_mtime_ns, status.st_size, status.st_ino)
-                        found[place.relative_to(self.path).as_posix()] = stamp
+                stamp = stamp_file(place, follow_links=False)
+                if stat.S_ISREG(stamp.said[0]) and not name.startswith("."):
+                    found[place.relative_to(self.path).as_posix()] = stamp
         return found
 
     def _write(self, files: Iterable[tuple[str, bytes]]) -> None:
