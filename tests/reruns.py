@@ -15,9 +15,6 @@ REASONS: Final[dict[str, str]] = {
         "above a load of 10 a page is drawn later than some tests wait, such as for where it is scrolled to; "
         "a quiet run has none"
     ),
-    r"tests/app/test_mcp\.py::test_a_call_is_given_up_after_the_seconds_that_the_settings_give_it": (
-        "seen twice in whole runs, never alone: the card for its server was not shown within 30 s; cause unknown"
-    ),
     r"tests/kernel/test_turns\.py::test_a_turn_ends_when_it_is_interrupted_or_nobody_waits_any_more\[.*": (
         "seen once above a load of 10: what ends a turn was not heard within 30 s while code slept; cause unknown"
     ),

@@ -32,6 +32,8 @@ alias = "scripted"
 """
 APPROVAL = re.compile(r'data-vibe-approval="([0-9a-f]+)"')
 QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
+LAST_SEEN = 12
+"""Messages that a failure shows."""
 SILENCE = 0.02
 """Seconds after which a kernel knows that nobody answers, where nobody does."""
 USUAL_WAITS = {
@@ -140,7 +142,8 @@ class View:
             try:
                 self._wire.seen.append(self._wire.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic())))
             except queue.Empty:
-                raise AssertionError(f"not seen within {WAIT} s") from None
+                last = [f"{one['msg_type']}: {str(one['content'])[:300]}" for one in self._wire.seen[-LAST_SEEN:]]
+                raise AssertionError("\n".join([f"not seen within {WAIT} s; what came last:", *last])) from None
 
     def _is_view(self, message: dict[str, Any]) -> bool:
         if message["parent_header"].get("msg_id") != self._request:

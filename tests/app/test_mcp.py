@@ -288,12 +288,12 @@ def test_the_prompt_names_the_servers_of_which_the_agent_has_a_tool(servers: Ser
         said = session.model.requests[-1].messages[0]["content"]
         return next((text for text in said.splitlines() if text.startswith("MCP servers")), "")
 
-    for name in ("mute", "quiet"):
+    for name in ("hushed", "quiet"):
         servers.accepted(name)
     for _ in ("before any server ran", "after"):
-        assert named() == "MCP servers for direct use: mute, quiet."
+        assert named() == "MCP servers for direct use: hushed, quiet."
         assert named("%vibe --agent plan hello") == ""
-    servers.write(top='disabled_tools = ["mcp__mute__*", "quiet_shout"]\n')
+    servers.write(top='disabled_tools = ["mcp__hushed__*", "quiet_shout"]\n')
     assert named() == "MCP servers for direct use: quiet."
     # Its sub-agents have no more of them than it has.
     agents = session.folder / "vibe" / "agents"

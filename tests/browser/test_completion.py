@@ -33,6 +33,7 @@ def test_tab_offers_what_fits_and_enter_takes_it(lab: Lab, wish: Locator) -> Non
         "penguins",
     ]
     wish.press("ArrowDown")
+    expect(lab.page.locator(".jp-Completer-item.jp-mod-active")).to_contain_text("penguins")
     wish.press("Enter")
     expect(wish).to_have_text("%%vibeplot @penguins")
 
