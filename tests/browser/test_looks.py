@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.cut import CUT
 from tests.browser.lab import Lab
 from tests.browser.stage import LIVE, Stage, everything, messages
-from tests.ui.runs import resolved, said
+from tests.ui.runs import planned, resolved, said
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, steps
 from vibe_jupyter.protocol import Event, TextDelta, TurnStarted
 
@@ -118,6 +118,22 @@ def test_a_card_that_comes_is_brought_into_sight_for_who_watches(stage: Stage, w
     expect(stage.view.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
     expect(stage.view.locator(".vibe-card > header")).to_be_in_viewport(ratio=1)
     assert stage.view.evaluate("root => root.getRootNode().activeElement") is None
+
+
+@pytest.mark.requirement("ui.todo.view")
+def test_the_plan_is_seen_and_changes_as_the_model_writes_it(stage: Stage) -> None:
+    stage.send({"type": "snapshot", "parts": []})
+    first = begin(*planned("p1", Look="in progress", Plot="to do"), *steps(3))
+    for message in messages(first, each=3):
+        stage.send(message)
+    plan = stage.view.get_by_role("region", name="Plan")
+    expect(plan.get_by_role("listitem")).to_have_text([re.compile("in progress: Look"), re.compile("to do: Plot")])
+    place = plan.bounding_box()
+    now = messages([*first, *planned("p2", Look="done", Plot="in progress")], each=1_000)
+    stage.send(*now)
+    expect(plan.get_by_role("listitem")).to_have_text([re.compile("done: Look"), re.compile("in progress: Plot")])
+    expect(plan).to_contain_text("1 of 2 done")
+    assert plan.bounding_box() == place
 
 
 def bottom(place: Locator) -> float:

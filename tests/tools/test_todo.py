@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
-from vibe_jupyter.protocol import TABLE_MIME, Allow, TextPart, ToolResult
+from vibe_jupyter.protocol import PLAN_MIME, Allow, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 from vibe_jupyter.tools.todo import TodoArgs, TodoOptions, TodoTool
 
@@ -79,9 +79,8 @@ async def test_a_list_of_texts_is_enough_and_none_reads_it(context: ToolContext)
     plain = TodoArgs.model_validate({"todos": [{"content": "Load"}, {"content": "Plot", "status": "in_progress"}]})
     written = await todo.run(plain, context)
     assert text_of(written).splitlines()[2:] == ["[ ] Load", "[~] Plot"]
-    assert written.display[TABLE_MIME] == {
-        "columns": ["status", "step"],
-        "rows": [["pending", "Load"], ["in progress", "Plot"]],
+    assert written.display[PLAN_MIME] == {
+        "items": [{"words": "Load", "status": "to do"}, {"words": "Plot", "status": "in progress"}]
     }
     assert (await todo.run(TodoArgs(), context)).details == written.details
     assert (await todo.run(TodoArgs(todos=[]), context)).details["total_count"] == 0
@@ -100,11 +99,13 @@ def test_it_never_asks_and_touches_nothing(workspace: Workspace) -> None:
     assert isinstance(Permissions(workspace).decide(todo, args, RunTerms(attended=False)), Allow)
 
 
-async def test_the_person_sees_a_table_and_what_is_being_done(context: ToolContext) -> None:
+async def test_the_person_sees_a_plan_and_what_is_being_done(context: ToolContext) -> None:
     result = await TodoTool().run(write(*STEPS), context)
-    assert result.display[TABLE_MIME] == {
-        "columns": ["status", "step", "priority"],
-        "rows": [["completed", "Read the file", "high"], ["in progress", "Plot it", "low"]],
+    assert result.display[PLAN_MIME] == {
+        "items": [
+            {"words": "Read the file (high priority)", "status": "done"},
+            {"words": "Plot it (low priority)", "status": "in progress"},
+        ]
     }
     assert result.summary == "1 of 2 done"
     assert TodoTool().headline(write(*STEPS)).note == "Plot it"

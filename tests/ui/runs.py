@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from vibe_jupyter.protocol import (
+    PLAN_MIME,
     TABLE_MIME,
     ApprovalRequested,
     ApprovalResolved,
@@ -11,6 +12,9 @@ from vibe_jupyter.protocol import (
     Event,
     Headline,
     MessageAdded,
+    Plan,
+    PlanItem,
+    PlanStatus,
     Preview,
     Resource,
     RunFinished,
@@ -107,6 +111,15 @@ def inspected(call_id: str = "c0") -> list[Event]:
             display={TABLE_MIME: TABLE.model_dump(mode="json")},
         ),
     ]
+
+
+def planned(call_id: str, **steps: PlanStatus) -> list[Event]:
+    """The model writes its plan; the words of a step have no spaces here."""
+    plan = Plan(items=tuple(PlanItem(words=words, status=status) for words, status in steps.items()))
+    line = Headline(verb="Planned", doing="Planning", asking="Plan", target="")
+    known = {"call_id": call_id, "name": "todo", "headline": line}
+    end = {"outcome": "ok", "seconds": 0.0, "display": {PLAN_MIME: plan.model_dump(mode="json")}}
+    return [ToolStarted.model_validate(known), ToolFinished.model_validate(known | end)]
 
 
 def whole_run() -> list[Event]:

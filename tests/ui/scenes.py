@@ -14,6 +14,7 @@ from tests.ui.runs import (
     code_started,
     finished,
     inspected,
+    planned,
     resolved,
     said,
     whole_run,
@@ -276,6 +277,14 @@ SCENES: dict[str, list[Event]] = {
         STARTED,
         TURN,
         ReasoningDelta("Let me see"),
+    ],
+    "plan": [
+        STARTED,
+        TURN,
+        *planned("p1", Look="to do", Plot="to do"),
+        *inspected(),
+        *planned("p2", Look="done", Plot="in progress", Fit="cancelled", Write="to do"),
+        code_started(),
     ],
     "thought": [
         STARTED,

@@ -11,12 +11,15 @@ from vibe_jupyter.protocol.messages import ImagePart, TextPart, Value
 MimeBundle = dict[str, JsonValue]
 """MIME type to content, as in Jupyter display messages.
 
-The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python``, `TABLE_MIME`, `PICTURES_MIME` and
-`DOWNLOAD_MIME`; it renders all of them itself, and never passes HTML through.
+The transcript shows ``text/plain``, ``text/markdown``, ``text/x-python``, `TABLE_MIME`, `PLAN_MIME`,
+`PICTURES_MIME` and `DOWNLOAD_MIME`; it renders all of them itself, and never passes HTML through.
 """
 
 TABLE_MIME = "application/vnd.vibe.table+json"
 """MIME type of a dumped `Table` in a `MimeBundle`."""
+
+PLAN_MIME = "application/vnd.vibe.plan+json"
+"""MIME type of a dumped `Plan` in a `MimeBundle`: the whole plan, in the place of the one before."""
 
 PICTURES_MIME = "application/vnd.vibe.pictures+json"
 """MIME type of a list of dumped `Picture` in a `MimeBundle`."""
@@ -39,6 +42,22 @@ class Table(Value):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+PlanStatus = Literal["to do", "in progress", "done", "cancelled"]
+
+
+class PlanItem(Value):
+    """One step of a plan."""
+
+    words: str
+    status: PlanStatus
+
+
+class Plan(Value):
+    """What the agent means to do, and how far it is."""
+
+    items: tuple[PlanItem, ...]
 
 
 class Picture(Value):

@@ -7,7 +7,18 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, Preview, Resource, Table, TextPart, ToolResult
+from vibe_jupyter.protocol import (
+    PLAN_MIME,
+    Headline,
+    Level,
+    Plan,
+    PlanItem,
+    PlanStatus,
+    Preview,
+    Resource,
+    TextPart,
+    ToolResult,
+)
 from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
@@ -91,7 +102,7 @@ class TodoTool:
         return ToolResult(
             parts=(TextPart(text=text),),
             summary=f"{done} of {len(self._items)} done" if self._items else "empty",
-            display={TABLE_MIME: _todo_table(self._items).model_dump(mode="json")} if self._items else {},
+            display={PLAN_MIME: _shown_plan(self._items).model_dump(mode="json")},
             details={
                 "message": message,
                 "todos": [item.model_dump() for item in self._items],
@@ -118,8 +129,18 @@ def _todo_lines(items: Sequence[TodoItem]) -> str:
     return "\n".join(f"[{_SIGNS[item.status]}] {item.content}" for item in items)
 
 
-def _todo_table(items: Sequence[TodoItem]) -> Table:
-    """With priorities where one was given."""
-    rows = [(item.status.replace("_", " "), item.content, item.priority) for item in items]
-    shown = 3 if any(item.priority != "medium" for item in items) else 2
-    return Table(columns=("status", "step", "priority")[:shown], rows=tuple(row[:shown] for row in rows))
+_STATUSES: dict[Status, PlanStatus] = {
+    "pending": "to do",
+    "in_progress": "in progress",
+    "completed": "done",
+    "cancelled": "cancelled",
+}
+
+
+def _shown_plan(items: Sequence[TodoItem]) -> Plan:
+    """With the priorities that are not the usual one."""
+    return Plan(items=tuple(PlanItem(words=_item_words(item), status=_STATUSES[item.status]) for item in items))
+
+
+def _item_words(item: TodoItem) -> str:
+    return item.content if item.priority == "medium" else f"{item.content} ({item.priority} priority)"

@@ -11,7 +11,7 @@ from vibe_jupyter.ui.text import one_line
 
 _BOX = "border:1px solid #8c8c8c;border-radius:5px;margin:10px 0 0 0;padding:5px 10px"
 _QUIET = "opacity:0.72"
-_PIECE = "display:inline-block;margin:0 0 0 14px"
+_PIECE = "white-space:nowrap;margin:0 0 0 14px"
 
 
 class ChangedName(NamedTuple):

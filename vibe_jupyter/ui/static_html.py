@@ -16,6 +16,7 @@ from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
+from vibe_jupyter.ui.plan import PlanEntry, kept_plan
 from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
 from vibe_jupyter.ui.step import (
     THOUGHT,
@@ -129,7 +130,8 @@ class _Kept:
 
     def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
         last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
-        before, after = entries[: last + 1], entries[last + 1 :]
+        plan = [self._entry_html(entry) for entry in entries if isinstance(entry, PlanEntry)]
+        before, after = _without_plan(entries[: last + 1]), _without_plan(entries[last + 1 :])
         steps = call_steps(before)
         shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
         if len(steps) > 1:
@@ -137,7 +139,7 @@ class _Kept:
             inside = html_element("div", *shown, style=_BOX)
             fold = html_element("details", html_element("summary", words), inside, style=_FOLD)
             shown = [fold if shown else html_element("div", words, style=_FOLD)]
-        return [*shown, *(self._entry_html(entry) for entry in after)]
+        return [*plan, *shown, *(self._entry_html(entry) for entry in after)]
 
     def _entry_html(self, entry: TranscriptEntry) -> Markup:
         match entry:
@@ -149,6 +151,8 @@ class _Kept:
                 )
             case StepEntry():
                 return self._step_html(entry.step)
+            case PlanEntry():
+                return kept_plan(entry.plan)
             case NoticeEntry():
                 words = error_words(entry.text) if entry.level == "error" else plain_lines(entry.text)
                 style = f"border-left:3px solid {_LEVELS[entry.level]};margin:8px 0;padding:4px 0 4px 10px"
@@ -168,6 +172,10 @@ class _Kept:
         return html_element(
             "details", html_element("summary", line), html_element("div", inside, style=_BOX), style="margin:2px 0"
         )
+
+
+def _without_plan(entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
+    return [entry for entry in entries if not isinstance(entry, PlanEntry)]
 
 
 def _is_worth_showing(entry: TranscriptEntry) -> bool:

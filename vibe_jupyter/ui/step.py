@@ -35,6 +35,7 @@ from vibe_jupyter.ui.markup import (
     join_markup,
     picture_size,
 )
+from vibe_jupyter.ui.plan import PlanEntry
 from vibe_jupyter.ui.streaming_text import StreamingText
 from vibe_jupyter.ui.text import OUTPUT_LIMIT, one_line, output_text, readable_text, seconds_text, shorten_text
 
@@ -456,7 +457,7 @@ class NoticeEntry:
     text: str
 
 
-TranscriptEntry = StreamingText | StepEntry | NoticeEntry
+TranscriptEntry = StreamingText | StepEntry | PlanEntry | NoticeEntry
 
 
 def file_step(event: FileProduced) -> Step:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from vibe_jupyter.protocol import (
+    PLAN_MIME,
     ApprovalRequested,
     ApprovalResolved,
     AssistantMessage,
@@ -20,6 +21,7 @@ from vibe_jupyter.protocol import (
     MessageAdded,
     MimeBundle,
     Notice,
+    Plan,
     QuestionAnswered,
     QuestionAsked,
     ReasoningDelta,
@@ -41,6 +43,7 @@ from vibe_jupyter.ui.cell_references import FindCell, no_cell, with_cell_words
 from vibe_jupyter.ui.changed_line import changed_names
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
+from vibe_jupyter.ui.plan import PLANNER, PlanEntry, plan_html, read_plan
 from vibe_jupyter.ui.review_card import review_html
 from vibe_jupyter.ui.static_html import static_bundle
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
@@ -82,6 +85,7 @@ _UNANSWERED = {
 
 _THINKING = Step(Headline(verb="Thought", doing="Thinking", asking="", target=""), THOUGHT)
 _WRITING_ID = "writing"
+_PLAN_ID = "plan"
 
 
 class TranscriptCalls:
@@ -99,6 +103,8 @@ class TranscriptCalls:
         """Calls of one tool that only look, as long as nothing else came; they share a place."""
         self._groups: dict[str, list[StepEntry]] = {}
         """By part id."""
+        self._plan: PlanEntry | None = None
+        """The plan, once there is one."""
 
     @property
     def waiting(self) -> bool:
@@ -184,6 +190,8 @@ class TranscriptCalls:
             self._show_step(call, replace(call.step, by_code="answered") if event.by == "code" else call.step)
 
     def _start_call(self, event: ToolStarted) -> None:
+        if event.name == PLANNER and event.call_id not in self._calls:
+            return  # what it writes is shown when it has
         if event.call_id not in self._calls and is_read_only(event.preview):
             self._join_group(event)
         call = self._call_entry(event.call_id, Step(event.headline))
@@ -208,8 +216,22 @@ class TranscriptCalls:
 
     def _finish_call(self, event: ToolFinished) -> None:
         self._input_waits(event.call_id, False)
+        plan = read_plan(event.display.get(PLAN_MIME))
+        if plan is not None:
+            self._show_plan(plan)
+            if event.call_id not in self._calls:
+                return
         call = self._call_entry(event.call_id, Step(event.headline))
         self._show_step(call, finished_step(call.step, event))
+
+    def _show_plan(self, plan: Plan) -> None:
+        """Where it was first made."""
+        if self._plan is None and plan.items:
+            self._plan = PlanEntry(plan)
+            self._entries.append(self._plan)
+        if self._plan is not None:
+            self._plan.plan = plan
+            self._sheet.put(_PLAN_ID, "step", plan_html(plan))
 
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
@@ -443,6 +465,8 @@ class AssistantText:
 
     def write_call(self, delta: ToolCallDelta) -> None:
         """The model writes a call: a line says so, unless the call will join the line above."""
+        if delta.name == PLANNER:
+            return
         last = self._entries[-1] if self._entries else None
         if isinstance(last, StepEntry) and last.step.name == delta.name and is_read_only(last.step.preview):
             return
