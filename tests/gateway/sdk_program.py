@@ -99,6 +99,18 @@ def openai_responses_helper(url: str, token: str) -> Any:
     return {"output": [item.type for item in final.output], "status": final.status, "text": final.output_text}
 
 
+def openai_responses_shell(url: str, token: str) -> Any:
+    """What the items of a shell call and of a text with a citation are, without a stream and in one."""
+    client = _strict_openai(url, token)
+    whole = client.responses.create(model="default", input="make it")
+    last = list(client.responses.create(model="default", input="make it", stream=True))[-1]
+
+    def kinds(response: Any) -> list[str]:
+        return [type(one).__name__ for one in (*response.output, *response.output[-1].content[0].annotations)]
+
+    return {"whole": kinds(whole), "streamed": kinds(last.response)}
+
+
 def openai_responses_calls(url: str, token: str) -> Any:
     """A call of the client's tool in a stream; then a stream that breaks off."""
     client = _strict_openai(url, token)

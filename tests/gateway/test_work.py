@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
-from tests.gateway.conftest import ALLOWED, Gateway, gateway_at, until
+from tests.gateway import sdks
+from tests.gateway.conftest import ALLOWED, TOKEN, Gateway, Sent, gateway_at, until
+from tests.gateway.test_approvals import REQUIRED, Streamed, answered
 from tests.gateway.test_files import BINARY, CSV, ask, content, upload
 from vibe_jupyter.gateway.files import INLINE_LIMIT, MADE_PREVIEW
 from vibe_jupyter.gateway.run_files import WANTED_IN_FOLDER
@@ -20,7 +23,7 @@ from vibe_jupyter.testing import ScriptedModel, answer, call
 WORKING: Final = """
 [gateway]
 tools = ["bash", "run_code", "read_file"]
-allow = ["bash", "run_code", "mcp__*"]
+allow = ["bash", "run_code", "mcp__sample__*"]
 [[mcp_servers]]
 name = "web"
 transport = "stdio"
@@ -356,3 +359,149 @@ def test_own_tools_are_offered_only_where_the_settings_name_them(gateway: Gatewa
     assert [one["function"]["description"] for one in tools if one["function"]["name"] == "bash"] == ["Mine."]
     with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, ALLOWED) as plain:
         assert not own & offered(plain)
+
+
+def responses(gateway: Gateway, **fields: Any) -> list[Sent]:
+    return gateway.stream_at("/v1/responses", {"input": "Make it.", **fields})
+
+
+@pytest.mark.requirement("gateway.later.responses.shell")
+def test_shell_calls_are_items_of_the_responses_api(gateway: Gateway) -> None:
+    script = [call("bash", command="echo out; echo err >&2; exit 3"), "Failed."]
+    gateway.will(*script)
+    events = responses(gateway)
+    gateway.will(*script)
+    whole = gateway.client.post("/v1/responses", json={"input": "Make it."}).json()
+
+    for ended in (events[-1].data["response"], whole):
+        asked, given, message = ended["output"]
+        assert (asked["type"], asked["status"]) == ("shell_call", "completed")
+        assert asked["action"]["commands"] == ["echo out; echo err >&2; exit 3"]
+        assert (given["type"], given["call_id"]) == ("shell_call_output", asked["call_id"])
+        outcome = {"type": "exit", "exit_code": 3}
+        assert given["output"] == [{"stdout": "out\n", "stderr": "err\n", "outcome": outcome}]
+        assert message["content"][0]["text"] == "Failed."
+    items = [(event.name, event.data["item"]["type"]) for event in events if "output_item" in event.name]
+    added, done = "response.output_item.added", "response.output_item.done"
+    assert items == [(kind, name) for name in ("shell_call", "shell_call_output", "message") for kind in (added, done)]
+    number = gateway.will("Again.")
+    again = [{"role": "user", "content": "Make it."}, *whole["output"], {"role": "user", "content": "And?"}]
+    assert gateway.client.post("/v1/responses", json={"input": again}).status_code == 200
+    _, sent, result, *_ = gateway.model.requests[number - 1].messages
+    assert sent["tool_calls"][0]["function"]["name"] == "bash"
+    assert (result["tool_call_id"], result["content"]) == (asked["call_id"], "out\n\nerr\n")
+
+
+@pytest.mark.requirement("gateway.later.responses.citations", "gateway.later.responses.agentic")
+def test_files_are_cited_and_told_on_responses(gateway: Gateway) -> None:
+    script = [call("bash", command="echo 1 > one.txt; echo 2 > two.txt"), "See one.txt."]
+    gateway.will(*script)
+    events = responses(gateway, session_id="s-cited")
+    gateway.will(*script)
+    whole = gateway.client.post("/v1/responses", json={"input": "Make it."}).json()
+
+    made = [event.data for event in events if event.name == "file_produced"]
+    phases = [event.data["phase"] for event in events if event.name == "agentic_tool_call_progress"]
+    assert [one["name"] for one in made] == ["one.txt", "two.txt"]
+    assert phases == ["calling", "complete"]
+    for ended in (events[-1].data["response"], whole):
+        one, two = ended["output"][-1]["content"][0]["annotations"]
+        assert {one["type"], two["type"]} == {"container_file_citation"}
+        assert (one["filename"], one["start_index"], one["end_index"]) == ("one.txt", 4, 11)
+        assert (two["filename"], two["start_index"], two["end_index"]) == ("two.txt", 12, 12)
+        found = gateway.client.get(f"/v1/containers/{one['container_id']}/files/{one['file_id']}/content")
+        assert found.text == "1\n"
+    told = [event.data["annotation"] for event in events if event.name == "response.output_text.annotation.added"]
+    assert told == events[-1].data["response"]["output"][-1]["content"][0]["annotations"]
+    assert [one["file_id"] for one in told] == [one["id"] for one in made]
+
+
+def test_openais_own_client_takes_shell_items_and_citations(gateway: Gateway) -> None:
+    script = [call("bash", command="echo 1 > one.txt"), "See one.txt."]
+    gateway.will(*script, *script)
+
+    found = sdks.use("openai_responses_shell", gateway.server.url, TOKEN)
+
+    assert (
+        found["whole"]
+        == found["streamed"]
+        == [
+            "ResponseFunctionShellToolCall",
+            "ResponseFunctionShellToolCallOutput",
+            "ResponseOutputMessage",
+            "AnnotationContainerFileCitation",
+        ]
+    )
+
+
+def test_files_of_a_responses_request_are_read_for_the_model(gateway: Gateway) -> None:
+    file_id = upload(gateway, CSV).json()["id"]
+    data = {"filename": "more.csv", "file_data": base64.b64encode(CSV).decode()}
+    parts = [{"type": "input_text", "text": "Read."}, {"type": "input_file", "file_id": file_id}]
+    number = gateway.will("Read.")
+
+    given = [{"role": "user", "content": [*parts, {"type": "input_file", **data}]}]
+    assert gateway.client.post("/v1/responses", json={"input": given}).status_code == 200
+
+    texts = [part["text"] for part in gateway.model.requests[number - 1].messages[0]["content"]]
+    assert [name in text for name, text in zip(("Read.", "cities.csv", "more.csv"), texts, strict=True)] == [True] * 3
+    address = {"type": "input_file", "file_url": "http://169.254.169.254/latest"}
+    refused = gateway.client.post("/v1/responses", json={"input": [{"role": "user", "content": [address]}]})
+    assert refused.status_code == 422
+
+
+@pytest.mark.requirement("gateway.later.responses.skills")
+def test_a_skill_of_a_request_needs_the_shell(gateway: Gateway, tmp_path: Path) -> None:
+    skill = b"---\nname: maps\ndescription: Draws maps.\n---\nUse ink.\n"
+
+    def ask_with(one: Gateway, **changes: Any) -> httpx.Response:
+        made = one.client.post("/v1/skills", files=[("files", ("maps/SKILL.md", skill))]).json()
+        reference = {"type": "skill_reference", "skill_id": made["id"], **changes}
+        shell = {"type": "shell", "environment": {"type": "container_auto", "skills": [reference]}}
+        return one.client.post("/v1/responses", json={"input": "Draw.", "tools": [shell]})
+
+    first = gateway.will(call("bash", command="cat skills/maps/SKILL.md"), "Drawn.")
+    assert ask_with(gateway).status_code == 200
+    told = gateway.model.requests[first - 1].messages[0]["content"]
+    assert "- maps (skills/maps/SKILL.md): Draws maps." in told
+    assert "Use ink." in results(gateway)[-1]
+    assert ask_with(gateway, version="2").status_code == 404
+    assert ask_with(gateway, type="inline").status_code == 400
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, ALLOWED) as plain:
+        refused = ask_with(plain)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "shell_disabled")
+        assert model.requests == []
+
+
+@pytest.mark.requirement("gateway.later.messages.files")
+def test_messages_take_and_give_files_as_chat_does(gateway: Gateway) -> None:
+    body = {
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Make them."}],
+        "files": [{"name": "one.txt", "description": "A number."}, {"name": "two.txt"}],
+    }
+    script = [call("bash", command="echo 1 > one.txt"), "Made."]
+    first = gateway.will(*script)
+    whole = gateway.client.post("/v1/messages", json=body).json()
+    gateway.will(*script)
+    events = gateway.stream_at("/v1/messages", body)
+
+    assert "- one.txt (txt): A number." in str(gateway.model.requests[first - 1].messages[-1])
+    streamed = [event.data for event in events if event.name == "file_produced"]
+    for one, two in (whole["files"], streamed):
+        assert (one["name"], one["text"], one["purpose"]) == ("one.txt", "1\n", "agent_output")
+        assert (two["name"], two["code"]) == ("two.txt", "file_not_made")
+
+
+@pytest.mark.requirement("gateway.later.messages.agentic")
+def test_named_events_come_between_those_of_messages(gateway: Gateway) -> None:
+    gateway.will(call("bash", command="echo 1 > one.txt"), call("mcp__web__web_search", query="maps"), "Found.")
+    stream = Streamed(gateway, "/v1/messages", max_tokens=100)
+
+    answered(gateway, stream.asked()["approval_id"], decision="approve")
+
+    assert stream.last().name == "message_stop"
+    names = [event.name for event in stream.events if not event.name.startswith("content_block")]
+    progress = "agentic_tool_call_progress"
+    called = [progress, progress, "file_produced", REQUIRED, progress, progress]
+    assert names == ["message_start", *called, "message_delta", "message_stop"]

@@ -32,6 +32,7 @@ from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
 from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
 from vibe_jupyter.gateway.run_files import RunFiles
+from vibe_jupyter.gateway.skill_bundles import GivenSkill, placed_skills, skill_messages
 from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.work_tools import WorkTerms, work_tools
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
@@ -93,8 +94,9 @@ class CallRecords:
                     made = AgenticCall(self.round, call.name, call.arguments, call.id)
                     self.all.append(made)
                     self._by_id[call.id] = made
-            case ToolFinished(call_id=call_id, outcome=outcome) if call_id in self._by_id:
-                self._by_id[call_id].outcome = outcome
+            case ToolFinished(call_id=call_id) if call_id in self._by_id:
+                self._by_id[call_id].outcome = event.outcome
+                self._by_id[call_id].details = event.details
             case MessageAdded(message=ToolMessage() as message) if message.call_id in self._by_id:
                 made = self._by_id[message.call_id]
                 made.result = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -107,7 +109,13 @@ class GatewayExchange(Response):
     """The answer to one request. It is sent while it is made."""
 
     def __init__(
-        self, parts: GatewayParts, request: ChatRequest, writer: AnswerWriter, *, keep: KeepMessages | None = None
+        self,
+        parts: GatewayParts,
+        request: ChatRequest,
+        writer: AnswerWriter,
+        *,
+        keep: KeepMessages | None = None,
+        skills: Sequence[GivenSkill] = (),
     ) -> None:
         """
         Args:
@@ -115,6 +123,7 @@ class GatewayExchange(Response):
             request: what is asked.
             writer: spells the answer.
             keep: gets the conversation with the answer, before the client knows that it is over.
+            skills: for its tools.
 
         Raises:
             Refused: the request asks for what there is not.
@@ -128,6 +137,7 @@ class GatewayExchange(Response):
         self._request = request
         self._writer = writer
         self._keep = keep
+        self._skills = skills
         self._current = parts.agents.current()
         self._model = parts.model(request.fields.model, self._settings)
         self._folder = parts.folders.of(request.session_id)
@@ -225,7 +235,8 @@ class GatewayExchange(Response):
         if self._tools.has_own:
             await self._parts.folders.sweep()
             await self._folder.open()
-            await self._folder.place(given.for_folder.items())
+            await self._folder.place([*given.for_folder.items(), *placed_skills(self._skills)])
+            messages = [*skill_messages(self._skills), *messages] if self._skills else messages
         return self._files.asked(messages, has_folder=self._tools.has_own)
 
     def _start_run(self, relay: RelayingClient, grants: Grants) -> Run:

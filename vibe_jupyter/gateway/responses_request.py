@@ -1,5 +1,6 @@
 """A request of OpenAI's Responses API as one for Chat Completions."""
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -16,8 +17,9 @@ from vibe_jupyter.gateway.chat_parts import (
     text_at,
     text_part,
 )
-from vibe_jupyter.gateway.chat_request import Object
+from vibe_jupyter.gateway.chat_request import Object, read_fields
 from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.responses_items import SHELL, shell_output_text
 
 PublishedName = Callable[[str, str], str]
 """The name that a server's tool goes by here; empty for none."""
@@ -61,6 +63,16 @@ _SILENT: Final = frozenset({"reasoning", "mcp_list_tools"})
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
 
+class SkillReference(BaseModel):
+    """A skill that was uploaded."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    skill_id: str
+    version: str | None = None
+    """A number or ``latest``, which is what None means too."""
+
+
 class ResponsesFields(BaseModel):
     """The fields of a request that are translated."""
 
@@ -86,6 +98,22 @@ class ResponsesFields(BaseModel):
     """Not served."""
     prompt: Any = None
     """Not served."""
+
+    def skills(self) -> list[SkillReference]:
+        """Those that the shell tools of the request name.
+
+        Raises:
+            Refused: one is given in another way.
+        """
+        found: list[SkillReference] = []
+        for tool in self.tools or ():
+            environment = tool.get("environment") if tool.get("type") == "shell" else None
+            given = cast("Object", environment).get("skills") if isinstance(environment, dict) else None
+            for one in objects(given or [], "tools"):
+                if one.get("type") != "skill_reference":
+                    raise Refused(400, "A skill is given as skill_reference.", code="unsupported", param="tools")
+                found.append(read_fields(SkillReference, one))
+        return found
 
     def check(self, servers: Collection[str]) -> None:
         """Refuse what is not served.
@@ -224,8 +252,19 @@ def _add_item(messages: _Messages, item: Object, published: PublishedName) -> No
         name = published(text_at(item, "server_label", "input"), tool) or tool
         messages.add_call(call_part(call_id, name, text_at(item, "arguments", "input")))
         messages.all.append(result_message(call_id, _call_output(item)))
+    elif kind == "shell_call":
+        messages.add_call(call_part(text_at(item, "call_id", "input"), SHELL, _shell_arguments(item)))
+    elif kind == "shell_call_output":
+        messages.all.append(result_message(text_at(item, "call_id", "input"), shell_output_text(item)))
     elif kind not in _SILENT:
         raise Refused(400, f"Items of type {kind} are not served here.", code="unsupported", param="input")
+
+
+def _shell_arguments(item: Object) -> str:
+    action = item.get("action")
+    commands = action.get("commands") if isinstance(action, dict) else None
+    lines = [one for one in commands if isinstance(one, str)] if isinstance(commands, list) else []
+    return json.dumps({"command": "\n".join(lines)}, ensure_ascii=False)
 
 
 def _call_output(item: Object) -> str:
@@ -251,4 +290,7 @@ def _part(part: Object) -> Object:
         return text_part(text_at(part, "refusal", "input.content"))
     if kind == "input_image" and isinstance(url := part.get("image_url"), str):
         return image_part(url, part.get("detail"))
+    if kind == "input_file":
+        given = {name: part[name] for name in ("file_id", "filename", "file_data") if part.get(name)}
+        return {"type": "file", "file": given}
     raise Refused(400, f"Content of type {kind} is not served here.", code="unsupported", param="input")

@@ -1,7 +1,6 @@
 """The answer as OpenAI's Responses API has it: items that are added, grow and are done, one after another."""
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pydantic import JsonValue
 
 from vibe_jupyter.gateway.chat_writer import agentic_event, file_event
 from vibe_jupyter.gateway.chunk_reader import ChunkReader, detail_count
+from vibe_jupyter.gateway.responses_items import SHELL, citations, new_id, shell_call, shell_output
 from vibe_jupyter.gateway.rounds import count_of
 from vibe_jupyter.gateway.writer import Ending, Object, WriterTerms
 from vibe_jupyter.llm.event_streams import ServerEvent, encode_event
@@ -26,8 +26,6 @@ from vibe_jupyter.protocol import (
     ToolMessage,
 )
 
-_ID_BYTES: Final = 16
-"""Random ones of an id."""
 _INCOMPLETE: Final[Mapping[str, str]] = {
     "length": "max_output_tokens",
     "model_length": "max_output_tokens",
@@ -35,11 +33,6 @@ _INCOMPLETE: Final[Mapping[str, str]] = {
     "content_filter": "content_filter",
 }
 """Why a response is incomplete, by finish reason."""
-
-
-def new_id(kind: str) -> str:
-    """An id that begins with its kind, such as ``resp``."""
-    return f"{kind}_{secrets.token_hex(_ID_BYTES)}"
 
 
 class ToolPlace(NamedTuple):
@@ -130,8 +123,11 @@ class ResponsesWriter:
         self._text: _GrowingText | None = None
         self._calls: dict[str, int] = {}
         """Places of calls that run here, by id."""
-        self._failed: set[str] = set()
-        """Calls that ended without success."""
+        self._finished: dict[str, ToolFinished] = {}
+        """How calls ended whose results are not here yet."""
+        self._container = new_id("cntr")
+        self._files: list[Object] = []
+        """Those that were made, and that no text cites yet."""
         self._events = _NumberedEvents()
 
     # ---- a stream ----
@@ -152,8 +148,8 @@ class ResponsesWriter:
             case MessageAdded(message=AssistantMessage() as message):
                 for call in message.calls:
                     self._begin_call(call)
-            case ToolFinished(outcome=outcome, call_id=call_id) if outcome != "ok":
-                self._failed.add(call_id)
+            case ToolFinished(call_id=call_id):
+                self._finished[call_id] = event
             case MessageAdded(message=ToolMessage() as message) if message.call_id in self._calls:
                 said = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
                 self._end_call(message.call_id, said)
@@ -163,6 +159,7 @@ class ResponsesWriter:
 
     def file(self, made: Object) -> bytes:
         self._begin()
+        self._files += [] if "code" in made else [made]
         if self._terms.tells_events:
             self._events.add(file_event(made))
         return self._events.flush()
@@ -195,15 +192,20 @@ class ResponsesWriter:
         message = self._reader.take_whole(body)
         output: list[Object] = []
         for call in ending.calls:
-            failed = call.outcome != "ok"
-            output.append(self._call_item(ToolCall(id=call.call_id, name=call.name, arguments=call.arguments)))
-            output[-1].update(_call_result(call.result, failed=failed))
+            made = ToolCall(id=call.call_id, name=call.name, arguments=call.arguments)
+            if call.name == SHELL:
+                output += [{**shell_call(made), "status": "completed"}]
+                output += [shell_output(call.call_id, call.result, call.details)]
+            else:
+                result = _call_result(call.result, failed=call.outcome != "ok")
+                output.append({**self._call_item(made), **result})
+        self._files = [one for one in ending.files if "code" not in one]
         for part in message.parts:
             if isinstance(part, ToolCall):
                 output.append(_client_call(part, "completed"))
             else:
                 form = _REASONING if isinstance(part, ReasoningPart) else _MESSAGE
-                output.append(_text_item(form, new_id(form.prefix), part.text))
+                output.append(_text_item(form, new_id(form.prefix), part.text, self._cite(form, part.text)))
         return self._ended(output, ending)
 
     # ---- the response ----
@@ -251,16 +253,28 @@ class ResponsesWriter:
         if self._text is None:
             return
         form, text = self._text.form, "".join(self._text.pieces)
+        cited = self._cite(form, text)
+        for place, one in enumerate(cited):
+            self._say_text("response.output_text.annotation.added", annotation_index=place, annotation=one)
         self._say_text(f"{form.event}.done", text=text, **form.event_fields)
-        self._say_text("response.content_part.done", part=_part(form, text))
-        self._done(self._text.place, _text_item(form, self._text.item_id, text))
+        self._say_text("response.content_part.done", part=_part(form, text, cited))
+        self._done(self._text.place, _text_item(form, self._text.item_id, text, cited))
         self._text = None
+
+    def _cite(self, form: _Form, text: str) -> list[JsonValue]:
+        if form is not _MESSAGE:
+            return []
+        files, self._files = self._files, []
+        return citations(text, files, self._container)
 
     def _say_text(self, kind: str, **fields: JsonValue) -> None:
         assert self._text is not None
         self._events.say(kind, item_id=self._text.item_id, output_index=self._text.place, content_index=0, **fields)
 
     def _begin_call(self, call: ToolCall) -> None:
+        if call.name == SHELL:
+            self._calls[call.id] = self._add(shell_call(call))
+            return
         item = self._call_item(call)
         place = self._calls[call.id] = self._add({**item, "arguments": ""})
         where: Object = {"item_id": item["id"], "output_index": place}
@@ -271,7 +285,13 @@ class ResponsesWriter:
 
     def _end_call(self, call_id: str, result: str) -> None:
         place = self._calls.pop(call_id)
-        item, failed = self._output[place], call_id in self._failed
+        item, ended = self._output[place], self._finished.pop(call_id, None)
+        if item["type"] == "shell_call":
+            self._done(place, {**item, "status": "completed"})
+            output = shell_output(call_id, result, {} if ended is None else ended.details)
+            self._done(self._add({**output, "output": [], "status": "in_progress"}), output)
+            return
+        failed = ended is None or ended.outcome != "ok"
         self._events.say(
             f"response.mcp_call.{'failed' if failed else 'completed'}", item_id=item["id"], output_index=place
         )
@@ -297,13 +317,14 @@ class ResponsesWriter:
         self._done(place, {**item, "status": "completed"})
 
 
-def _part(form: _Form, text: str) -> Object:
-    return {"type": form.part, "text": text, **form.part_fields}
+def _part(form: _Form, text: str, cited: Sequence[JsonValue] = ()) -> Object:
+    part: Object = {"type": form.part, "text": text, **form.part_fields}
+    return {**part, "annotations": list(cited)} if cited else part
 
 
-def _text_item(form: _Form, item_id: str, text: str | None) -> Object:
+def _text_item(form: _Form, item_id: str, text: str | None, cited: Sequence[JsonValue] = ()) -> Object:
     """A text in the output; one of None has only begun."""
-    parts: list[JsonValue] = [] if text is None else [_part(form, text)]
+    parts: list[JsonValue] = [] if text is None else [_part(form, text, cited)]
     status = "in_progress" if text is None else "completed"
     return {"type": form.item, "id": item_id, "status": status, "content": parts, **form.item_fields}
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from pydantic import JsonValue
+
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.skills.frontmatter import read_skill
@@ -17,6 +19,9 @@ MOST_FILES: Final = 512
 """Files of one skill."""
 UNPACKED_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of all its files."""
+SKILLS_FOLDER: Final = "skills"
+"""Where they are in a working folder."""
+SKILLS_WORDS: Final = "Skills in the working folder; read the file of one before you do what it is for:"
 _LEFT_OUT: Final = "__MACOSX"
 """A folder that macOS adds to what it packs."""
 _PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -28,6 +33,19 @@ class GivenFile(NamedTuple):
 
     path: str
     content: bytes
+
+
+class GivenSkill(NamedTuple):
+    """A skill for one request."""
+
+    name: str
+    description: str
+    files: Sequence[GivenFile]
+
+    @property
+    def folder(self) -> str:
+        """The folder that all its files are in."""
+        return self.files[0].path.partition("/")[0]
 
 
 class SkillBundle(NamedTuple):
@@ -63,6 +81,22 @@ def read_bundle(given: Sequence[GivenFile]) -> SkillBundle:
     except ConfigError as error:
         raise _invalid(f"{FILE_NAME} {error}.") from None
     return SkillBundle(skill.name, skill.description, _pack(files))
+
+
+def skill_files(packed: bytes) -> list[GivenFile]:
+    """The files of a skill that was checked."""
+    return list(_unpacked(packed))
+
+
+def placed_skills(skills: Sequence[GivenSkill]) -> list[tuple[str, bytes]]:
+    """Their files, by paths in a working folder."""
+    return [(f"{SKILLS_FOLDER}/{one.path}", one.content) for skill in skills for one in skill.files]
+
+
+def skill_messages(skills: Sequence[GivenSkill]) -> list[JsonValue]:
+    """What is said of them to the model."""
+    lines = [f"- {one.name} ({SKILLS_FOLDER}/{one.folder}/{FILE_NAME}): {one.description}" for one in skills]
+    return [{"role": "system", "content": "\n".join([SKILLS_WORDS, *lines])}]
 
 
 def _unpacked(packed: bytes) -> Iterator[GivenFile]:

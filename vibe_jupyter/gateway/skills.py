@@ -90,6 +90,19 @@ class SkillStore:
             raise Refused(404, "There is no such skill.", code="skill_not_found", param="skill_id")
         return SkillObject.model_validate_json(kept)
 
+    async def packed(self, skill_id: str, version: str | None) -> tuple[SkillObject, bytes]:
+        """A skill, and the zip of its folder in a version.
+
+        Raises:
+            Refused: there is no such skill or version.
+        """
+        known = await self.find(skill_id)
+        number = known.latest_version if version in (None, "latest") else version
+        packed = await self._store.get(_VERSIONS, f"{self._key(skill_id)}:{number}")
+        if packed is None:
+            raise Refused(404, f"The skill has no version {number}.", code="skill_not_found", param="version")
+        return known, packed
+
     async def all(self) -> list[SkillObject]:
         """Every skill, the one that changed last first."""
         keys = await self._store.keys(_SKILLS, f"{self._owner}:")

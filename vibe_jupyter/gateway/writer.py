@@ -26,6 +26,8 @@ class AgenticCall:
     """Base64."""
     file_ids: list[str] = field(default_factory=list[str])
     outcome: Literal["ok", "error", "denied", "interrupted"] = "interrupted"
+    details: Object = field(default_factory=dict[str, JsonValue])
+    """What its tool says beside the result; empty where it was not run."""
 
 
 class Ending(NamedTuple):

@@ -1,5 +1,6 @@
 """``POST /v1/responses``."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,13 +11,19 @@ from vibe_jupyter.gateway.chat_request import ChatRequest, parse_body, read_fiel
 from vibe_jupyter.gateway.exchange import GatewayExchange
 from vibe_jupyter.gateway.kept_responses import KeptResponses
 from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.responses_items import new_id
 from vibe_jupyter.gateway.responses_request import ResponsesFields, chat_body, repeated_fields
-from vibe_jupyter.gateway.responses_writer import ResponsesWriter, ToolPlace, new_id
+from vibe_jupyter.gateway.responses_writer import ResponsesWriter, ToolPlace
+from vibe_jupyter.gateway.skill_bundles import GivenSkill, skill_files
 from vibe_jupyter.mcp.tool_names import published_name
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": ResponsesFields.model_json_schema()}}}
 }
+
+OWN_TOOLS: Final = "gateway"
+"""The server label of tools that are the gateway's own."""
 
 
 def responses_routes(parts: GatewayParts) -> APIRouter:
@@ -30,7 +37,7 @@ def responses_routes(parts: GatewayParts) -> APIRouter:
 
     def find_tool(name: str) -> ToolPlace:
         found = directory.named(name)
-        return ToolPlace("", name) if found is None else ToolPlace(found.server, found.tool.name)
+        return ToolPlace(OWN_TOOLS, name) if found is None else ToolPlace(found.server, found.tool.name)
 
     @router.post("/v1/responses", openapi_extra=_BODY)
     async def responses(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
@@ -48,6 +55,24 @@ def responses_routes(parts: GatewayParts) -> APIRouter:
 
         repeated = {"id": response_id, **repeated_fields(body)}
         writer = ResponsesWriter(repeated, find_tool, parts.writer_terms(asked))
-        return GatewayExchange(parts, asked, writer, keep=keep)
+        return GatewayExchange(parts, asked, writer, keep=keep, skills=await _skills(parts, fields))
 
     return router
+
+
+async def _skills(parts: GatewayParts, fields: ResponsesFields) -> list[GivenSkill]:
+    """The skills that a request names.
+
+    Raises:
+        Refused: one is unknown, or no shell could use it.
+    """
+    wanted = fields.skills()
+    if wanted and "bash" not in parts.agents.current().reading.settings.gateway.tools:
+        words = 'A skill needs the shell: tools = ["bash"] in [gateway] of the settings.'
+        raise Refused(400, words, code="shell_disabled", param="tools")
+    found: list[GivenSkill] = []
+    for one in wanted:
+        known, packed = await parts.skills.packed(one.skill_id, one.version)
+        files = await asyncio.to_thread(skill_files, packed)
+        found.append(GivenSkill(known.name, known.description, files))
+    return found
