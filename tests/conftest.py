@@ -124,6 +124,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setenv(name, str(folder))
         for name in _KEYS:
             patch.delenv(name, raising=False)
+        # Most tests have `run_code` for what asks. What runs unasked in a sandbox is the subject of tests/sandbox.
+        patch.setenv("VIBE_SANDBOX__EXPLORE", "ask")
         for name in ("NO_PROXY", "no_proxy"):
             patch.setenv(name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1,localhost"))))
         yield home

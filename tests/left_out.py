@@ -21,6 +21,7 @@ REASONS: Final = {
     r"only Linux exchanges two names at once": "the race needs it; every other system opens files in the same way",
     r"looks into /proc": "only Linux has it",
     r"only Linux holds a process at its end": "what it waits for is the same code everywhere",
+    r"no sandbox on this machine": "there everything asks, which is tested everywhere",
     r"limits of a process .*": "only Linux has them",
     r"Java is not installed here": "Spark runs on it; make test-matrix describes its objects where there is one",
     r"llama-server.*": "its package does not run on this processor; every dialect is tested on scripted servers too",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,7 @@ def test_where_nothing_is_wrong_it_says_so(environment: dict[str, str]) -> None:
     assert "Nothing is wrong." in done.stdout
     assert "clicks can be taken while a cell runs" in done.stdout
     assert "bash is not offered" not in done.stdout
+    assert re.search(r"Landlock|code asks before it runs: there is no sandbox", done.stdout)
 
 
 SETTINGS = """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -12,7 +13,7 @@ from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Deny, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.skills.skill import Skill, SkillsInUse
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import NotExplored, ToolContext
 
 
 class PathArguments(BaseModel):
@@ -191,3 +192,38 @@ def test_a_skill_in_use_takes_away_and_never_allows(permissions: Permissions, pa
 
 def skill_allowing(tools: str, name: str = "one") -> Skill:
     return Skill(name, "Does it.", Path(name, "SKILL.md"), "", allowed_tools=(tools,))
+
+
+class Explorer(Reader):
+    """A tool that does some calls where they have no effects."""
+
+    name = "explorer"
+
+    def can_explore(self, args: PathArguments) -> bool:
+        return args.path != "kept"
+
+    async def explore(self, args: PathArguments, context: ToolContext) -> ToolResult | NotExplored:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "terms", "explores"),
+    [
+        ({}, "a.csv", RunTerms(), True),
+        ({}, "a.csv", RunTerms(attended=False), True),
+        ({"explore": False}, "a.csv", RunTerms(), False),
+        ({}, "kept", RunTerms(), False),
+        ({}, "a.csv", RunTerms(external=True), False),
+        ({"levels": {"explorer": "ask"}}, "a.csv", RunTerms(), False),
+        ({"levels": {"inspect": "ask"}}, "a.csv", RunTerms(), False),
+        ({"levels": {"read_file": "never"}}, "a.csv", RunTerms(), False),
+        ({}, "a.csv", RunTerms(levels={"grep": "ask"}), False),
+        ({"lists": {"read_file": ToolLists(deny=("*.csv",))}}, "a.csv", RunTerms(), False),
+    ],
+)
+def test_a_call_is_tried_unasked_only_where_reading_needs_nobody(
+    permissions: Permissions, changes: dict[str, Any], path: str, terms: RunTerms, explores: bool
+) -> None:
+    rules = replace(permissions, **{"explore": True, **changes})
+    assert rules.explores(Explorer("ask"), PathArguments(path=path), terms) is explores
+    assert not rules.explores(Reader("ask"), PathArguments(path=path), terms)

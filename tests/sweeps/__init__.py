@@ -13,6 +13,7 @@ from typing import Any
 
 SWEEPS: tuple[str, ...] = (
     "agent_commands",
+    "copies",
     "held",
     "interrupt_lines",
     "interrupts",

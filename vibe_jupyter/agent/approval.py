@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from vibe_jupyter.agent.call_context import (
     CallContext,
@@ -51,6 +51,8 @@ from vibe_jupyter.protocol import (
     arguments_text,
 )
 from vibe_jupyter.tools.contract import PrecheckedTool
+
+D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
 
@@ -170,8 +172,13 @@ class PendingApproval:
         )
 
 
-async def permit_call(prepared: PreparedCall, call_context: CallContext) -> PreparedCall | RefusedCall:
+async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: str = "") -> PreparedCall | RefusedCall:
     """Let a call through, perhaps as the user edited it, or say no.
+
+    Args:
+        prepared: the call.
+        call_context: of the run.
+        tried: why it was not done where it has no effects, if that was tried.
 
     Raises:
         JournalError: the question could not be recorded.
@@ -181,10 +188,22 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext) -> Prep
     if isinstance(decision, Ask) and not await call_context.attended():
         decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
     if isinstance(decision, Deny):
-        return _refuse_forbidden(prepared, decision)
+        return _refuse_forbidden(prepared, _with_reason(decision, tried and f"({tried})", " "))
     if isinstance(decision, Ask):
-        return await _ask_if_possible(prepared, decision, call_context)
+        return await _ask_if_possible(prepared, _with_reason(decision, tried, " · "), call_context)
     return prepared
+
+
+def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
+    """Whether a call that would ask may first be tried where it can have no effects. Nobody need be here for that."""
+    attended = replace(call_context, terms=replace(call_context.terms, attended=True))
+    return call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms) and isinstance(
+        decide_call(prepared, attended), Ask
+    )
+
+
+def _with_reason(decision: D, tried: str, mark: str) -> D:
+    return decision.model_copy(update={"reason": f"{decision.reason}{mark}{tried}"}) if tried else decision
 
 
 def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:

@@ -1,14 +1,15 @@
 """One tool call, from the model's request to its one result, and how far each call of a run came.
 
-prepare (find, parse, validate) -> decide -> approve -> run. Each step either hands on or ends in a result, so that a
-call is always answered exactly once (docs/architecture.md, Invariants).
+prepare (find, parse, validate) -> decide -> explore or approve -> run. Each step either hands on or ends in a
+result, so that a call is always answered exactly once (docs/architecture.md, Invariants).
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from vibe_jupyter.agent.approval import ask_user, permit_call
+from vibe_jupyter.agent.approval import ask_user, may_explore, permit_call
 from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
@@ -32,7 +33,15 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
 )
-from vibe_jupyter.tools.contract import SelfLimitedTool, SubagentReport, ToolContext, Toolset, delegate_to_nobody
+from vibe_jupyter.tools.contract import (
+    ExploringTool,
+    NotExplored,
+    SelfLimitedTool,
+    SubagentReport,
+    ToolContext,
+    Toolset,
+    delegate_to_nobody,
+)
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 _CUT_OFF = ToolResult.error(INTERRUPTED, summary="interrupted")
@@ -49,9 +58,17 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         asyncio.CancelledError: the run was interrupted; the caller answers the call.
     """
     prepared = prepare_call(call, call_context.tools, call_context.permissions.workspace)
-    permitted = await permit_call(prepared, call_context) if isinstance(prepared, PreparedCall) else prepared
+    tried = ""
+    if isinstance(prepared, PreparedCall) and may_explore(prepared, call_context):
+        explored = await _run_prepared(prepared, call_context, _explore)
+        if not isinstance(explored, NotExplored):
+            return explored, False
+        tried = explored.reason
+    permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
     if isinstance(permitted, PreparedCall):
-        return await _run_prepared(permitted, call_context), False
+        answer = await _run_prepared(permitted, call_context, _run_tool)
+        assert isinstance(answer, ToolMessage)
+        return answer, False
     step = ToolStep(call.name, prepared.headline, id=call.id)
     await call_context.emit(step.finished("denied" if permitted.denied else "error", permitted.summary))
     return permitted.message, permitted.denied
@@ -62,16 +79,21 @@ def unanswered_call(call: ToolCall, *, started: bool) -> ToolMessage:
     return error_message(call, INTERRUPTED if started else NEVER_STARTED)
 
 
-async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> ToolMessage:
+async def _run_prepared(
+    prepared: PreparedCall,
+    call_context: CallContext,
+    work: Callable[[PreparedCall, CallContext], Awaitable[ToolResult | NotExplored]],
+) -> ToolMessage | NotExplored:
+    """Do it in a step of the run; the step stays open where the work turned out to need an approval."""
     call, tool = prepared.call, prepared.tool
     step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
-    result = _CUT_OFF
+    result: ToolResult | NotExplored = _CUT_OFF
     has_run = True
     try:
-        result = await _run_tool(prepared, call_context)
-        outcome = "error" if result.is_error else "ok"
+        result = await work(prepared, call_context)
+        outcome = "error" if isinstance(result, ToolResult) and result.is_error else "ok"
     except ToolError as error:
         result, outcome = ToolResult.error(str(error)), "error"
         has_run = not isinstance(error, NothingDone)
@@ -82,20 +104,34 @@ async def _run_prepared(prepared: PreparedCall, call_context: CallContext) -> To
         result, outcome = ToolResult.error(f"{call.name} failed: {type(error).__name__}: {error}"), "error"
     finally:
         call_context.redactor.look()
-        await call_context.emit(
-            step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
-        )
-    result = call_context.failed.shorten(tool.name, call.arguments, result)
+        if isinstance(result, ToolResult):
+            await call_context.emit(
+                step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)
+            )
+    if isinstance(result, NotExplored):
+        return result
+    return await _message_of(prepared, result, call_context)
+
+
+async def _message_of(prepared: PreparedCall, result: ToolResult, call_context: CallContext) -> ToolMessage:
+    call, tool = prepared.call, prepared.tool
+    shortened = call_context.failed.shorten(tool.name, call.arguments, result)
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
     # What is spilled is kept too, and a cut must not part a secret.
     result = await asyncio.to_thread(
-        lambda: spill_result(call_context.redactor.value(result), call_context.results, limit)
+        lambda: spill_result(call_context.redactor.value(shortened), call_context.results, limit)
     )
     parts: tuple[TextPart | ImagePart, ...] = result.parts
     if prepared.edited:
         note = f"The user edited the call before allowing it; what ran: {call.arguments}"
         parts = (TextPart(text=note), *parts)
     return ToolMessage(call_id=call.id, name=call.name, parts=parts, is_error=result.is_error)
+
+
+async def _explore(prepared: PreparedCall, call_context: CallContext) -> ToolResult | NotExplored:
+    """Do it where it can have no effects."""
+    assert isinstance(prepared.tool, ExploringTool)
+    return await prepared.tool.explore(prepared.args, _tool_context(prepared, call_context))
 
 
 async def _run_tool(prepared: PreparedCall, call_context: CallContext) -> ToolResult:

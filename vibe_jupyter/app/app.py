@@ -41,7 +41,7 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import STOP_CELL, Options
-from vibe_jupyter.permissions.decide import Permissions, RunTerms
+from vibe_jupyter.permissions.decide import READING_TOOLS, Permissions, RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
 from vibe_jupyter.permissions.redaction import Redactor
 from vibe_jupyter.protocol import Interrupt, Notice
@@ -347,6 +347,8 @@ class App:
         allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
+        reads = all(map(reading.offers_tool, READING_TOOLS))
+        self._permissions.explore = reads and settings.sandbox.explore == "sandbox"
         self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
         self._taken = (settings, reading.rules)

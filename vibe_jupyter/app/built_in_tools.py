@@ -13,10 +13,13 @@ from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
+from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashOptions, BashTool, ShellEnvironment
 from vibe_jupyter.tools.contract import Tool, ToolContext
@@ -70,22 +73,35 @@ class BuiltInTools:
 
     def _kernel_tools(self) -> list[Tool[Any]]:
         parts = self._parts
-        runner = CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look)
         return [
             InspectTool(parts.host.namespace, parts.main_thread.call),
-            RunCodeTool(
-                parts.main_thread,
-                runner,
-                sees_images=parts.sees_images,
-                looks=VariableLooks(parts.host.namespace).of_code,
-                hint=MissingNames(parts.host.namespace).hint,
-                drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
-            ),
+            self._code_tool(),
             self._todo,
             AskUserQuestionTool(),
             TaskTool(),
             MemoryTool(MemoryFile(parts.home / "memory", parts.folder)),
         ]
+
+    def _code_tool(self) -> RunCodeTool:
+        parts = self._parts
+        tool = RunCodeTool(
+            parts.main_thread,
+            CodeRunner(parts.shell, parts.pump, on_ran=parts.host.secrets.look),
+            sees_images=parts.sees_images,
+            looks=VariableLooks(parts.host.namespace).of_code,
+            hint=MissingNames(parts.host.namespace).hint,
+            drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
+        )
+        tool.exploration = self._exploration()
+        return tool
+
+    def _exploration(self) -> CodeExploration | None:
+        """None where no copy of a kernel can be made on this machine, and in a terminal."""
+        parts, secrets = self._parts, self._parts.host.secrets
+        if machine_refusal() or parts.pump is None:
+            return None
+        names = SecretNames(is_secret_name, found=secrets, learn=secrets.learn)
+        return CodeExploration(parts.main_thread, parts.shell, parts.workspace.root, names)
 
     def _file_tools(self, settings: Settings) -> list[Tool[Any]]:
         parts = self._parts

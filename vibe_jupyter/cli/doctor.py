@@ -59,6 +59,11 @@ try:
 except ImportError:
     said["shell"] = ""
 try:
+    from vibe_jupyter.sandbox.availability import describe_machine
+    said["sandbox"] = describe_machine()
+except ImportError:
+    said["sandbox"] = None
+try:
     from vibe_jupyter.commands.autoload import startup_file
     said["autoload"] = str(startup_file(get_ipython())) if startup_file(get_ipython()).is_file() else ""
 except ImportError:
@@ -209,6 +214,28 @@ def _look_at_the_kernel(report: _Report, said: dict[str, Any]) -> None:
         report.lines.append("  --  %load_ext vibe_jupyter is needed after each start; %vibe autoload on changes that")
     if said["shell"]:
         report.lines.append(f"  --  {said['shell']}")
+    if said["sandbox"] is not None:
+        _look_at_the_sandbox(report, said["sandbox"])
+
+
+def _look_at_the_sandbox(report: _Report, offers: dict[str, Any]) -> None:
+    """What the kernel's machine offers for code that runs unasked."""
+    if offers["refusal"]:
+        report.lines.append(f"  --  code asks before it runs: {offers['refusal']}")
+    else:
+        report.good(f"code that only looks runs in a copy of the kernel, of {_megabytes(offers['memory'])} at most")
+    headroom = offers["cgroup_headroom"]
+    words = (
+        f"Landlock {offers['landlock']}" if offers["landlock"] else "no Landlock",
+        "seccomp" if offers["seccomp"] else "no seccomp",
+        "user namespaces" if offers["user_namespaces"] else "no user namespaces",
+    )
+    room = "no bound on memory" if headroom is None else f"{_megabytes(headroom)} left of the cgroup's memory"
+    report.lines.append(f"      {', '.join((*words, room))}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size >> 20:,} MB"
 
 
 def _ask_kernel(name: str) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
 _TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "never": 2}
-USERS_TABLES: Final = ("gateway", "privacy", "session_logging", "variables")
-"""Tables that no project sets: they say what may leave this machine, and which code runs to describe a variable."""
+USERS_TABLES: Final = ("gateway", "privacy", "sandbox", "session_logging", "variables")
+"""Tables that no project sets: they say what may leave this machine, what runs unasked, and which code runs to describe
+a variable."""
 _SHOWN: Final = 200
 """Characters shown of one value."""
 

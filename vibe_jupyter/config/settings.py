@@ -82,6 +82,13 @@ class Privacy(Entry):
         return any(matches_pattern(pattern, name) for pattern in self.allow)
 
 
+class Sandbox(Entry):
+    """What runs unasked because it can have no effects. A project's settings say nothing of it, trusted or not."""
+
+    explore: Literal["sandbox", "ask"] = "sandbox"
+    """Whether code and commands that only look run in a sandbox without asking, where this machine has one."""
+
+
 class Variables(Entry):
     """How variables are described. A project's settings say nothing of it, trusted or not."""
 
@@ -239,6 +246,7 @@ class Settings(Entry):
     project_context: ProjectContext = ProjectContext()
     session_logging: SessionLogging = SessionLogging()
     privacy: Privacy = Privacy()
+    sandbox: Sandbox = Sandbox()
     variables: Variables = Variables()
     gateway: Gateway = Gateway()
 

@@ -180,17 +180,20 @@ class ExecutionAttempt:
 class CodeRunner:
     """Runs one piece of code at a time, on the main thread."""
 
-    def __init__(self, shell: object, pump: Pump | None, *, on_ran: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, shell: object, pump: Pump | None, *, on_ran: Callable[[], None] = lambda: None, in_copy: bool = False
+    ) -> None:
         """One for a shell.
 
         Args:
             shell: of IPython.
             pump: of its kernel; None in a terminal.
             on_ran: called when code is over, while the names it bound are still there; must not raise.
+            in_copy: whether this is a copy of the kernel, which reaches no front end.
         """
         self._on_ran = on_ran
         self._shell = cast(IPythonShell, shell)
-        self._kernel = cast(IPythonKernel | None, getattr(shell, "kernel", None))
+        self._kernel = None if in_copy else cast(IPythonKernel | None, getattr(shell, "kernel", None))
         self._pump = pump
 
     def run(

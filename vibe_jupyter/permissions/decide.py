@@ -18,7 +18,7 @@ from vibe_jupyter.permissions.rules import ToolLists, lists_under
 from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import FORMER_NAMES, GradedTool, RenamedTool, Tool
+from vibe_jupyter.tools.contract import FORMER_NAMES, ExploringTool, GradedTool, RenamedTool, Tool
 
 _SHOWN = ("url", "read")
 REASONS = {
@@ -37,6 +37,8 @@ REASONS = {
 """Why a call asks, in the words of the card."""
 RUN_CELL = "run_cells"
 """The tool whose permission every call needs that runs cells."""
+READING_TOOLS: Final = ("inspect", "read_file", "grep")
+"""What they tell unasked, code may tell that runs where it can have no effects."""
 _KEEPABLE: Final = frozenset(
     {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}
 )
@@ -145,6 +147,21 @@ class Permissions:
     lists: Mapping[str, ToolLists] = field(default_factory=dict[str, ToolLists])
     """Tool name to its allowlist and denylist, where the configuration has some."""
     grants: Grants = field(default_factory=Grants)
+    explore: bool = False
+    """Whether calls may be tried, unasked, where they can have no effects."""
+
+    def explores(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
+        """Whether a call that would ask may first be tried where it can have no effects.
+
+        What it tells is what the tools that read would tell: where one of these asks, is denied or limited, it asks. So
+        does a tool for which the settings say ``ask`` in so many words.
+        """
+        if not self.explore or terms.external or not isinstance(tool, ExploringTool) or not tool.can_explore(args):
+            return False
+        reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)
+        limited = any(lists_under(tool_names(name), self.lists).deny for name in READING_TOOLS)
+        is_set = level_under(tool_names(tool), terms.levels, self.levels) is not None or tool.name in self.lists
+        return not is_set and not limited and all(level in (None, "always") for level in reading)
 
     def decide(
         self, tool: Tool[Any], args: BaseModel, terms: RunTerms, places: Mapping[str, Located] | None = None

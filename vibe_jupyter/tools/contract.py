@@ -216,6 +216,30 @@ class GradedTool(Protocol):
         ...
 
 
+class NotExplored(NamedTuple):
+    """A call was not done where it has no effects, or not to its end."""
+
+    reason: str
+    """In one line, for the card: why it needs the real thing."""
+
+
+@runtime_checkable
+class ExploringTool(Protocol):
+    """A tool that can do some calls where they can have no effects, so that nobody need be asked."""
+
+    def can_explore(self, args: Any) -> bool:
+        """Whether this call may be tried so."""
+        ...
+
+    async def explore(self, args: Any, context: ToolContext) -> ToolResult | NotExplored:
+        """Do it without any effect, or say why that is not possible.
+
+        Raises:
+            ToolError: as `Tool.run`.
+        """
+        ...
+
+
 @runtime_checkable
 class RenamedTool(Protocol):
     """A tool that settings may name in other ways too."""

@@ -55,6 +55,12 @@ class SecretValues:
         self.look()
         return self._kept.copy()
 
+    def learn(self, found: Mapping[str, str]) -> None:
+        """Take values that were found elsewhere, as far as their names call them secret."""
+        for value, name in found.items():
+            if len(self._kept) < KEPT and self._names_secret(name) and self._holds_secret(name, value):
+                self._kept.setdefault(value, name)
+
     def look(self) -> None:
         """Remember what is there now: names that call their value secret first, and the newest of the others."""
         bound = [pair for pair in reversed(self._namespace().items()) if type(pair[0]) is str]

@@ -29,6 +29,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     shortened_names,
     status_line,
 )
+from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
 from vibe_jupyter.protocol import (
     WHOLE,
@@ -42,13 +43,16 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, NotExplored, ToolContext, unheard
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
 _TOLD_WAIT: Final = 0.1
 """Seconds of waiting for an answer that are worth a word."""
 _TAKEN_BACK: Final = " (taken back; keep=true keeps them)"
+_IN_COPY: Final = "in a copy of the kernel: nothing was changed"
+_IN_YOUR_COPY: Final = "in a copy of your kernel: nothing was changed"
+_ONLY_IN_COPY: Final = " (in the copy only; keep=true changes the kernel itself)"
 
 
 class RunCodeArgs(BaseModel):
@@ -75,6 +79,10 @@ def no_hint(_code: str, _error: RaisedError) -> str:
     return ""
 
 
+def unheard_output(_text: str) -> None:
+    """Where nobody looks."""
+
+
 def nothing_seen(_code: str) -> Mapping[str, object]:
     """Where nobody looks."""
     return {}
@@ -99,12 +107,12 @@ class WaitingTime:
 
 
 class RunCodeTool:
-    """Runs code on the main thread, in the user's namespace."""
+    """Runs code on the main thread, in the user's namespace; where it only looks, in a copy of the kernel."""
 
     name = "run_code"
     description = (
-        "Run Python in the user's kernel; adds no cell. Names it binds are taken back unless keep is true; objects "
-        "changed in place stay changed."
+        "Run Python on the user's variables; adds no cell. Without keep it runs in a copy of the kernel where one will "
+        "do, and nothing stays; else in the kernel, if the user agrees."
     )
     level: Level = "ask"
     arguments = RunCodeArgs
@@ -125,6 +133,8 @@ class RunCodeTool:
         self._looks = looks
         self._hint = hint
         self._drawing = drawing or ChartDrawing()
+        self.exploration: CodeExploration | None = None
+        """Where code runs that only looks; None where it cannot."""
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -143,45 +153,70 @@ class RunCodeTool:
         must_be_no_prompt("this code", args.code)
 
         waiting = WaitingTime(context.waits)
-        changed: list[str] = []
-        hints: list[str] = []
 
-        def execute() -> ExecutionResult:
+        def execute() -> CodeRun:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            before = self._looks(args.code)
-            result = self._runner.run(
-                args.code,
-                keep=args.keep,
-                timeout=args.timeout,
-                on_output=context.progress,
-                on_asking=waiting,
-            )
-            after = self._looks(args.code)
-            rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
-            hints.append(self._hint(args.code, result.error) if result.error is not None else "")
-            both = (name for name in before if name in after and name not in rebound)
-            changed.extend(name for name in both if before[name] != after[name])
-            return result
+            return self._execute(args, self._runner, context.progress, waiting)
 
         try:
-            result = await self._main_thread.call(execute)
+            ran = await self._main_thread.call(execute)
         except NotebookError as error:
             raise ToolError(f"Not run to its end: {error}") from error
+        status = ""
+        if waiting.seconds >= _TOLD_WAIT:
+            status = f"; {waiting.seconds:.1f} s of it waiting for input()"
+        notes = (ran.hint, _changed_text(ran.changed))
+        return await self._code_result(args, ran.result, status, "" if args.keep else _TAKEN_BACK, notes)
+
+    def can_explore(self, args: RunCodeArgs) -> bool:
+        """What is to stay cannot stay in a copy."""
+        return self.exploration is not None and not args.keep
+
+    async def explore(self, args: RunCodeArgs, context: ToolContext) -> ToolResult | NotExplored:
+        """Run it in a copy of the kernel."""
+        must_be_no_prompt("this code", args.code)
+        assert self.exploration is not None
+        ran = await self.exploration.run(args.code, args.timeout, context, lambda runner: self._execute(args, runner))
+        if isinstance(ran, NotExplored):
+            return ran
+        tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts else ""
+        changed = f"{_changed_text(ran.changed)}{_ONLY_IN_COPY}" if ran.changed else ""
+        notes = (ran.hint, changed, tried)
+        await self.exploration.show_pictures(ran.result.outputs)
+        told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes)
+        in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
+        return told.model_copy(
+            update={"summary": f"{told.summary}, {_IN_YOUR_COPY}", "details": {**told.details, **in_copy}}
+        )
+
+    def _execute(
+        self,
+        args: RunCodeArgs,
+        runner: CodeRunner,
+        on_output: Callable[[str], None] = unheard_output,
+        on_asking: Callable[[bool], None] = unheard,
+    ) -> CodeRun:
+        """Main thread, of the kernel or of a copy."""
+        before = self._looks(args.code)
+        result = runner.run(args.code, keep=args.keep, timeout=args.timeout, on_output=on_output, on_asking=on_asking)
+        after = self._looks(args.code)
+        rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
+        hint = self._hint(args.code, result.error) if result.error is not None else ""
+        both = (name for name in before if name in after and name not in rebound)
+        return CodeRun(result, tuple(name for name in both if before[name] != after[name]), hint)
+
+    async def _code_result(
+        self, args: RunCodeArgs, result: ExecutionResult, also: str, names_note: str, notes: Sequence[str]
+    ) -> ToolResult:
+        """The report; `also` goes behind its first line, `names_note` behind the names that were bound."""
         if self._sees_images():
             result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
-        return self._code_result(args, result, waiting.seconds, (*hints, _changed_text(changed)))
-
-    def _code_result(
-        self, args: RunCodeArgs, result: ExecutionResult, waited: float, notes: Sequence[str]
-    ) -> ToolResult:
         output = output_text(result.outputs)
         labels = ImageLabels()
         told = output_text(result.outputs, labels.label) if self._sees_images() else output
-        status = status_line(result, args.timeout)
-        if waited >= _TOLD_WAIT:
-            status += f"; {waited:.1f} s of it waiting for input()"
-        names = names_line(result, "" if args.keep else _TAKEN_BACK)
+        status = status_line(result, args.timeout) + also
+        names = names_line(result, names_note)
         report = "\n".join(filter(None, (status, told, names, *notes)))
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:

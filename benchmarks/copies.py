@@ -1,0 +1,56 @@
+"""What a copy of the kernel costs: a plain run of code beside the same in a copy, by the size of the user's data.
+
+CPU of the copy, and of the kernel while it waits for it; the best of some rounds, since the machine is shared.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.kernel.matrix import INSTALLED
+from tests.kernel.wire import Wire, running_kernel
+
+SIZES: Final = (10, 160)
+"""Megabytes of the user's data."""
+ROUNDS: Final = 10
+AIM: Final = 80.0
+"""Milliseconds of CPU more than a plain run takes, for both pieces of code."""
+CODE: Final = ("1 + 1", "data.mean()")
+_MEASURE: Final = """
+import time, json
+def measured(code):
+    rounds = []
+    for _ in range({rounds}):
+        before = time.process_time(); explore.in_kernel(code); plain = time.process_time() - before
+        before = time.process_time(); told = explore.result(code); waited = time.process_time() - before
+        rounds.append([1e3 * plain, 1e3 * told.details["cpu_seconds"], 1e3 * waited])
+    return [min(column) for column in zip(*rounds)]
+print(json.dumps(measured({code!r})))
+"""
+
+
+def measure(wire: Wire, code: str) -> tuple[float, float, float]:
+    """Milliseconds of CPU: a plain run, the copy, the kernel beside it."""
+    plain, copy, kernel = json.loads(wire.run(_MEASURE.format(rounds=ROUNDS, code=code)).text)
+    return plain, copy, kernel
+
+
+def main() -> int:
+    print(f"{'data':>8}  {'code':14}{'plain':>8}{'copy':>8}{'kernel':>8}   ms of CPU, best of {ROUNDS}")
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as folder, running_kernel(INSTALLED, Path(folder)) as wire:
+        wire.run("from tests.sandbox.escape_world import *")
+        for size in SIZES:
+            wire.run(f"data = np.ones({size << 20} // 8)")
+            for code in CODE:
+                plain, copy, kernel = measure(wire, code)
+                worst = max(worst, copy + kernel - plain)
+                print(f"{size:>5} MB  {code:14}{plain:8.1f}{copy:8.1f}{kernel:8.1f}")
+    print(f"overhead: {worst:.1f} ms at most; aim {AIM:.0f}")
+    return 0 if worst <= AIM else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

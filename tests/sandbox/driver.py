@@ -1,0 +1,60 @@
+"""Runs in a kernel: the tool `run_code` with its copies, without an agent around it."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
+from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
+from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
+from vibe_jupyter.protocol import TextPart, ToolResult
+from vibe_jupyter.tools.contract import NotExplored, ToolContext
+from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.secret_values import SecretValues
+
+WAIT = 30.0
+"""Seconds a copy has to end, whatever happens."""
+
+
+class Explorer:
+    """A tool of the kernel's own shell."""
+
+    def __init__(self, shell: Any, project: Path) -> None:
+        self._main_thread = MainThread(None)
+        self._engine = asyncio.new_event_loop()
+        threading.Thread(target=self._engine.run_forever, daemon=True).start()
+        looks = VariableLooks(lambda: shell.user_ns).of_code
+        self._tool = RunCodeTool(self._main_thread, CodeRunner(shell, None), looks=looks)
+        self.learned: dict[str, str] = {}
+        secrets = SecretValues(lambda: shell.user_ns, names_secret=is_secret_name, holds_secret=holds_secret)
+        names = SecretNames(is_secret_name, found=secrets, learn=self.learned.update)
+        self._tool.exploration = CodeExploration(self._main_thread, shell, project, names)
+
+    def start(self, code: str, timeout: float = 5) -> Any:
+        """Begin, without waiting: the future of what comes of it."""
+        context = ToolContext(call_id="1", progress=lambda _: None, cancelled=lambda: False)
+        arguments = RunCodeArgs(code=code, timeout=timeout)
+        return asyncio.run_coroutine_threadsafe(self._tool.explore(arguments, context), self._engine)
+
+    def result(self, code: str, timeout: float = 5) -> ToolResult | NotExplored:
+        """What comes of code in a copy. Main thread."""
+        future = self.start(code, timeout)
+        self._main_thread.serve(future, interrupt=future.cancel)
+        return future.result(WAIT)
+
+    def in_kernel(self, code: str) -> ToolResult:
+        """What comes of code in the kernel itself. Main thread."""
+        context = ToolContext(call_id="1", progress=lambda _: None, cancelled=lambda: False)
+        future = asyncio.run_coroutine_threadsafe(self._tool.run(RunCodeArgs(code=code), context), self._engine)
+        self._main_thread.serve(future, interrupt=future.cancel)
+        return future.result(WAIT)
+
+    def __call__(self, code: str, timeout: float = 5) -> str:
+        """The same as the model reads it; why not, where it was not explored."""
+        result = self.result(code, timeout)
+        if isinstance(result, NotExplored):
+            return f"NOT EXPLORED: {result.reason}"
+        return "\n".join(part.text for part in result.parts if isinstance(part, TextPart))

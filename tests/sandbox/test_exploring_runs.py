@@ -1,0 +1,117 @@
+"""What the agent's `run_code` does unasked, and when it asks after all. A real kernel, a scripted model."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.sandbox.availability import machine_refusal
+from vibe_jupyter.testing import call, say
+
+pytestmark = [
+    pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine"),
+    pytest.mark.xdist_group("exploring"),
+]
+ON = "import os\nos.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'"
+
+
+@pytest.fixture(scope="module")
+def shared_exploring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("exploring")) as session:
+        session.wire.run("import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, 3]})")
+        yield session
+
+
+@pytest.fixture
+def exploring(shared_exploring: Session) -> Session:
+    """A kernel that the tests share, with the setting as it is by default; the conversation is new."""
+    shared_exploring.wire.run(ON)
+    shared_exploring.run("%vibe reset")
+    shared_exploring.model.requests.clear()
+    return shared_exploring
+
+
+def result(session: Session) -> str:
+    return session.model.requests[-1].tool_results[-1]
+
+
+def test_code_that_looks_runs_unasked_also_where_nobody_can_answer(exploring: Session) -> None:
+    exploring.model.will_reply(call("run_code", code="frame.drop(columns='x').shape"), say("Three rows."))
+    cell = exploring.run("%%vibe\nhow large?")
+    assert result(exploring).startswith("ok in ")
+    assert "(3, 0)" in result(exploring)
+    assert "in a copy of your kernel: nothing was changed" in exploring.html(cell)
+
+
+def test_what_it_draws_is_shown_in_the_cell(exploring: Session) -> None:
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+    exploring.model.will_reply(call("run_code", code=code), say("A line."))
+    cell = exploring.run("%%vibe\ndraw")
+    assert [1 for message in cell.outputs if "image/png" in message["content"].get("data", {})] == [1]
+
+
+def test_what_a_copy_may_not_do_asks_with_the_reason_on_the_card_and_then_runs_for_real(exploring: Session) -> None:
+    exploring.model.will_reply(call("run_code", code="open('kept.txt', 'w').write('kept')"), say("Written."))
+    request = exploring.wire.send("%%vibe\nwrite")
+    view = exploring.view(request)
+    approval = view.card()
+    view.wait_for("a copy of the kernel may not write kept.txt")
+    assert not (exploring.folder / "kept.txt").exists()
+    view.command(type="approve", approval_id=approval)
+    exploring.wire.cell(request)
+    assert (exploring.folder / "kept.txt").read_text() == "kept"
+    assert "in a copy" not in result(exploring)
+
+
+def test_code_whose_names_are_to_stay_asks(exploring: Session) -> None:
+    exploring.model.will_reply(call("run_code", code="kept_name = 1", keep=True), say("Denied."))
+    exploring.run("%%vibe\nkeep it")
+    assert "nobody is here to approve it" in result(exploring)
+    assert exploring.wire.run("print('kept_name' in globals())").text == "False\n"
+
+
+def test_where_nobody_can_answer_the_denial_says_what_a_copy_could_not_do(exploring: Session) -> None:
+    exploring.model.will_reply(call("run_code", code="!touch made.txt"), say("Denied."))
+    exploring.run("%%vibe\nmake it")
+    assert result(exploring).endswith("(a copy of the kernel may not start a program)")
+    assert not (exploring.folder / "made.txt").exists()
+
+
+def test_a_secret_that_only_the_copy_knows_is_redacted(exploring: Session) -> None:
+    code = "db_password = '9dKx2wLv5Tr-8qZ'[::-1]\nprint('it is', db_password)"
+    exploring.model.will_reply(call("run_code", code=code), say("Read."))
+    cell = exploring.run("%%vibe\nread it")
+    assert "it is [redacted: " in result(exploring)
+    assert "rT5vLw2xKd9" not in result(exploring) + exploring.html(cell)
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        "os.environ['VIBE_SANDBOX__EXPLORE'] = 'ask'",
+        "os.environ['VIBE_TOOLS__RUN_CODE__PERMISSION'] = 'ask'",
+        "os.environ['VIBE_TOOLS__INSPECT__PERMISSION'] = 'ask'",
+        "os.environ['VIBE_DISABLED_TOOLS'] = 'read_file'",
+    ],
+)
+def test_where_the_settings_say_so_it_asks_as_ever(exploring: Session, switch: str) -> None:
+    name = switch.split("'")[1]
+    exploring.wire.run(switch)
+    exploring.model.will_reply(call("run_code", code="1 + 1"), say("Denied."))
+    exploring.run("%%vibe\nlook")
+    exploring.wire.run(f"os.environ.pop({name!r}, None)")
+    assert result(exploring).startswith("Not run: it runs code in this kernel, and nobody is here to approve it.")
+    assert "copy" not in result(exploring)
+
+
+def test_an_interrupt_ends_the_copy_and_the_run(exploring: Session) -> None:
+    exploring.model.will_reply(call("run_code", code="import time\ntime.sleep(100)", timeout=300), say("Never."))
+    request = exploring.wire.send("%%vibe\nwait")
+    view = exploring.view(request)
+    view.wait_for("Running code")
+    exploring.wire.interrupt()
+    cell = exploring.wire.cell(request)
+    assert "interrupted" in exploring.html(cell)
+    children = "import psutil\nprint([one.cmdline() for one in psutil.Process().children()])"
+    assert exploring.wire.run(children).text == "[]\n"

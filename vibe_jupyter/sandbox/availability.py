@@ -1,0 +1,132 @@
+"""Whether a copy can be made here, and now."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from vibe_jupyter.sandbox.inherited import shared_mappings
+from vibe_jupyter.sandbox.landlock import landlock_version
+
+LEAST_MEMORY: Final = 128 << 20
+"""Bytes that must be free for a copy."""
+MOST_MEMORY: Final = 1 << 30
+"""Bytes a copy may have of its own."""
+_SHARE_OF_FREE: Final = 4
+"""Part of the free memory that a copy may take."""
+_LARGE_SHARED: Final = 256 << 20
+"""Bytes of shared memory without a file that are too much to be copied."""
+_LOST_POOL: Final = re.compile(r"polars-\d|rayon")
+"""Names of threads whose pool waits in the copy for threads that are not there."""
+_SECCOMP_ACTIONS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
+_NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+_KIB: Final = 1024
+
+
+def machine_refusal() -> str:
+    """Why no copy can be made on this machine, in a few words; empty where one can."""
+    if sys.platform != "linux":
+        return f"there is no sandbox for {sys.platform}"
+    if platform.machine() != "x86_64":
+        return f"there is no sandbox for {platform.machine()}"
+    if landlock_version() < 1:
+        return "this Linux has no Landlock"
+    if not _has_seccomp():
+        return "this Linux has no seccomp filters"
+    return ""
+
+
+def process_refusal() -> str:
+    """Why this process cannot be copied as it is now; empty where it can."""
+    for one in shared_mappings():
+        if "nvidia" in one.path or "/dev/dri" in one.path or one.path.startswith("anon_inode:[io_uring"):
+            return f"a device is mapped into the kernel ({one.path})"
+        if not one.is_file and one.size > _LARGE_SHARED:
+            return "a large piece of shared memory is in use"
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "CUDA is initialised"
+    if pools := sorted(name for name in _thread_names() if _LOST_POOL.match(name)):
+        return f"threads of a library run that a copy would wait for ({pools[0]})"
+    if memory_budget() < LEAST_MEMORY:
+        return "too little memory is free"
+    return ""
+
+
+def memory_budget() -> int:
+    """Bytes a copy may have of its own now."""
+    budget = min(MOST_MEMORY, _available() // _SHARE_OF_FREE)
+    for group in _memory_groups():
+        left = _room_in_group(group)
+        if left is not None:
+            # With all of a group the kernel dies too: then a copy must not come near.
+            share = _SHARE_OF_FREE if _number(group / "memory.oom.group") else 2
+            budget = min(budget, left // share)
+    return budget
+
+
+def describe_machine() -> dict[str, Any]:
+    """What this machine offers, for `vibe-jupyter doctor`."""
+    on_linux = sys.platform == "linux"
+    groups = [left for group in _memory_groups() if (left := _room_in_group(group)) is not None] if on_linux else []
+    return {
+        "refusal": machine_refusal(),
+        "landlock": landlock_version(),
+        "seccomp": on_linux and _has_seccomp(),
+        "user_namespaces": on_linux and bool(_number(_NAMESPACES)),
+        "memory": memory_budget() if on_linux else 0,
+        "cgroup_headroom": min(groups, default=None),
+    }
+
+
+def _has_seccomp() -> bool:
+    with suppress(OSError):
+        return "errno" in _SECCOMP_ACTIONS.read_text(encoding="ascii").split()
+    return False
+
+
+def _thread_names() -> Iterator[str]:
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):  # it ended meanwhile
+            yield Path(f"/proc/self/task/{thread}/comm").read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _available() -> int:
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * _KIB
+    return 0
+
+
+def _memory_groups() -> Iterator[Path]:
+    """The cgroup of this process and those above it, where they bound memory (version 2)."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            if line.startswith("0::/"):
+                group = _GROUPS / line[4:]
+                yield from (one for one in (group, *group.parents) if one == _GROUPS or _GROUPS in one.parents)
+
+
+def _room_in_group(group: Path) -> int | None:
+    """Bytes left until its bound; None where it has none."""
+    most, used = _number(group / "memory.max"), _number(group / "memory.current")
+    if most is None or used is None:
+        return None
+    cached = 0
+    with suppress(OSError, ValueError):
+        stats = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        cached = int(stats.get("inactive_file", 0))
+    return max(0, most - used + cached)
+
+
+def _number(path: Path) -> int | None:
+    """None where it says ``max``, or nothing."""
+    with suppress(OSError, ValueError):
+        return int(path.read_text(encoding="ascii"))
+    return None

@@ -1,0 +1,194 @@
+"""One copy of this process: forked on the main thread, waited for on an event loop, always ended."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, NoReturn
+
+from vibe_jupyter.sandbox.attempts import Attempts
+from vibe_jupyter.sandbox.confinement import Confinement, confine
+
+STALL_SECONDS: Final = 1.5
+"""In which no thread of a copy computes and each waits for a lock: then nothing will ever come."""
+MOST_REPORTED: Final = 32 << 20
+"""Bytes of a copy's report."""
+_LOOK_SECONDS: Final = 0.25
+"""Between two looks at the memory and the threads of a copy."""
+_FUTEX: Final = "202"
+_DONE, _NOT_DONE = b"+", b"-"
+
+Work = Callable[[Attempts], bytes]
+"""What a copy does, told what it tries in vain; what it returns is the report."""
+Ending = Literal["done", "not confined", "time", "memory", "too much", "stalled", "died"]
+_SAID: Final[dict[bytes, Ending]] = {_DONE: "done", _NOT_DONE: "not confined"}
+
+
+class CopyReport(NamedTuple):
+    """How a copy ended. What it says is a statement of the code that ran in it, never a proof."""
+
+    ending: Ending
+    data: bytes = b""
+    """What `Work` returned; in words why not, where it could not be confined."""
+    cpu_seconds: float = 0.0
+
+
+class ForkedCopy:
+    """Made on the main thread: only that thread goes on in the copy."""
+
+    def __init__(self, work: Work, confinement: Confinement) -> None:
+        """Fork; in the copy, this does not return.
+
+        Raises:
+            OSError: the system makes no further process.
+        """
+        self._seconds, self._memory = confinement.seconds, confinement.memory
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, ValueError, OSError):  # replaced or closed by the user's code
+                stream.flush()
+        self._report, report = os.pipe()
+        parent = os.getpid()
+        try:
+            self._pid = _fork()
+        except OSError:
+            os.close(self._report)
+            os.close(report)
+            raise
+        if self._pid == 0:
+            _be_the_copy(work, confinement, parent, report)
+        os.close(report)
+        os.set_blocking(self._report, False)
+        self._began = time.monotonic()
+        self._process = os.pidfd_open(self._pid)
+        self._ended = False
+        self._cpu_seconds = 0.0
+        self._quiet_since = self._looked_at = self._began
+        self._cpu_seen = -1
+
+    async def report(self) -> CopyReport:
+        """Wait for its end, or end it: when its time is over, it takes too much, or waits for what never comes.
+
+        Raises:
+            asyncio.CancelledError: nobody waits any longer; it has ended.
+        """
+        data = bytearray()
+        ending: Ending | None = None
+        try:
+            while ending is None:
+                await self._wait_readable()
+                chunk = self._read_chunk()
+                if chunk == b"":
+                    break
+                data += chunk or b""
+                ending = "too much" if len(data) > MOST_REPORTED else self._judge()
+        finally:
+            self.end()
+        if ending is not None:
+            return CopyReport(ending, cpu_seconds=self._cpu_seconds)
+        return CopyReport(_SAID.get(bytes(data[:1]), "died"), bytes(data[1:]), self._cpu_seconds)
+
+    def end(self) -> None:
+        """Kill it and take it off the system's list. Callable from any thread, and again."""
+        if self._ended:
+            return
+        self._ended = True
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        os.close(self._report)
+        os.close(self._process)
+        with suppress(ChildProcessError):  # the user's code waits for all its children
+            _, _, usage = os.wait4(self._pid, 0)
+            self._cpu_seconds = usage.ru_utime + usage.ru_stime
+
+    async def _wait_readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._report, readable.set)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await readable.wait()
+        finally:
+            loop.remove_reader(self._report)
+
+    def _read_chunk(self) -> bytes | None:
+        """None where nothing is there yet; empty at the end."""
+        try:
+            return os.read(self._report, 1 << 16)
+        except BlockingIOError:
+            return None
+
+    def _judge(self) -> Ending | None:
+        """Why it must end now; None where it may go on."""
+        now = time.monotonic()
+        if now - self._began > self._seconds:
+            return "time"
+        if now - self._looked_at < _LOOK_SECONDS:
+            return None
+        self._looked_at = now
+        if _own_memory(self._pid) > self._memory:
+            return "memory"
+        cpu = _cpu_ticks(self._pid)
+        if cpu != self._cpu_seen or not _waits_for_locks(self._pid):
+            self._cpu_seen, self._quiet_since = cpu, now
+        return "stalled" if now - self._quiet_since > STALL_SECONDS else None
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python 3.12 and newer: what other threads held stays held in the copy, which `STALL_SECONDS` ends.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*multi-threaded")
+        return os.fork()
+
+
+def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int) -> NoReturn:
+    """In the copy. Nothing of the parent's runs at its end: no handlers, no finalisers, no flush of its buffers."""
+    try:
+        try:
+            attempts = confine(confinement, parent, report)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the copy must not go on
+            _write_all(report, _NOT_DONE + f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+            os._exit(1)
+        gc.disable()  # it would run finalisers of the parent's objects, and write on every page
+        _write_all(report, _DONE + work(attempts))
+    finally:
+        os._exit(0)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _own_memory(pid: int) -> int:
+    """Bytes that it does not share with its parent."""
+    with suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:")) * 1024
+    return 0
+
+
+def _cpu_ticks(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
+
+
+def _waits_for_locks(pid: int) -> bool:
+    """Whether each of its threads does."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        calls = [
+            Path(f"/proc/{pid}/task/{thread}/syscall").read_text(encoding="ascii").split()[0] for thread in threads
+        ]
+    except (OSError, IndexError):
+        return False
+    return all(call == _FUTEX for call in calls)

@@ -1,0 +1,116 @@
+"""What the copy has from its parent, made its own: descriptors, shared memory, pools of threads. Called in the copy."""
+
+import contextlib
+import ctypes
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_jupyter.sandbox.system_calls import map_private
+
+_MAPS: Final = "/proc/self/maps"
+_DELETED: Final = "(deleted)"
+_READS, _WRITES = 1, 2
+_COMPUTING: Final = re.compile(r"lib[^/]*(gomp|omp|openblas|mkl_rt)[^/]*\.so")
+_SET_THREADS: Final = (
+    *("omp_set_num_threads", "MKL_Set_Num_Threads"),
+    *(f"{start}openblas_set_num_threads{end}" for start in ("", "scipy_") for end in ("", "64_")),
+)
+
+
+class Mapping(NamedTuple):
+    """A stretch of memory, as the kernel lists it."""
+
+    start: int
+    end: int
+    rights: str
+    """Such as ``rw-s``."""
+    offset: int
+    path: str
+    """Empty for memory without a name."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.end - self.start
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file that can be opened under its name."""
+        return self.path.startswith("/") and _DELETED not in self.path
+
+
+def mappings() -> Iterator[Mapping]:
+    """All of this process."""
+    for line in Path(_MAPS).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        fields = line.split(None, 5)
+        start, _, end = fields[0].partition("-")
+        path = fields[5].strip() if len(fields) > 5 else ""
+        yield Mapping(int(start, 16), int(end, 16), fields[1], int(fields[2], 16), path)
+
+
+def shared_mappings() -> list[Mapping]:
+    """Those in which this process and others see the same."""
+    return [one for one in mappings() if one.rights[3] == "s"]
+
+
+def make_descriptors_private(keep: Collection[int]) -> None:
+    """Reopen files and folders for reading, with an offset of their own; put ``/dev/null`` in the place of all else.
+
+    None is closed: an object that still holds the number would close somebody else's.
+    """
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for descriptor in sorted(map(int, os.listdir("/proc/self/fd"))):
+        if descriptor in keep or descriptor == null:
+            continue
+        with contextlib.suppress(OSError):  # the one by which they were listed
+            _replace_descriptor(descriptor, null)
+
+
+def _replace_descriptor(descriptor: int, null: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    new = null
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        with contextlib.suppress(OSError):
+            new = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if new != null and stat.S_ISREG(mode):
+        os.lseek(new, os.lseek(descriptor, 0, os.SEEK_CUR), os.SEEK_SET)
+    os.dup2(new, descriptor, inheritable=False)
+    if new != null:
+        os.close(new)
+
+
+def make_mappings_private() -> None:
+    """Put private memory with the same content in the place of all that is shared.
+
+    Raises:
+        OSError: one could not be replaced.
+    """
+    for one in shared_mappings():
+        descriptor = -1
+        if one.is_file:
+            with contextlib.suppress(OSError):
+                descriptor = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC)
+        protection = (_READS if one.rights[0] == "r" else 0) | (_WRITES if one.rights[1] == "w" else 0)
+        if descriptor >= 0:
+            map_private(one.start, one.size, protection, descriptor, one.offset)
+            os.close(descriptor)
+            continue
+        content = ctypes.string_at(one.start, one.size) if protection & _READS else None
+        map_private(one.start, one.size, protection if content is None else protection | _WRITES, -1, 0)
+        if content is not None:
+            ctypes.memmove(one.start, content, one.size)
+
+
+def use_one_thread() -> None:
+    """Have libraries compute on this thread: those of their pools are not in the copy, and would be waited for."""
+    for path in {one.path for one in mappings() if _COMPUTING.search(one.path)}:
+        library = ctypes.CDLL(path)
+        for name in _SET_THREADS:
+            if hasattr(library, name):
+                getattr(library, name)(1)
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

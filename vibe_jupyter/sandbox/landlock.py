@@ -1,0 +1,67 @@
+"""Which paths the copy may read: a rule for each, no right to write anywhere."""
+
+import ctypes
+import os
+import stat
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from vibe_jupyter.sandbox.system_calls import NUMBERS, c_library, system_call
+
+_ASK_VERSION: Final = 1
+_BENEATH: Final = 1
+_READ_FILE: Final = 4
+_READ_FOLDER: Final = 8
+_RIGHTS_SINCE: Final = ((1, 13), (2, 14), (3, 15), (5, 16))
+"""From which version on the kernel knows so many rights to files."""
+_NETWORK_SINCE: Final = 4
+_SCOPES_SINCE: Final = 6
+
+
+def landlock_version() -> int:
+    """The version of its interface that this Linux has; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    number = ctypes.c_long(NUMBERS["landlock_create_ruleset"])
+    return max(0, c_library().syscall(number, None, ctypes.c_size_t(0), _ASK_VERSION))
+
+
+def restrict_paths(readable: Iterable[str], listable: Iterable[str]) -> None:
+    """Forbid this thread, and those it starts, every path but these and what is beneath them.
+
+    Args:
+        readable: files, and folders with all that is in them.
+        listable: folders of which the names may be listed, of all that is beneath them.
+
+    Raises:
+        OSError: the kernel refused a rule.
+    """
+    version = landlock_version()
+    rights = (1 << max(count for since, count in _RIGHTS_SINCE if version >= since)) - 1
+    handled = struct.pack("QQQ", rights, 0b11 if version >= _NETWORK_SINCE else 0, 0b11)
+    length = 24 if version >= _SCOPES_SINCE else 16 if version >= _NETWORK_SINCE else 8
+    attribute = ctypes.create_string_buffer(handled[:length], length)
+    rules = system_call("landlock_create_ruleset", attribute, ctypes.c_size_t(length), 0)
+    for path in readable:
+        _allow(rules, path, _READ_FILE | _READ_FOLDER)
+    for path in listable:
+        _allow(rules, path, _READ_FOLDER)
+    system_call("landlock_restrict_self", rules, 0)
+    os.close(rules)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # not there, and so not to be read
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _READ_FILE
+        if rights:
+            rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
+            system_call("landlock_add_rule", rules, _BENEATH, rule, 0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,92 @@
+"""What the copy may read: the system, Python, and the project without its protected files."""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_jupyter.files.protected import is_secret_name
+
+MOST_ENTRIES: Final = 20_000
+"""Files and folders of a project that are looked through for protected ones, each time."""
+_LEFT_OUT: Final = frozenset({".git", "node_modules", ".venv", "venv"})
+"""Folders that no analysis reads, or that are read as part of Python."""
+_SYSTEM: Final = (
+    *("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/fonts", "/etc/localtime", "/etc/timezone", "/etc/mime.types"),
+    *("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version"),
+    *("/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/osrelease", "/sys/devices/system", "/sys/fs/cgroup"),
+    *(f"/proc/self/{name}" for name in ("maps", "status", "stat", "statm", "cgroup")),
+)
+_OF_PYTHON: Final = ("lib", "lib64", "share", "include", "pyvenv.cfg")
+_PACKAGES: Final = ("site-packages", "dist-packages")
+
+
+class ProjectTooLarge(Exception):
+    """It has more entries than can be looked through."""
+
+
+class ReadablePaths(NamedTuple):
+    """For `restrict_paths`."""
+
+    readable: tuple[str, ...]
+    listable: tuple[str, ...]
+
+
+def readable_paths(project: Path) -> ReadablePaths:
+    """Look through a project.
+
+    Raises:
+        ProjectTooLarge: there is too much to look through.
+    """
+    root = os.path.realpath(project)
+    parts, whole = _Walk().below(root)
+    return ReadablePaths((*_SYSTEM, *_python_folders(), *([root] if whole else parts)), (root,))
+
+
+def _python_folders() -> Iterator[str]:
+    for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)):
+        yield from (os.path.join(prefix, name) for name in _OF_PYTHON)
+    yield from sysconfig.get_paths().values()
+    yield from (entry for entry in sys.path if os.path.basename(entry.rstrip("/")) in _PACKAGES)
+    yield str(Path(__file__).parents[1])
+    caches = os.environ.get("MPLCONFIGDIR"), os.environ.get("XDG_CACHE_HOME"), os.environ.get("XDG_CONFIG_HOME")
+    own, cache, config = caches
+    home = os.path.expanduser("~")
+    yield from [own] if own else []
+    yield os.path.join(cache or os.path.join(home, ".cache"), "matplotlib")
+    yield os.path.join(config or os.path.join(home, ".config"), "matplotlib")
+
+
+class _Walk:
+    """Landlock allows whole folders and takes nothing out of them again: so a folder is allowed as a whole where
+    nothing in it is protected, else in parts."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ENTRIES
+
+    def below(self, folder: str) -> tuple[list[str], bool]:
+        """The parts that may be read, and whether they are all."""
+        parts: list[str] = []
+        whole = True
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:  # nobody reads it, or it is gone
+            return [], False
+        self._left -= len(entries)
+        if self._left < 0:
+            raise ProjectTooLarge(f"the project has more than {MOST_ENTRIES:,} files to look through")
+        for entry in entries:
+            if is_secret_name(entry.name) or entry.name in _LEFT_OUT:
+                whole = False
+            elif entry.is_dir(follow_symlinks=False):
+                below, all_of_it = self.below(entry.path)
+                parts += [entry.path] if all_of_it else below
+                whole = whole and all_of_it
+            elif entry.is_file(follow_symlinks=False):
+                parts.append(entry.path)
+            else:
+                whole = whole and entry.is_symlink()  # where it leads is judged by itself; a pipe would be emptied
+        return parts, whole
