@@ -2,8 +2,9 @@
 import { approvals } from "./plugins/approvals";
 import { bridge } from "./plugins/bridge";
 import { cellActions } from "./plugins/cell-actions";
+import { changes } from "./plugins/changes";
 import { commands } from "./plugins/commands";
 import { fullEditor } from "./plugins/full-editor";
 import { promptCells } from "./plugins/prompt-cells";
 
-export default [approvals, bridge, cellActions, commands, fullEditor, promptCells];
+export default [approvals, bridge, cellActions, changes, commands, fullEditor, promptCells];

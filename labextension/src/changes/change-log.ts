@@ -1,0 +1,93 @@
+import { Signal } from "@lumino/signaling";
+
+import type { CellEdit } from "../contract";
+
+/** A cell as the agent left it, and as it was before. */
+export interface CellChange {
+  /** null for a cell that the agent put in. */
+  before: string | null;
+  after: string;
+}
+
+/** Which cells the agent changed since the last prompt, and neither the user nor an undo has touched since. */
+export class ChangeLog {
+  readonly changed = new Signal<this, void>(this);
+  readonly #changes = new Map<string, CellChange>();
+
+  get isEmpty(): boolean {
+    return this.#changes.size === 0;
+  }
+
+  get(cell: string): CellChange | undefined {
+    return this.#changes.get(cell);
+  }
+
+  /**
+   * The agent is about to make these edits.
+   *
+   * @param sourceOf the source that a cell has now.
+   */
+  note(edits: readonly CellEdit[], sourceOf: (cell: string) => string | undefined): void {
+    for (const one of edits) {
+      if (one.op === "insert") {
+        this.#changes.set(one.id, { before: null, after: one.source });
+      } else if (one.op === "set_source") {
+        const known = this.#changes.get(one.cell);
+        const before = known === undefined ? sourceOf(one.cell) ?? "" : known.before;
+        this.#changes.set(one.cell, { before, after: one.source });
+        if (before === one.source) {
+          this.#changes.delete(one.cell); // as it was
+        }
+      } else if (one.op === "delete") {
+        one.cells.forEach(({ id }) => this.#changes.delete(id));
+      }
+    }
+    this.changed.emit();
+  }
+
+  /** Nothing is to be said of a cell any more: the user keeps it as it is, or has changed it. */
+  forget(cell: string): void {
+    if (this.#changes.delete(cell)) {
+      this.changed.emit();
+    }
+  }
+
+  /** The same for all cells. */
+  clear(): void {
+    this.#changes.clear();
+    this.changed.emit();
+  }
+}
+
+/** How many lines were added and removed. */
+export function lineCounts(before: string, after: string): { added: number; removed: number } {
+  const [old, now] = [linesOf(before), linesOf(after)];
+  let start = 0;
+  while (start < old.length && start < now.length && old[start] === now[start]) {
+    start++;
+  }
+  let tail = 0;
+  while (tail < Math.min(old.length, now.length) - start && old.at(-1 - tail) === now.at(-1 - tail)) {
+    tail++;
+  }
+  const [left, right] = [old.slice(start, old.length - tail), now.slice(start, now.length - tail)];
+  const same = longestCommon(left, right);
+  return { added: right.length - same, removed: left.length - same };
+}
+
+function linesOf(source: string): string[] {
+  return source === "" ? [] : source.split("\n");
+}
+
+/** Lines of the longest sequence that both have. */
+function longestCommon(left: readonly string[], right: readonly string[]): number {
+  let above = new Array<number>(right.length + 1).fill(0);
+  for (const line of left) {
+    const row = [0];
+    right.forEach((other, at) => {
+      row.push(line === other ? (above[at] ?? 0) + 1 : Math.max(above[at + 1] ?? 0, row[at] ?? 0));
+    });
+    above = row;
+  }
+  return above.at(-1) ?? 0;
+}

@@ -1,0 +1,22 @@
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { INotebookTracker } from "@jupyterlab/notebook";
+import { ITranslator, nullTranslator } from "@jupyterlab/translation";
+
+import { ChangeBanners } from "../changes/banners";
+import { adoptStyles } from "../styles";
+import styles from "../../style/changes.css";
+
+/** A line over each cell that a run changed: keep it, undo it, go to the next. */
+export const changes: JupyterFrontEndPlugin<void> = {
+  id: "vibe-jupyter:changes",
+  description: "Shows which cells the agent changed, to keep or to undo each.",
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ITranslator],
+  activate: (_, tracker: INotebookTracker, translator: ITranslator | null) => {
+    const words = (translator ?? nullTranslator).load("vibe_jupyter");
+    adoptStyles(styles);
+    tracker.forEach((panel) => { new ChangeBanners(panel, words); });
+    tracker.widgetAdded.connect((__, panel) => { new ChangeBanners(panel, words); });
+  },
+};

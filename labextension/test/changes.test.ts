@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ChangeLog, lineCounts } from "../src/changes/change-log";
+
+const set = (cell: string, source: string) => ({ op: "set_source", cell, expected: "", source }) as const;
+
+test("a cell that is changed twice is undone to what it was before the run", () => {
+  const log = new ChangeLog();
+  log.note([set("a", "x = 2")], () => "x = 1");
+  log.note([set("a", "x = 3")], () => "x = 2");
+  assert.deepEqual(log.get("a"), { before: "x = 1", after: "x = 3" });
+});
+
+test("what is put back, taken out or kept is no change any more", () => {
+  const log = new ChangeLog();
+  log.note([{ op: "insert", id: "new", after: null, kind: "code", source: "y" }, set("a", "x = 2")], () => "x = 1");
+  assert.deepEqual(log.get("new"), { before: null, after: "y" });
+  log.note([set("a", "x = 1"), { op: "delete", cells: [{ id: "new", expected: "" }] }], () => "x = 2");
+  assert.deepEqual([log.get("a"), log.get("new")], [undefined, undefined]);
+  log.note([set("b", "1")], () => "");
+  log.forget("b");
+  assert.equal(log.get("b"), undefined);
+});
+
+test("listeners hear of each change", () => {
+  const log = new ChangeLog();
+  let heard = 0;
+  log.changed.connect(() => { heard++; });
+  log.note([set("a", "1")], () => "");
+  log.forget("a");
+  log.forget("a");
+  log.clear();
+  assert.equal(heard, 3);
+});
+
+test("lines that stay are not counted", () => {
+  assert.deepEqual(lineCounts("a\nb\nc\nd", "a\nx\nc\ny\nd"), { added: 2, removed: 1 });
+  assert.deepEqual(lineCounts("a", "a"), { added: 0, removed: 0 });
+  assert.deepEqual(lineCounts("", "a\nb"), { added: 2, removed: 0 });
+});

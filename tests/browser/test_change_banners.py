@@ -1,0 +1,85 @@
+"""A thin line over each cell that a run changed: keep it, undo it, go to the next."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.contrasts import CONTRASTS
+from tests.browser.lab import Lab
+from tests.browser.notebook_page import NotebookPage, open_prompt
+from tests.browser.test_accessibility import MIN_CONTRAST, violations
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
+
+pytestmark = pytest.mark.browser
+
+PROMPT, FIRST, SECOND, ADDED = 1, 2, 3, 4
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def change_three_cells(book: NotebookPage, model: ScriptedModel) -> None:
+    """A run that edits two cells and adds one below them."""
+    first, second = book.ids[FIRST], book.ids[SECOND]
+    model.will_reply(
+        call("read_notebook"),
+        answer(
+            calls=[
+                call("edit_cell", cell=first, source="a = 10\nprint(a)"),
+                call("edit_cell", cell=second, source="b = 20"),
+                call("insert_cell", after=second, source="c = 30"),
+            ]
+        ),
+        say("All three are there."),
+    )
+    book.run(PROMPT)
+    book.over(PROMPT)
+
+
+def banner(book: NotebookPage, position: int) -> Locator:
+    return book.cell(position).locator(".vibe-change")
+
+
+def test_each_changed_cell_can_be_kept_undone_and_gone_to_until_the_next_prompt(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
+    book.run(0)
+    book.over(0)
+    change_three_cells(book, model)
+    expect(banner(book, FIRST)).to_have_attribute("aria-label", "Changed by Vibe, 1 of 3")
+    expect(banner(book, FIRST)).to_contain_text("+2 −1")
+    expect(banner(book, ADDED)).to_contain_text("Added by Vibe")
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(book.page.locator(".jp-Notebook"), f"change-banners-{theme}")
+        assert violations(book.page, ".vibe-change") == {}
+        contrasts: dict[str, float] = banner(book, FIRST).evaluate(CONTRASTS)
+        assert min(contrasts.values()) >= MIN_CONTRAST
+    lab.theme("light")
+
+    banner(book, FIRST).get_by_role("button", name="Next change").press("Enter")
+    next_of_second = banner(book, SECOND).get_by_role("button", name="Next change")
+    expect(next_of_second).to_be_focused()
+    banner(book, SECOND).get_by_role("button", name="Undo").click()
+    expect(banner(book, SECOND)).to_be_hidden()
+    assert book.sources()[SECOND] == "b = 2"
+    assert book.sources()[FIRST] == "a = 10\nprint(a)"
+    banner(book, ADDED).get_by_role("button", name="Remove").click()
+    book.wait("panel => panel.content.widgets.length === 4")
+    banner(book, FIRST).get_by_role("button", name="Keep").click()
+    expect(book.page.locator(".vibe-change")).to_have_count(0)
+    assert book.sources()[FIRST] == "a = 10\nprint(a)"
+
+    lab.write(FIRST, "a = 1")
+    lab.write(SECOND, "b = 2")
+    change_three_cells(book, model)
+    expect(book.page.locator(".vibe-change")).to_have_count(3)
+    lab.write(SECOND, "b = 21")
+    expect(book.page.locator(".vibe-change")).to_have_count(2)
+    model.will_reply(say("Nothing to do."))
+    book.run(PROMPT)
+    expect(book.page.locator(".vibe-change")).to_have_count(0)
+    book.over(PROMPT)
