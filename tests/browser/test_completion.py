@@ -1,4 +1,4 @@
-"""Tab in a prompt, as JupyterLab asks the kernel and puts the answer into the cell."""
+"""Completion in a prompt, as JupyterLab asks the kernel and puts the answer into the cell."""
 
 import re
 
@@ -23,10 +23,11 @@ def wish(lab: Lab) -> Locator:
     return editor
 
 
-def test_tab_offers_what_fits_and_enter_takes_it(lab: Lab, wish: Locator) -> None:
-    wish.press_sequentially("%%vibe\nplot @peng")
-    wish.press("Tab")
+def test_an_at_sign_offers_what_fits_and_enter_takes_it(lab: Lab, wish: Locator) -> None:
     offered = lab.page.locator(".jp-Completer-item")
+    wish.press_sequentially("%%vibe\nplot @")
+    expect(offered.filter(has_text="penguins")).to_have_count(1)
+    wish.press_sequentially("peng")
     expect(offered).to_have_count(2)
     assert [one.strip() for one in offered.locator(".jp-Completer-match").all_inner_texts()] == [
         "penguin_count",
