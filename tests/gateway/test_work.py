@@ -1,8 +1,10 @@
 """The gateway's own tools: shell and Python in a working folder, and the files that they make."""
 
 import base64
+import http.server
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ WORKING: Final = """
 [gateway]
 tools = ["bash", "run_code", "read_file"]
 allow = ["bash", "run_code", "mcp__sample__*"]
+file_origins = ["{files}"]
 [[mcp_servers]]
 name = "web"
 transport = "stdio"
@@ -50,12 +53,32 @@ frames[0].save("moving.gif", save_all=True, append_images=frames[1:])
 """
 
 
+class _Files(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response({"/moved": 302, "/gone": 404}.get(self.path, 200))
+        self.send_header("location", "/data/elsewhere.csv")
+        self.end_headers()
+        self.wfile.write(CSV)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is to be said."""
+
+
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator[Gateway]:
+def files_at() -> Iterator[str]:
+    """The origin of a server that has files."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, own_home: Path, files_at: str) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("work")
     server = folder / "web_server.py"
     server.write_text(_WEB)
-    settings = WORKING.format(python=sys.executable, server=server)
+    settings = WORKING.format(python=sys.executable, server=server, files=files_at)
     with ScriptedModel(strict=False) as model, gateway_at(folder, model, settings) as gateway:
         yield gateway
 
@@ -434,20 +457,47 @@ def test_openais_own_client_takes_shell_items_and_citations(gateway: Gateway) ->
     )
 
 
-def test_files_of_a_responses_request_are_read_for_the_model(gateway: Gateway) -> None:
+@pytest.mark.requirement("gateway.later.responses.input-file")
+def test_files_of_a_responses_request_are_read_for_the_model(gateway: Gateway, files_at: str) -> None:
     file_id = upload(gateway, CSV).json()["id"]
     data = {"filename": "more.csv", "file_data": base64.b64encode(CSV).decode()}
-    parts = [{"type": "input_text", "text": "Read."}, {"type": "input_file", "file_id": file_id}]
+    files = [{"file_id": file_id}, data, {"file_url": f"{files_at}/data/far%20away.csv?key=1"}]
     number = gateway.will("Read.")
 
-    given = [{"role": "user", "content": [*parts, {"type": "input_file", **data}]}]
-    assert gateway.client.post("/v1/responses", json={"input": given}).status_code == 200
+    assert ask_with_files(gateway, *files).status_code == 200
 
-    texts = [part["text"] for part in gateway.model.requests[number - 1].messages[0]["content"]]
-    assert [name in text for name, text in zip(("Read.", "cities.csv", "more.csv"), texts, strict=True)] == [True] * 3
-    address = {"type": "input_file", "file_url": "http://169.254.169.254/latest"}
-    refused = gateway.client.post("/v1/responses", json={"input": [{"role": "user", "content": [address]}]})
-    assert refused.status_code == 422
+    texts = gateway.model.requests[number - 1].messages[0]["content"]
+    names = ("cities.csv", "more.csv", "far away.csv")
+    assert [name in part["text"] for name, part in zip(names, texts, strict=True)] == [True] * 3
+    assert all(CSV.decode() in part["text"] for part in texts)
+
+
+@pytest.mark.parametrize("path", ["/moved", "/gone"])
+def test_an_address_without_a_file_is_refused(gateway: Gateway, files_at: str, path: str) -> None:
+    refused = ask_with_files(gateway, {"file_url": files_at + path})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "file_url_failed")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest",
+        "file:///etc/hostname",
+        "http://{host}@169.254.169.254/",
+        "http://{host}.example.org/",
+        "https://{host}/",
+        "http://[",
+    ],
+)
+def test_no_address_is_read_that_the_settings_do_not_name(gateway: Gateway, files_at: str, url: str) -> None:
+    refused = ask_with_files(gateway, {"file_url": url.format(host=files_at.removeprefix("http://"))})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "file_url_refused")
+    assert ask(gateway, {"file_url": files_at}).status_code == 422  # the other routes read none at all
+
+
+def ask_with_files(gateway: Gateway, *files: dict[str, str]) -> httpx.Response:
+    content = [{"type": "input_file", **one} for one in files]
+    return gateway.client.post("/v1/responses", json={"input": [{"role": "user", "content": content}]})
 
 
 @pytest.mark.requirement("gateway.later.responses.skills")

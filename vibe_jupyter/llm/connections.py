@@ -80,6 +80,19 @@ class HttpConnections:
         Raises:
             ModelError: none began.
         """
+        return await self._send("POST", endpoint, body, headers, limits)
+
+    async def get(self, endpoint: Endpoint, headers: Mapping[str, str], limits: AnswerLimits) -> "OpenAnswer":
+        """Ask for what is at an address; redirects are not followed.
+
+        Raises:
+            ModelError: no answer began.
+        """
+        return await self._send("GET", endpoint, b"", headers, limits)
+
+    async def _send(
+        self, method: str, endpoint: Endpoint, body: bytes, headers: Mapping[str, str], limits: AnswerLimits
+    ) -> "OpenAnswer":
         load_http()
         import httpx  # noqa: PLC0415
 
@@ -87,7 +100,7 @@ class HttpConnections:
         client = self.client(endpoint)
         try:
             request = client.build_request(
-                "POST", endpoint.url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
+                method, endpoint.url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
             )
             response = await client.send(request, stream=True)
         except (httpx.TransportError, httpx.InvalidURL) as problem:

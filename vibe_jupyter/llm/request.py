@@ -332,6 +332,14 @@ class Endpoint:
         endpoint._guard_key()
         return endpoint
 
+    @classmethod
+    def at(cls, url: str) -> "Endpoint":
+        """An address that is no model server's, without a key."""
+        parts = urlsplit(url)
+        place, tls = parts.netloc.rpartition("@")[2], parts.scheme == "https"
+        loopback = _is_loopback(parts.hostname or "")
+        return cls(provider="", model="", url=url, host=place, tls=tls, loopback=loopback, key=None)
+
     def _guard_key(self) -> None:
         if (self.key is not None or any(map(is_secret, self.headers))) and not self.tls and not self.loopback:
             what = "API key" if self.key is not None else f"header {next(filter(is_secret, self.headers))}"

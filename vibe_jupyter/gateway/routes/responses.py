@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from vibe_jupyter.gateway.chat_request import ChatRequest, parse_body, read_fields
 from vibe_jupyter.gateway.exchange import GatewayExchange
 from vibe_jupyter.gateway.kept_responses import KeptResponses
+from vibe_jupyter.gateway.linked_files import LinkedFiles
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.responses_items import new_id
@@ -43,6 +44,8 @@ def responses_routes(parts: GatewayParts) -> APIRouter:
     async def responses(request: Request) -> GatewayExchange:  # pyright: ignore[reportUnusedFunction]
         """Ask a model in the way of OpenAI's Responses, with the MCP tools of this gateway."""
         body = parse_body(await request.body())
+        origins = parts.agents.current().reading.settings.gateway.file_origins
+        body = await LinkedFiles(parts.files, parts.forwarder, origins).fetched(body)
         fields = read_fields(ResponsesFields, body)
         fields.check({one.server for one in directory.published()})
         before = await kept.load(fields.previous_response_id) if fields.previous_response_id else []

@@ -1,0 +1,75 @@
+"""Files that a request names by their address: read where the settings allow it, and kept like uploaded ones."""
+
+from collections.abc import Mapping
+from typing import Final, cast
+from urllib.parse import unquote, urlsplit
+
+from pydantic import JsonValue
+
+from vibe_jupyter.errors import ModelError
+from vibe_jupyter.gateway.chat_request import Object
+from vibe_jupyter.gateway.file_names import plain_name
+from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.llm.forwarding import Forwarder
+
+LINKED_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of one."""
+MOST_LINKED: Final = 16
+"""Of one request."""
+_SCHEMES: Final = frozenset({"http", "https"})
+
+
+class LinkedFiles:
+    """Of one request."""
+
+    def __init__(self, files: FileStore, forwarder: Forwarder, origins: tuple[str, ...]) -> None:
+        """
+        Args:
+            files: gets them.
+            forwarder: reads them.
+            origins: those from which any may be read.
+        """
+        self._files = files
+        self._forwarder = forwarder
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._read = 0
+
+    async def fetched(self, body: Mapping[str, JsonValue]) -> Object:
+        """A Responses request with the id of a file in the place of each address.
+
+        Raises:
+            Refused: an address is not allowed, or nothing can be read there.
+        """
+        given = body.get("input")
+        items = [await self._item(one) for one in given] if isinstance(given, list) else given
+        return {**body, "input": items}
+
+    async def _item(self, item: JsonValue) -> JsonValue:
+        content = item.get("content") if isinstance(item, dict) else None
+        if not isinstance(content, list):
+            return item
+        return {**cast("Object", item), "content": [await self._part(part) for part in content]}
+
+    async def _part(self, part: JsonValue) -> JsonValue:
+        if not isinstance(part, dict) or part.get("type") != "input_file" or not part.get("file_url"):
+            return part
+        self._read += 1
+        url = part["file_url"]
+        if self._read > MOST_LINKED or not isinstance(url, str) or not self._is_allowed(url):
+            words = "file_url is read only from the file_origins in [gateway] of the settings."
+            raise Refused(422, words, code="file_url_refused", param="input")
+        named = part.get("filename")
+        name = plain_name(named if isinstance(named, str) else unquote(urlsplit(url).path) or "file")
+        try:
+            body = await self._forwarder.fetch(url, most=LINKED_LIMIT)
+        except ModelError as error:
+            raise Refused(422, f"file_url cannot be read: {error}", code="file_url_failed", param="input") from None
+        return {"type": "input_file", "file_id": (await self._files.add(name, body)).id}
+
+    def _is_allowed(self, url: str) -> bool:
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return False
+        return parts.scheme in _SCHEMES and f"{parts.scheme}://{parts.netloc}".lower() in self._origins
