@@ -14,7 +14,9 @@ from vibe_jupyter.headless.notebook_run import CellOutcome, KernelProcess, Noteb
 ALLOWED = "run_code,edit_cell,insert_cell,delete_cells,move_cells,run_cells,bash,write_file,search_replace"
 """Nobody is at the desk to click."""
 CELL_TIMEOUT = 120.0
-"""Seconds of one cell."""
+"""Seconds of one cell, where a scripted expert answers."""
+MODEL_TIMEOUT = 3_600.0
+"""Seconds of one cell, where a real model answers on a slow machine."""
 LOAD = "%load_ext vibe_jupyter"
 EMPTY: dict[str, Any] = {
     "cells": [],
@@ -38,10 +40,11 @@ def markdown(text: str) -> Source:
 
 
 class Desk:
-    """One notebook; the first cell loads the extension."""
+    """One notebook; the first cell loads the extension. A cell that takes longer than the patience is broken off."""
 
-    def __init__(self, folder: Path, cells: Sequence[str | Source]) -> None:
+    def __init__(self, folder: Path, cells: Sequence[str | Source], *, patience: float = CELL_TIMEOUT) -> None:
         self.folder = folder
+        self._patience = patience
         path = folder / "work.ipynb"
         path.write_text(json.dumps(EMPTY), encoding="utf-8")
         self.document = HeadlessDocument(NotebookFile(path).notebook)
@@ -67,7 +70,7 @@ class Desk:
 
     def run(self, *cells: str) -> list[CellOutcome]:
         """Run these cells in this order, whatever becomes of each."""
-        return [self._run.run_cell(cell, timeout=CELL_TIMEOUT) for cell in cells]
+        return [self._run.run_cell(cell, timeout=self._patience) for cell in cells]
 
     def run_all(self) -> None:
         """Run every code cell that was written at the start, from the first to the last, failed ones too."""

@@ -13,13 +13,15 @@ from pathlib import Path
 
 from tests.chair.cases import Case, Names, Prompt
 from tests.chair.cleaning import changed_table, messy_csv
-from tests.chair.desk import Desk
+from tests.chair.desk import CELL_TIMEOUT, MODEL_TIMEOUT, Desk
 from tests.chair.expert import Expert, message_text, new_messages
 from tests.chair.models import copied_code, failing_merge, four_panels, leaking_model, many_cells
 from vibe_jupyter.testing import ModelRequest, ScriptedModel
 from vibe_jupyter.testing.recording import RecordingModel
 
 CASES = (messy_csv, leaking_model, failing_merge, four_panels, copied_code, changed_table, many_cells)
+MODEL_KEY = "MODEL_KEY"
+"""The variable with the key of the real server, if it takes one."""
 TOKEN = 4
 """Characters of a token, by which all of this counts."""
 BUDGETS = {"fixed": 3_000, "report": 1_500, "result": 8_000}
@@ -78,13 +80,14 @@ class Sitting:
             for name, text in case.files.items():
                 (folder / name).write_text(text, encoding="utf-8")
             name, url = model.name, model.url
+            key = f'api_key_env_var = "{MODEL_KEY}"\n' if MODEL_KEY in os.environ else ""
             (home / "config.toml").write_text(
-                f'active_model = "chair"\n[[providers]]\nname = "chair"\napi_base = "{url}"\n'
+                f'active_model = "chair"\n[[providers]]\nname = "chair"\napi_base = "{url}"\n{key}'
                 f'[[models]]\nname = "{name}"\nprovider = "chair"\nalias = "chair"\nsupports_images = true\n',
                 encoding="utf-8",
             )
             os.environ["VIBE_HOME"] = str(home)
-            with Desk(folder, case.cells) as desk:
+            with Desk(folder, case.cells, patience=CELL_TIMEOUT if self.model is None else MODEL_TIMEOUT) as desk:
                 case.start(desk)
                 for prompt in case.prompts:
                     yield self._do_prompt(desk, prompt, expert, model.requests)
