@@ -81,7 +81,7 @@ sweeps: setup
 mutations: setup
 	$(WITH_NODE) PYTHONPATH=. $(PY) -m tests.mutations $(MUTATIONS)
 
-# With a real model: `make chair MODEL=name@http://127.0.0.1:8080/v1`. One job, with all that was sent: `make chair CHAIR="--job c --show"`.
+# With a real model: `make chair MODEL=name@http://127.0.0.1:8080/v1` (its key: MODEL_KEY=...). One job, with all that was sent: `make chair CHAIR="--job c --show"`.
 chair: setup
 	PYTHONPATH=. MODEL="$(MODEL)" $(PY) -m tests.chair $(CHAIR)
 

@@ -252,7 +252,6 @@ def many_cells(names: Names) -> Case:
 
     def mend(seen: Seen) -> Script:
         wanted = seen.find(r"^(\w+) is too high")
-        yield do("Where is it computed?", call("read_notebook", query=f"{wanted} ="))
         cell = cell_of(seen, f"{wanted} = ")
         terms = seen.find(rf"{wanted} = (\w+ \+ \w+)")
         yield do(
@@ -288,7 +287,7 @@ def many_cells(names: Names) -> Case:
     prompts = [
         Prompt(
             *("g1", "find an error of sign in 204 cells", f"{net} is too high: an error of sign. Mend it."),
-            *(mend, is_mended, 3, (net,)),
+            *(mend, is_mended, 2, (f"{net} = ",)),
         ),
         Prompt(
             *("g2", "which cells use a name, failed, never ran"),

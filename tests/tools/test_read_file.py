@@ -261,6 +261,12 @@ async def test_a_csv_file_begins_with_what_its_columns_hold(project: Path, read)
     assert text_of(second).endswith('content:\n99;49.5;"Ham; 0";NA;true')
 
 
+async def test_blanks_around_a_columns_name_are_seen(project: Path, read):
+    (project / "data.csv").write_text("id, size,day \n1, 2, x\n", encoding="utf-8")
+    result = text_of(await read(path="data.csv"))
+    assert "id | int | 0 | 1\n' size' | int | 0 | 2\n'day ' | str | 0 | x" in result
+
+
 @pytest.mark.parametrize(
     "text", ["", "one column\n1\n", "a,b\n", 'a,b\n"' + "x" * 200_000 + "\n" * 50, "a,b\n1,2,3\n4\n\n"]
 )

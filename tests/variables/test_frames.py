@@ -56,6 +56,15 @@ async def test_a_pandas_frame_is_told_by_shape_types_nulls_and_a_sample(namespac
     ]
 
 
+async def test_blanks_around_a_columns_name_are_seen(namespace, inspect, text_of):
+    namespace["readings"] = pd.DataFrame({" size": [1], "day ": [2], "": [3]})
+
+    told = text_of(await inspect("readings", rows=1))
+
+    assert "' size' | int64 | 0 | 1" in told
+    assert told.endswith("' size' | 'day ' | ''\n1 | 2 | 3")
+
+
 @pytest.mark.requirement("notebook.variables.inspect-frame")
 async def test_a_polars_frame_is_told_by_shape_types_nulls_and_a_sample(namespace, inspect, text_of):
     namespace["penguins"] = pl.DataFrame(COLUMNS, strict=False)

@@ -69,14 +69,21 @@ def _separated_rows(lines: Iterator[str], separators: str) -> list[list[str]]:
     first = next(lines, "")
     separator = max(separators, key=first.count)
     reader = csv.reader(itertools.chain([first], lines), delimiter=separator, skipinitialspace=True)
-    return list(itertools.islice(reader, LOOKED_AT + 1))
+    rows = list(itertools.islice(reader, LOOKED_AT + 1))
+    names = next(csv.reader([first], delimiter=separator))  # pandas keeps the blanks before a name
+    return [names, *rows[1:]] if rows and len(names) == len(rows[0]) else rows
 
 
 def _column_line(name: str, values: Sequence[str]) -> str:
     known = [value for value in values if value not in _MISSING]
     missing = len(values) - len(known)
     shown = ", ".join(itertools.islice(dict.fromkeys(value[:WIDTH] for value in known), VALUES))
-    return f"{name[: 2 * WIDTH]} | {_kind_of(known)} | {missing} | {shown}"
+    return f"{_name_text(name[: 2 * WIDTH])} | {_kind_of(known)} | {missing} | {shown}"
+
+
+def _name_text(name: str) -> str:
+    """In quotes where blanks around it would be overlooked."""
+    return name if name and name == name.strip() else repr(name)
 
 
 def _kind_of(values: Sequence[str]) -> str:
@@ -127,7 +134,7 @@ def _by_polars(file: BinaryIO, rows: int) -> list[str]:
 
 def _typed_lines(title: str, names: Sequence[str], kinds: Sequence[Any], values: Sequence[Sequence[Any]]) -> list[str]:
     lines = [
-        f"{name} | {kind}{' | ' + ', '.join(str(one)[:WIDTH] for one in values[at]) if values else ''}"
+        f"{_name_text(name)} | {kind}{' | ' + ', '.join(str(one)[:WIDTH] for one in values[at]) if values else ''}"
         for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
     ]
     more = [f"… {len(lines) - COLUMNS:,} more columns"] if len(lines) > COLUMNS else []

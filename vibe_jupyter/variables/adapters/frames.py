@@ -48,6 +48,11 @@ class Column:
     detail: str = ""
     """More for the model: the mean, the number of distinct values."""
 
+    @property
+    def name(self) -> str:
+        """The label, in quotes where blanks around it would be overlooked."""
+        return self.label if self.label and self.label == self.label.strip() else repr(self.label)
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -92,7 +97,7 @@ def extent_text(rows: int, width: int) -> str:
 
 def one_line(frame: Frame) -> str:
     """Kind, shape and the first columns' types."""
-    shown = ", ".join(f"{column.label} {column.type}" for column in frame.columns[:LINE_COLUMNS])
+    shown = ", ".join(f"{column.name} {column.type}" for column in frame.columns[:LINE_COLUMNS])
     more = ", …" if frame.width > LINE_COLUMNS else ""
     return f"{frame.kind} {extent_text(frame.rows, frame.width)} ({shown}{more})"
 
@@ -211,7 +216,7 @@ def _column_lines(frame: Frame) -> str:
         title += " | nulls | values" if _is_exact(frame) else " | nulls in sample | values"
     lines = [f"{title} (of {frame.looked_at:,} sampled rows)" if sampled else title]
     for column in frame.columns:
-        line = f"{column.label} | {column.type}"
+        line = f"{column.name} | {column.type}"
         values = ", ".join(part for part in (column.sample, column.detail) if part)
         lines.append(f"{line} | {_nulls_text(column, '')} | {values}" if counted else line)
     left = 0 if frame.is_chosen else frame.width - len(frame.columns)
@@ -229,7 +234,7 @@ def _nulls_text(column: Column, form: str) -> str:
 
 
 def _head_lines(frame: Frame) -> str:
-    labels = [column.label for column in frame.columns[:HEAD_COLUMNS]]
+    labels = [column.name for column in frame.columns[:HEAD_COLUMNS]]
     title = "first row:" if len(frame.head) == 1 else f"first {len(frame.head)} rows:"
     return "\n".join([title, " | ".join(labels), *(" | ".join(row) for row in frame.head)])
 
