@@ -74,7 +74,7 @@ def test_the_kept_form_needs_nothing_and_holds_no_live_buttons() -> None:
 def test_one_step_is_not_folded_twice() -> None:
     root = root_of([STARTED, *inspected(), said("Fine."), finished()])
     (details,) = root.find("details")
-    assert details.find("summary")[0].text == "▦ Inspected penguins  344 × 8, nulls in 5 columns · 0.1 s"
+    assert details.find("summary")[0].text == "▦ Inspected penguins  344 × 8, nulls in 5 columns  0.1 s"
 
 
 def test_the_fold_counts_what_was_done_and_what_was_not() -> None:

@@ -514,3 +514,8 @@ def test_the_whole_run_ends_as_steps_and_an_answer() -> None:
     kinds = [part.kind for part in parts_of(whole_run())]
     assert kinds == ["prose", "step", "step", "prose", "foot"]
     assert transcript(whole_run()).answer_text.startswith("**Gentoo bills")
+
+
+def test_the_foot_names_an_agent_that_is_not_the_usual_one() -> None:
+    assert "agent" not in live([STARTED])
+    assert "agent plan" in live([STARTED.model_copy(update={"agent": "plan"})])

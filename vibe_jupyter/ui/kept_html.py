@@ -19,8 +19,8 @@ _TAGS: Final = frozenset(_TAG_NAMES.split())
 _PLAIN_ATTRIBUTES: Final = frozenset(("align", "alt", "cellpadding", "dir", "download", "rel", "start", "target"))
 """What they say does nothing."""
 _PROPERTY_NAMES = """
-background-color border border-left border-radius border-top color font-size font-style font-weight margin
-max-width opacity overflow-wrap padding text-align text-decoration white-space word-break
+background-color border border-left border-radius border-top color float font-size font-style font-weight
+line-height margin max-width opacity overflow-wrap padding text-align text-decoration white-space word-break
 """
 _PROPERTIES: Final = frozenset(_PROPERTY_NAMES.split())
 _VALUE: Final = re.compile(r"(?:[a-z0-9#.,()% ]|-(?!\d))+")

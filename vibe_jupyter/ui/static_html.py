@@ -45,14 +45,18 @@ With None the steps are only counted.
 """
 
 _BLANK_LINE = re.compile(r"\n(?=[ \t]*\n)")
-_WHOLE = "overflow-wrap:break-word"
-_QUIET = "opacity:0.75"
+_WHOLE = "max-width:780px;font-size:13px;line-height:20px;overflow-wrap:break-word"
+"""As wide as the live view, in its type; what the model says is set as a Markdown cell is."""
+_QUIET = "opacity:0.72"
 """No grey reads well on white and on dark; a paler shade of the page's own colour does."""
-_SAID = "margin:8px 0"
-_FOLD = "margin:0 0 8px"
-_BOX = "border-left:2px solid #8c8c8c;margin:4px 0 8px 6px;padding:0 0 0 12px"
-_FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:90%"
-_LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d32f2f"}
+_SAID = "font-size:14px;line-height:22px;margin:8px 0"
+_STEP = "margin:0;padding:3px 0"
+_TIME = f"float:right;font-size:12px;{_QUIET}"
+"""At the right edge, one under the other; where styles are dropped it ends the line."""
+_FOLD = "margin:0 0 8px;padding:3px 0"
+_BOX = "border-left:1px solid #8c8c8c;margin:2px 0 8px 8px;padding:0 0 0 15px"
+_FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:12px"
+_LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d93a3a"}
 _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
 
 
@@ -160,17 +164,17 @@ class _Kept:
 
     def _step_html(self, step: Step) -> Markup:
         time = seconds_text(step.seconds) if step.seconds is not None and self._keep.times else ""
-        words = " · ".join(word for word in (step_result(step), time) if word)
         line = join_markup(
             inert_text(f"{step_mark(step)} "),
             step_headline(step),
-            html_element("span", inert_text(f"  {words}"), style=_QUIET),
+            html_element("span", inert_text(f"  {step_result(step)}"), style=_QUIET),
+            html_element("span", inert_text(f"  {time}"), style=_TIME) if time else NOTHING,
         )
         inside = step_detail(step, KEPT, self._detail_limit or 0)
         if not inside:
-            return html_element("div", line, style="margin:2px 0")
+            return html_element("div", line, style=_STEP)
         return html_element(
-            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style="margin:2px 0"
+            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style=_STEP
         )
 
 

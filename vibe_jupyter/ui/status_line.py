@@ -28,6 +28,8 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
 
 _STOP = html_element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")
 
+USUAL_AGENT = "default"
+"""The agent whose name goes without saying."""
 NOT_OVER = "Not finished"
 """The state of a run in a document that was saved, or lost its kernel, in the middle of it."""
 CUT_SHORT = "The answer ended early. You can still read it here; it is not sent to the model again."
@@ -50,6 +52,8 @@ class StatusLine:
     words: str = "Working"
     model: str = ""
     provider: str = ""
+    agent: str = ""
+    """Its name."""
     turn: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
@@ -71,11 +75,12 @@ def end_words(reason: FinishReason) -> tuple[State, str]:
 
 
 def run_facts(foot: StatusLine) -> list[str]:
-    """Model, server, turns, tokens, share of the context and price, each only where known."""
+    """Agent where it is not the usual one, model, server, turns, tokens, share of context, price: each where known."""
     turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
     return [
         fact
         for fact in (
+            f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
             one_line(foot.model),
             one_line(foot.provider),
             turns if foot.turn else "",
