@@ -87,8 +87,8 @@ def test_with_nothing_configured_a_few_lines_say_what_to_do_and_nothing_is_sent(
             connection.settimeout(5)
             assert connection.recv(100) == b""
     advice = str(raised.value)
-    assert len(advice.splitlines()) == 6
-    for words in ("MISTRAL_API_KEY", "%vibe model tour", f"127.0.0.1:{port}", "if it is yours"):
+    assert len(advice.splitlines()) == 7
+    for words in ("%vibe setup", "MISTRAL_API_KEY", "%vibe model tour", f"127.0.0.1:{port}", "if it is yours"):
         assert words in advice
 
 

@@ -43,12 +43,13 @@ class Served:
         self.view.command(type="reject", approval_id=self.view.card(), message=words)
 
     def kept(self) -> str:
-        """The HTML that took the place of the view; waits for it."""
+        """The HTML that took the place of the view at its end; waits for it."""
         wire = self.session.wire
 
         def found() -> list[str]:
             updates = [message for message in wire.seen if message["msg_type"] == "update_display_data"]
-            return [message["content"]["data"]["text/html"] for message in updates if "text/html" in str(message)]
+            held = [message["content"]["data"]["text/html"] for message in updates if "text/html" in str(message)]
+            return [html for html in held if "<b>Not finished</b>" not in html]
 
         wire.until(lambda: bool(found()), "kept form")
         return found()[-1]
