@@ -19,8 +19,9 @@ VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 CONSTRAINTS = ROOT / "constraints.txt"
 LABEXTENSION = ROOT / "labextension"
-STATIC = ROOT / "vibe_jupyter/ui/static"
-BUILT = (STATIC / "run-view.js", STATIC / "connect-form.js", ROOT / "vibe_jupyter/labextension/package.json")
+VIEWS = ROOT / "vibe_jupyter" / "ui" / "static"
+EXTENSION = ROOT / "vibe_jupyter" / "labextension"
+BUILT = (VIEWS / "run-view.js", VIEWS / "connect-form.js", EXTENSION / "package.json")
 INSTALLED = VENV / "share" / "jupyter" / "labextensions" / "vibe-jupyter"
 MADE_HERE = ("node_modules", "lib")
 """Folders of labextension/ that are no sources."""
@@ -60,7 +61,7 @@ def set_up_python() -> None:
         return
     _say("installing the Python packages into .venv (a minute or two)")
     # The page's part is built by the next step, not by the editable install, which wants its folder all the same.
-    BUILT[1].parent.mkdir(exist_ok=True)
+    EXTENSION.mkdir(exist_ok=True)
     pip = [BIN / "python", "-m", "pip"]
     _run([*pip, "install", "-q", "-c", CONSTRAINTS, "-e", ".[dev]"], HATCH_JUPYTER_BUILDER_SKIP_NPM="1")
     stamp.set()
@@ -73,10 +74,10 @@ def set_up_assets() -> None:
     if not (stamp.is_current() and all(path.is_file() for path in BUILT)):
         _bundle()
         stamp.set()
-    if not _same_file(BUILT[1], INSTALLED / "package.json"):
+    if not _same_file(EXTENSION / "package.json", INSTALLED / "package.json"):
         # A copy, no link: pip would delete what is behind a link at the next editable install.
         shutil.rmtree(INSTALLED, ignore_errors=True)
-        shutil.copytree(BUILT[1].parent, INSTALLED)
+        shutil.copytree(EXTENSION, INSTALLED)
         shutil.copy(LABEXTENSION / "install.json", INSTALLED)
 
 
