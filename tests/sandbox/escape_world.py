@@ -10,8 +10,11 @@ import random
 import signal
 import socket
 import sqlite3
+import struct  # noqa: F401 (named by attempts, as `time` is)
+import subprocess  # noqa: F401
 import sys
 import tempfile
+import time  # noqa: F401
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import shared_memory

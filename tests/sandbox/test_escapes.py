@@ -26,3 +26,5 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_no_attempt_gets_out_of_a_copy(kernel: Wire, name: str) -> None:
     told = json.loads(kernel.run(f"attempt({name!r})").text)
     assert not told["escaped"], told["said"]
+    assert "NameError" not in told["said"], "an attempt that was not made"
+    assert "SyntaxError" not in told["said"], "an attempt that was not made"

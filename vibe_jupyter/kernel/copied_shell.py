@@ -1,11 +1,9 @@
 """The shell in a copy of this process: it runs code as the kernel does, and reaches no front end."""
 
-import asyncio
 import io
 import multiprocessing.context
 import sys
 import threading
-from collections.abc import Coroutine
 from typing import Any
 
 
@@ -26,7 +24,6 @@ def cut_off_shell(shell: object) -> None:
     if kernel is not None:
         kernel.session.send = _do_nothing
         kernel._allow_stdin = False
-    one.loop_runner = _run_in_new_loop
     _keep_pools_to_threads()
 
 
@@ -37,10 +34,6 @@ def _write_to_present_stream(*given: object) -> int:
 
 def _do_nothing(*_given: object, **_more: object) -> None:
     pass
-
-
-def _run_in_new_loop(coroutine: Coroutine[Any, Any, object]) -> object:
-    return asyncio.run(coroutine)
 
 
 def _keep_pools_to_threads() -> None:

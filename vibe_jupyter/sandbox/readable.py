@@ -1,5 +1,6 @@
 """What the copy may read: the system, Python, and the project without its protected files."""
 
+import glob
 import os
 import sys
 import sysconfig
@@ -14,7 +15,8 @@ MOST_ENTRIES: Final = 20_000
 _LEFT_OUT: Final = frozenset({".git", "node_modules", ".venv", "venv"})
 """Folders that no analysis reads, or that are read as part of Python."""
 _SYSTEM: Final = (
-    *("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/fonts", "/etc/localtime", "/etc/timezone", "/etc/mime.types"),
+    *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share", "/usr/local/lib", "/usr/local/share", "/lib", "/lib64"),
+    *("/etc/ld.so.cache", "/etc/fonts", "/etc/localtime", "/etc/timezone", "/etc/mime.types"),
     *("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version"),
     *("/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/osrelease", "/sys/devices/system", "/sys/fs/cgroup"),
@@ -24,8 +26,8 @@ _OF_PYTHON: Final = ("lib", "lib64", "share", "include", "pyvenv.cfg")
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
-class ProjectTooLarge(Exception):
-    """It has more entries than can be looked through."""
+class ProjectNotReadable(Exception):
+    """It cannot be read without its protected files; says why."""
 
 
 class ReadablePaths(NamedTuple):
@@ -39,25 +41,41 @@ def readable_paths(project: Path) -> ReadablePaths:
     """Look through a project.
 
     Raises:
-        ProjectTooLarge: there is too much to look through.
+        ProjectNotReadable: there is too much to look through, or it lies in what is read as a whole.
     """
     root = os.path.realpath(project)
+    around = (*_SYSTEM, *_python_paths())
+    if root in _prefixes() or any(_lies_in(root, os.path.realpath(path)) for path in around):
+        raise ProjectNotReadable("the project lies in a folder of the system or of Python")
     parts, whole = _Walk().below(root)
-    return ReadablePaths((*_SYSTEM, *_python_folders(), *([root] if whole else parts)), (root,))
+    return ReadablePaths((*around, *([root] if whole else parts)), (root,))
 
 
-def _python_folders() -> Iterator[str]:
-    for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)):
-        yield from (os.path.join(prefix, name) for name in _OF_PYTHON)
-    yield from sysconfig.get_paths().values()
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _prefixes() -> set[str]:
+    """Where Pythons are installed."""
+    return set(map(os.path.realpath, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)))
+
+
+def _python_paths() -> Iterator[str]:
+    yield from (os.path.join(prefix, name) for prefix in sorted(_prefixes()) for name in _OF_PYTHON)
+    yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     yield from (entry for entry in sys.path if os.path.basename(entry.rstrip("/")) in _PACKAGES)
     yield str(Path(__file__).parents[1])
-    caches = os.environ.get("MPLCONFIGDIR"), os.environ.get("XDG_CACHE_HOME"), os.environ.get("XDG_CONFIG_HOME")
-    own, cache, config = caches
-    home = os.path.expanduser("~")
-    yield from [own] if own else []
-    yield os.path.join(cache or os.path.join(home, ".cache"), "matplotlib")
-    yield os.path.join(config or os.path.join(home, ".config"), "matplotlib")
+    for folder in _matplotlib_folders():
+        yield from (os.path.join(folder, name) for name in ("matplotlibrc", "stylelib"))
+        yield from glob.glob(os.path.join(glob.escape(folder), "fontlist-*.json"))
+
+
+def _matplotlib_folders() -> Iterator[str]:
+    """Where it keeps its settings, and the list of fonts that would else take seconds to make."""
+    if own := os.environ.get("MPLCONFIGDIR"):
+        yield own
+    for variable, usual in (("XDG_CACHE_HOME", ".cache"), ("XDG_CONFIG_HOME", ".config")):
+        yield os.path.join(os.environ.get(variable) or os.path.expanduser(f"~/{usual}"), "matplotlib")
 
 
 class _Walk:
@@ -77,7 +95,7 @@ class _Walk:
             return [], False
         self._left -= len(entries)
         if self._left < 0:
-            raise ProjectTooLarge(f"the project has more than {MOST_ENTRIES:,} files to look through")
+            raise ProjectNotReadable(f"the project has more than {MOST_ENTRIES:,} files to look through")
         for entry in entries:
             if is_secret_name(entry.name) or entry.name in _LEFT_OUT:
                 whole = False

@@ -23,7 +23,7 @@ from vibe_jupyter.sandbox.attempts import Attempts
 from vibe_jupyter.sandbox.availability import memory_budget, process_refusal
 from vibe_jupyter.sandbox.confinement import Confinement
 from vibe_jupyter.sandbox.forked_copy import CopyReport, ForkedCopy
-from vibe_jupyter.sandbox.readable import ProjectTooLarge, readable_paths
+from vibe_jupyter.sandbox.readable import ProjectNotReadable, readable_paths
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
 
 _GRACE: Final = 2.0
@@ -108,7 +108,7 @@ class CodeExploration:
             return NotExplored(f"no copy of the kernel can be made: {refusal}")
         try:
             paths = await asyncio.to_thread(readable_paths, self._project)
-        except ProjectTooLarge as error:
+        except ProjectNotReadable as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
         confinement = Confinement(paths, seconds + _GRACE, memory_budget(), self._secrets.is_secret)
         began = time.monotonic()
