@@ -131,9 +131,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def forked_kernels(own_home: Path) -> Iterator[None]:
-    """For tests of programs that start kernels themselves: these come by fork too."""
+    """For tests of programs that start kernels themselves: these come by fork too. No longer than for their module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", kernels_on_path(own_home / "jupyter_path"))
         yield

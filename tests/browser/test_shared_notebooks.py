@@ -11,11 +11,11 @@ from tests.browser.lab import Lab
 from tests.browser.server import LabServer, lab_server
 from tests.browser.shared_servers import python_of
 from vibe_jupyter.testing import ScriptedModel, call, say
-from vibe_jupyter.ui.page import PLACEHOLDER
 
 pytestmark = [pytest.mark.browser, pytest.mark.matrix, pytest.mark.timeout(240)]
 
 LOAD, VIBE, AFTER = 0, 1, 2
+UNFINISHED = "Not finished"
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_of_two_clients_of_one_notebook_the_one_that_ran_the_cell_decides_and_bo
     other.show(path)
     one.run(LOAD, VIBE, AFTER)
     expect(card(one)).to_be_visible()
-    # JupyterLab trusts what its own page ran; what another page ran is shown there without widgets.
-    expect(other.output(VIBE)).to_contain_text(PLACEHOLDER)
+    # JupyterLab trusts what its own page ran; what another page ran is shown there without widgets: the run so far.
+    expect(other.output(VIBE)).to_contain_text(UNFINISHED)
     expect(card(other)).to_have_count(0)
     press(card(one).get_by_role("button", name="Allow once"))
     inserting = one.output(VIBE).get_by_role("group", name="Approval: Insert a new cell below")
@@ -87,7 +87,7 @@ def test_of_two_clients_of_one_notebook_the_one_that_ran_the_cell_decides_and_bo
         expect(lab.cell(AFTER)).to_contain_text("Found")
         expect(lab.output(AFTER + 1)).to_contain_text("answer: 42")
         expect(lab.output(VIBE)).to_contain_text("It is 42.")
-        expect(lab.output(VIBE)).not_to_contain_text(PLACEHOLDER)
+        expect(lab.output(VIBE)).not_to_contain_text(UNFINISHED)
         assert lab.page.locator(".jp-Notebook .jp-Cell").count() == len(cells(model)) + 1
     for lab in (one, other):
         lab.page.context.close()

@@ -5,6 +5,7 @@ the same mutations, and a change of the code changes those alone that stand in i
 """
 
 import ast
+import gc
 import hashlib
 import re
 import tomllib
@@ -47,6 +48,17 @@ _WIDER = {
     "variables": ("tests/variables", "tests/charts"),
 }
 """Folders of tests for a part of the package that has more, or others, than the one of its own name."""
+
+
+def parsed(source: str) -> ast.Module:
+    """The tree of a file. On Python 3.11 the parser fails at times where finalizers run (CPython issue 106905)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def drawn_mutations(seed: int = SEED, count: int = COUNT) -> list[Mutation]:
@@ -95,7 +107,7 @@ class _Sites:
 
     def all(self) -> Iterator[tuple[int, str, str, str]]:
         """Place, text, what takes its place, and the function with its line."""
-        for node, function in _walk(ast.parse(self._source), ""):
+        for node, function in _walk(parsed(self._source), ""):
             for start, end, becomes in self._changes(node):
                 yield start, self._source[start:end], becomes, function or "module"
 
@@ -211,7 +223,7 @@ def _tests_by_module() -> dict[str, set[str]]:
     """The test files that import each module of the package themselves."""
     users: dict[str, set[str]] = {}
     for name in _test_files("tests"):
-        for module in _imported(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        for module in _imported(parsed((ROOT / name).read_text(encoding="utf-8"))):
             users.setdefault(module, set()).add(name)
     return users
 

@@ -1,11 +1,9 @@
 """The chosen mutations keep up with the code, and a seed draws the same ones each time."""
 
-import ast
-
 import pytest
 
 from tests.mutations.chosen import PACKAGE, ROOT, Mutation, chosen_mutations
-from tests.mutations.drawn import COUNT, drawn_mutations
+from tests.mutations.drawn import COUNT, drawn_mutations, parsed
 
 COVERED = ("permissions", "agent", "kernel", "notebook", "mcp")
 LEAST = 100
@@ -23,7 +21,7 @@ def test_each_text_that_is_to_be_changed_stands_once_in_its_file_and_the_change_
     for mutation in chosen:
         source = (ROOT / PACKAGE / mutation.file).read_text(encoding="utf-8")
         assert mutation.was.split() != mutation.becomes.split(), mutation.name
-        # Not `ast.parse`: on Python 3.11 it fails at times where finalizers run meanwhile (CPython issue 106905).
+        # Not `ast.parse`: see `parsed`.
         compile(mutation.applied(source), mutation.file, "exec")
 
 
@@ -32,7 +30,7 @@ def test_every_module_that_decides_or_acts_has_a_mutation(chosen: list[Mutation]
         path.relative_to(ROOT / PACKAGE).as_posix()
         for folder in COVERED
         for path in (ROOT / PACKAGE / folder).rglob("*.py")
-        if len(ast.parse(path.read_text(encoding="utf-8")).body) > 1
+        if len(parsed(path.read_text(encoding="utf-8")).body) > 1
     }
     assert with_code - {mutation.file for mutation in chosen} == set()
 
@@ -50,5 +48,5 @@ def test_a_seed_draws_the_same_changes_again_and_another_seed_draws_others() -> 
     for mutation in drawn:
         source = (ROOT / PACKAGE / mutation.file).read_text(encoding="utf-8")
         assert mutation.was.split() != mutation.becomes.split(), mutation.name
-        # Not `ast.parse`: on Python 3.11 it fails at times where finalizers run meanwhile (CPython issue 106905).
+        # Not `ast.parse`: see `parsed`.
         compile(mutation.applied(source), mutation.file, "exec")
