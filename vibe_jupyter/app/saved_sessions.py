@@ -110,6 +110,11 @@ def session_store(settings: config.Settings, environ: Mapping[str, str]) -> Sess
     return SessionStore(save_folder(settings.session_logging, environ))
 
 
+def gateway_store(settings: config.Settings, environ: Mapping[str, str]) -> SessionStore:
+    """Where the gateway's runs are saved: apart, since they are nobody's conversation to continue."""
+    return SessionStore(save_folder(settings.session_logging, environ) / "gateway")
+
+
 def save_folder(logging: SessionLogging, environ: Mapping[str, str]) -> Path:
     """The folder of `save_dir`; a relative one counts from the user's own folder."""
     home = config.vibe_home(environ)

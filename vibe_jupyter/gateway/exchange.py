@@ -57,7 +57,6 @@ from vibe_jupyter.protocol import (
     TurnStarted,
 )
 from vibe_jupyter.session.conversation import Conversation
-from vibe_jupyter.session.journal import UnkeptJournal
 
 STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
 KeepMessages = Callable[[Sequence[JsonValue]], Awaitable[None]]
@@ -148,7 +147,7 @@ class GatewayExchange(Response):
         self._tools = RequestTools(parts.agents, self._settings, request, work_tools(work))
         self._rounds = Rounds(self._tools.is_ours)
         self._ready_turn = asyncio.Condition()
-        self._conversation = Conversation(UnkeptJournal())
+        self._conversation = Conversation(parts.journals.of(self._settings, request.session_id))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
@@ -175,6 +174,7 @@ class GatewayExchange(Response):
             alive.cancel()
             if watch is not None:
                 watch.cancel()
+            await asyncio.to_thread(self._conversation.journal.close)
             if self._tools.has_own:
                 await self._folder.close()
 

@@ -22,6 +22,7 @@ from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.relay import AGENT
+from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, owner_mark
@@ -122,22 +123,7 @@ class GatewayServer:
         self._listening = _listen(host, port)
         self._thread: threading.Thread | None = None
         self.host, self.port = host, self._listening.getsockname()[1]
-        store, owner = SqliteStore(config.vibe_home(environ) / STORE), owner_mark(self.token)
-        grants = SessionGrants(store, owner)
-        self.parts = GatewayParts(
-            agents=self.agents,
-            forwarder=Forwarder(user_agent=AGENT),
-            store=store,
-            owner=owner,
-            approvals=PendingApprovals(store, owner, wait=waits.approval),
-            grants=grants,
-            sessions=KeptSessions(store, owner, grants),
-            files=FileStore(store, owner),
-            skills=SkillStore(store, owner),
-            folders=WorkFolders(config.vibe_home(environ) / WORK, store, owner),
-            metrics=HttpMetrics() if metrics else None,
-            keep_alive=_keep_alive(environ),
-        )
+        self.parts = _make_parts(self.agents, environ, owner_mark(self.token), waits, metrics=metrics)
         names = {"127.0.0.1", "localhost", "[::1]", host}
         app = make_app(
             self.parts,
@@ -197,6 +183,29 @@ class GatewayServer:
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self._listening.close()
+
+
+def _make_parts(
+    agents: AgentParts, environ: Mapping[str, str], owner: str, waits: ServerWaits, *, metrics: bool
+) -> GatewayParts:
+    home = config.vibe_home(environ)
+    store = SqliteStore(home / STORE)
+    grants = SessionGrants(store, owner)
+    return GatewayParts(
+        agents=agents,
+        forwarder=Forwarder(user_agent=AGENT),
+        store=store,
+        owner=owner,
+        approvals=PendingApprovals(store, owner, wait=waits.approval),
+        grants=grants,
+        sessions=KeptSessions(store, owner, grants),
+        files=FileStore(store, owner),
+        skills=SkillStore(store, owner),
+        folders=WorkFolders(home / WORK, store, owner),
+        journals=RunJournals(environ, agents.workspace),
+        metrics=HttpMetrics() if metrics else None,
+        keep_alive=_keep_alive(environ),
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

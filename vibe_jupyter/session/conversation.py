@@ -25,7 +25,7 @@ from vibe_jupyter.protocol import (
     Usage,
     UserMessage,
 )
-from vibe_jupyter.session.journal import Journal, JournalContents, JournalNote, UnkeptJournal
+from vibe_jupyter.session.journal import EventLog, Journal, JournalContents, JournalNote, UnkeptJournal
 
 NOT_STARTED = "Interrupted before it started: nothing was done."
 MAY_HAVE_RUN = "Interrupted: it may have run, wholly or in part. Check before doing it again."
@@ -35,7 +35,7 @@ RESULT_LOST = "It ran to its end, but the result was lost. Check before doing it
 class Conversation:
     """Appends to the journal first and to the history second, so that memory never knows more than the disk."""
 
-    def __init__(self, journal: Journal | UnkeptJournal, session_id: str = "") -> None:
+    def __init__(self, journal: EventLog, session_id: str = "") -> None:
         self.journal = journal
         self.id = session_id
         self.title = ""

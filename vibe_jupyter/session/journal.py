@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, Literal, NamedTuple, get_args
+from typing import BinaryIO, Literal, NamedTuple, Protocol, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -350,6 +350,27 @@ class Place(NamedTuple):
 
 
 NO_PLACE = Place()
+
+
+class EventLog(Protocol):
+    """What takes the events of a conversation."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where files of the conversation are kept; None where nothing is."""
+        ...
+
+    async def append(self, event: DurableEvent | JournalNote) -> None:
+        """Return when the event or note is kept, or known not to be.
+
+        Raises:
+            JournalError: it could not be kept; nothing that depends on it may be done.
+        """
+        ...
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        ...
 
 
 class Journal:
