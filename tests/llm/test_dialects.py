@@ -119,8 +119,8 @@ def test_images_of_results_follow_the_last_result_for_models_that_see(dialect):
     ]
     follows = json.dumps(sent[-1])
     assert [follows.count(image.data) for image in (IMAGE, OTHER_IMAGE, THIRD_IMAGE)] == [1, 1, 1]
-    assert "From the result of run_code: picture 1." in follows
-    assert "From the result of run_code: pictures 2, 3." in follows
+    assert "From the result of run_code: image 1." in follows
+    assert "From the result of run_code: images 1, 2." in follows
 
 
 @pytest.mark.parametrize("dialect", ALL)
@@ -144,8 +144,8 @@ def test_an_image_that_an_earlier_result_has_is_named_and_not_sent_again(dialect
 
     whole = sent(*history)
     assert [json.dumps(whole).count(image.data) for image in (IMAGE, OTHER_IMAGE)] == [1, 1]
-    assert "From the result of run_code: picture 2; its image 2 is picture 1 above, not sent again." in str(whole)
-    assert "From the result of run_code: its image is picture 1 above, not sent again." in str(whole[-1])
+    assert "run_code: image 1; image 2 is not sent again, it is image 1 of run_code 1 result earlier." in str(whole)
+    assert "run_code: image 1 is not sent again, it is image 1 of run_code 2 results earlier." in str(whole[-1])
 
     without_the_first = sent(history[0], *history[5:])
     assert IMAGE.data in str(without_the_first[-1])

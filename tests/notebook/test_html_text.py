@@ -3,6 +3,7 @@
 import time
 
 import pandas as pd
+import polars as pl
 import pytest
 
 from vibe_jupyter.notebook.document import HTML_READ, html_text
@@ -22,6 +23,20 @@ def test_a_table_is_read_row_by_row() -> None:
     assert plain.endswith("a | 1.25 | 1.25\nb | NaN | NaN")
 
 
+def test_blanks_in_the_names_and_values_of_a_frame_are_kept_and_seen() -> None:
+    data = {" price ": [" a "], "unit  cost": ["b  c"], "ok": ["d"]}
+
+    of_pandas = html_text(str(pd.DataFrame(data)._repr_html_()), of_frame=True)
+    of_polars = html_text(pl.DataFrame(data)._repr_html_(), of_frame=True)
+
+    assert of_pandas.split("\n") == [" | price | unit  cost | ok", "0 | a | b  c | d"]  # pandas strips, itself
+    assert of_polars.split("\n")[1:] == [
+        "' price ' | unit  cost | ok",
+        "str | str | str",
+        '" a " | "b  c" | "d"',
+    ]
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -31,6 +46,7 @@ def test_a_table_is_read_row_by_row() -> None:
         ("<pre>a\n  b</pre>\n<div>c\n d</div>", "a\n  b\nc d"),
         ("a &lt;td&gt; &amp;lt; &eacute;", "a <td> &lt; é"),
         ("1 < 2 and <3", "1 < 2 and <3"),
+        ("a&nbsp;&nbsp;b &nbsp; c", "a  b   c"),
         ("<a title='1 > 0' href=x>link</a>", "link"),
         ("<SCRIPT>var x = '<p>no</p>'</Script><style>p {}</style><svg><text>no</text></svg>yes", "yes"),
         ("<!-- no --><!doctype html><?xml?>yes", "yes"),

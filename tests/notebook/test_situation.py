@@ -113,7 +113,7 @@ def test_what_the_user_did_since_the_last_answer_is_told(session: Session) -> No
         "outline:",
         f"stale now: #3 {kept.id[:4]} (limit waits for #2)",
         "by the user since your last answer:",
-        f"edited #2 {limit.id[:4]}, not run; #3 depend on it",
+        f"edited #2 {limit.id[:4]}, not run; #3 depends on it",
         "  -limit = 100",
         "  +limit = 150",
         f"edited #4 {fails.id[:4]}, and ran it [{fails.count}] failed",
@@ -192,6 +192,40 @@ def test_variables_that_the_prompt_names_come_first_then_the_newest(session: Ses
         "old: int 2",
         "imports: math, json, OrderedDict, pd",
     ]
+
+
+def test_frames_with_a_column_that_the_prompt_names_come_before_the_newest(session: Session) -> None:
+    page = Page(
+        session.wire,
+        "import pandas as pd\nwide = pd.DataFrame({f'measure_{n}': [1.5] for n in range(30)})",
+        "wide['Horsepower'] = 1\nwide['unit  price'] = 'x'\ncopied = wide.copy()",
+        "import polars as pl\nlong = pl.DataFrame({'weight': [1], 'horsepower': [2]})",
+        "noise = [1, 2]\nnewest = pd.DataFrame({'weight': [1]})",
+    )
+    run_all(page)
+
+    lines = ask(session, page, "What is the mean horsepower, and the highest unit  price?").split("variables:\n")[1]
+
+    names = [line.partition(":")[0] for line in lines.split("\n")]
+    assert names == ["long", "copied", "wide", "newest", "noise", "imports"]
+    told = lines.split("\n")[:3]
+    assert told[0] == "long: polars DataFrame 1 × 2 (weight Int64, horsepower Int64)"
+    assert told[1].startswith("copied: pandas DataFrame 1 × 32 (measure_0 float64, ")
+    assert told[1].endswith("…; has Horsepower int64, unit  price str")
+    assert told[2] == "wide: pandas DataFrame 1 × 32 (columns as copied)"
+
+
+def test_a_comment_above_the_code_of_a_cell_stands_behind_it(session: Session) -> None:
+    source = "# ------\n# Keep the dear ones\n# (and no others)\nkept = 1\n# later"
+    page = Page(session.wire, source, "# only words", f"# {'long ' * 40}\n{'name_' * 40} = 1")
+
+    report = ask(session, page, "look")
+
+    ids = [cell.id[:4] for cell in page.cells]
+    assert f"\n#1 {ids[0]} (never) kept = 1  # Keep the dear ones\n#2 {ids[1]} (never) # only words\n#3 " in report
+    long = report.split(f"#3 {ids[2]} (never) ")[1].split("\n")[0]
+    assert len(long) <= 110
+    assert re.fullmatch(r"(name_)+\w*…  # (long )+\w*…", long)
 
 
 def test_a_value_changed_in_place_is_said(session: Session) -> None:

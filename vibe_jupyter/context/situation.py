@@ -7,12 +7,12 @@ goes into the newest user message and is never rewritten, so that the conversati
 import difflib
 import platform
 import re
-import types
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
+from vibe_jupyter.context.variable_lines import VARIABLES_LIMIT, WORD, variable_lines
 from vibe_jupyter.files.truncation import head_and_tail, section
 from vibe_jupyter.notebook.addresses import short_ids
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
@@ -29,8 +29,6 @@ from vibe_jupyter.notebook.outline import (
 )
 from vibe_jupyter.notebook.staleness import Execution, Mark, dependents
 from vibe_jupyter.protocol import Cell
-from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
-from vibe_jupyter.variables.describe import summary_line
 
 if TYPE_CHECKING:
     from vibe_jupyter.notebook.document import Listing
@@ -39,7 +37,6 @@ REPORT_LIMIT: Final = 5_900
 """Characters of the whole section."""
 OUTLINE_LIMIT: Final = 3_800
 CHANGES_LIMIT: Final = 1_600
-VARIABLES_LIMIT: Final = 1_400
 _NEAR: Final = 3
 """Cells named on each side of the prompt in a longer notebook."""
 _NAMED: Final = 6
@@ -47,12 +44,7 @@ _NAMED: Final = 6
 _DIFF_LINES: Final = 8
 _LINE: Final = 110
 """Characters shown of one line of code."""
-_VARIABLE: Final = 170
-"""Characters shown of one variable."""
-_WORD: Final = re.compile(r"[^\W\d]\w*")
 _NUMBER: Final = re.compile(r"\[(\d+)\]|#(\d+)")
-_DETAILS: Final = 30
-"""Characters from which two equal descriptions of columns are reported once."""
 
 
 class Surroundings(NamedTuple):
@@ -101,7 +93,7 @@ class SituationReport:
             *_titled("by the user since your last answer", self._user_changes(around, runs), CHANGES_LIMIT),
             *_titled(
                 "variables" if self._is_first else "variables new or changed",
-                _variable_lines(around.prompt, values, self._marks, marks),
+                variable_lines(around.prompt, values, self._marks, marks),
                 VARIABLES_LIMIT,
             ),
         ]
@@ -219,7 +211,7 @@ def _named_cells(prompt: str, cells: Sequence[Cell]) -> Iterator[Cell]:
     numbers = [(found[1], found[2]) for found in _NUMBER.finditer(prompt)]
     counts = {int(count) for count, _ in numbers if count}
     places = {int(place) for _, place in numbers if place}
-    words = set(_WORD.findall(prompt))
+    words = set(WORD.findall(prompt))
     for cell in cells:
         if cell.kind != "code":
             continue
@@ -244,12 +236,12 @@ def _cell_changes(before: Sequence[Cell], now: Sequence[Cell], around: Surroundi
             continue
         known = old.get(cell.id)
         if known is None:
-            yield f"added {place_and_id(cell, short)}{_run_words(cell)}: {cut(telling_line(cell), _LINE)}"
+            yield f"added {place_and_id(cell, short)}{_run_words(cell)}: {telling_line(cell, _LINE)}"
             yield from _failure_lines(cell)
         elif known.source != cell.source:
             yield from _edit_lines(known, cell, short, now, around)
         elif cell.execution_count != known.execution_count and cell.execution_count is not None:
-            yield f"ran {place_and_id(cell, short)}{_run_words(cell)}: {cut(telling_line(cell), _LINE)}"
+            yield f"ran {place_and_id(cell, short)}{_run_words(cell)}: {telling_line(cell, _LINE)}"
             yield from _failure_lines(cell)
     yield from _deleted_lines(before, now, around)
     yield from _moved_lines(before, now, short)
@@ -263,7 +255,8 @@ def _edit_lines(
     how = f", and ran it{_run_words(cell)}" if ran else ", not run" if cell.kind == "code" else ""
     later = dependents(now, [cell.id]) if cell.kind == "code" and not ran else []
     by_id = {one.id: one for one in now}
-    waiting = f"; {listed([f'#{by_id[one].number}' for one in later])} depend on it" if later else ""
+    depend = "depends" if len(later) == 1 else "depend"
+    waiting = f"; {listed([f'#{by_id[one].number}' for one in later])} {depend} on it" if later else ""
     yield f"edited {place_and_id(cell, short)}{whose}{how}{waiting}"
     lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
     told = [line for line in lines if not line.startswith("@@")]
@@ -291,7 +284,7 @@ def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surround
     for cell in before:
         if cell.id not in left:
             whose = ", which you wrote" if cell.id in around.written else ""
-            yield f"deleted {place_and_id(cell, short)}{whose}: {cut(telling_line(cell), _LINE)}"
+            yield f"deleted {place_and_id(cell, short)}{whose}: {telling_line(cell, _LINE)}"
 
 
 def _moved_lines(before: Sequence[Cell], now: Sequence[Cell], short: Mapping[str, str]) -> Iterator[str]:
@@ -330,54 +323,3 @@ def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
         if one.number is not None and one.source and not gives_prompt(one.source):
             failed = "" if one.ok else " failed"
             yield f"ran [{one.number}]{failed}: {cut(one.source.strip().split(chr(10))[0], _LINE)}"
-
-
-# ---- variables ----
-
-
-def _variable_lines(
-    prompt: str, values: Mapping[str, object], known: Mapping[str, Mark], marks: Mapping[str, Mark]
-) -> list[str]:
-    """What is new or changed: first what the prompt's words name, then the newest."""
-    changed = [name for name in reversed(list(marks)) if known.get(name) != marks[name]]
-    words = set(_WORD.findall(prompt))
-    imports = [name for name in changed if _is_imported(values[name])]
-    data = [name for name in changed if not _is_imported(values[name])]
-    data.sort(key=lambda name: name not in words)
-    lines: list[str] = []
-    columns: dict[str, str] = {}
-    room = VARIABLES_LIMIT - 300
-    for place, name in enumerate(data):
-        line = cut(_told_columns(name, summary_line(name, values[name]), columns), _VARIABLE)
-        if name in known and known[name].identity == marks[name].identity and not marks[name].exact:
-            line += "; changed in place"
-        room -= len(line) + 1
-        if room < 0:
-            left = len(data) - place
-            lines.append(cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
-            break
-        lines.append(line)
-    if imports:
-        lines.append(cut(f"imports: {listed(list(reversed(imports)))}", 200))
-    gone = [name for name in known if name not in marks]
-    if gone:
-        lines.append(f"no longer defined: {listed(gone)}")
-    return lines
-
-
-def _told_columns(name: str, line: str, columns: dict[str, str]) -> str:
-    """Columns that an earlier line has told, by its name."""
-    head, bracket, details = line.partition(" (")
-    if not bracket or len(details) < _DETAILS:
-        return line
-    earlier = columns.setdefault(details, name)
-    return line if earlier == name else f"{head} (columns as {earlier})"
-
-
-def _is_imported(value: object) -> bool:
-    cls = type_of(value)
-    if cls is types.ModuleType:
-        return True
-    if cls is types.FunctionType or cls is types.BuiltinFunctionType:
-        return cast("types.FunctionType", value).__module__ not in ("__main__", None)
-    return is_one_of(type, class_mro(cls)) and module_of(cast(type, value)) not in ("__main__", "")

@@ -438,37 +438,56 @@ def arrange_messages(
 
 def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[tuple[Message, Message]]:
     """Results stand together, so their images come after the last of them. An image that an earlier result of these
-    messages has is not sent again but named by its number."""
-    numbers: dict[ImagePart, int] = {}
+    messages has is not sent again: it is said where it is."""
+    first: dict[ImagePart, _ImagePlace] = {}
+    results = 0
     waiting: list[TextPart | ImagePart] = []
     for number, message in enumerate(messages):
         yield message, message
         if not sees_images or not isinstance(message, ToolMessage):
             continue
-        waiting += _numbered_images(message, numbers)
+        results += 1
+        waiting += _new_images(message, results, first)
         following = messages[number + 1] if number + 1 < len(messages) else None
         if waiting and not isinstance(following, ToolMessage):
             yield message, UserMessage(parts=tuple(waiting))
             waiting = []
 
 
-def _numbered_images(message: ToolMessage, numbers: dict[ImagePart, int]) -> list[TextPart | ImagePart]:
-    """The images of one result, those that are new with a number for later; nothing where it has none."""
+def _new_images(message: ToolMessage, result: int, first: dict[ImagePart, "_ImagePlace"]) -> list[TextPart | ImagePart]:
+    """The images of one result that no earlier one has, by their numbers in it; nothing where it has none."""
     images = [part for part in message.parts if isinstance(part, ImagePart)]
     if not images:
         return []
     new: list[ImagePart] = []
+    numbers: list[str] = []
     notes: list[str] = []
-    for place, image in enumerate(images, 1):
-        if image in numbers:
-            its = f"its image {place}" if len(images) > 1 else "its image"
-            notes.append(f"{its} is picture {numbers[image]} above, not sent again")
-        else:
-            numbers[image] = len(numbers) + 1
+    for number, image in enumerate(images, 1):
+        known = first.setdefault(image, _ImagePlace(message.name, result, number))
+        if known.result == result and known.number == number:
             new.append(image)
+            numbers.append(str(number))
+        else:
+            notes.append(f"image {number} is not sent again, it is {known.seen_from(result)}")
     if new:
-        notes.insert(0, f"picture{'s' * (len(new) > 1)} {', '.join(str(numbers[image]) for image in new)}")
+        notes.insert(0, f"image{'s' * (len(new) > 1)} {', '.join(numbers)}")
     return [TextPart(text=f"From the result of {message.name}: {'; '.join(notes)}."), *new]
+
+
+class _ImagePlace(NamedTuple):
+    """Where an image was sent."""
+
+    tool: str
+    result: int
+    """Place of the result among all of these messages."""
+    number: int
+    """In that result."""
+
+    def seen_from(self, result: int) -> str:
+        back = result - self.result
+        if not back:
+            return f"image {self.number}"
+        return f"image {self.number} of {self.tool} {back} result{'s' * (back > 1)} earlier"
 
 
 def _message_between(previous: Message | None, message: Message) -> Message | None:

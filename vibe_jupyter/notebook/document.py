@@ -52,7 +52,8 @@ _UNSEEN: Final = frozenset(
 """Elements whose content is no text of the output."""
 _NAME: Final = re.compile(r"/?[a-zA-Z][a-zA-Z0-9-]*")
 _QUOTE_OR_END: Final = re.compile("[\"'>]")
-_SPACES: Final = re.compile(r"\s+")
+_SPACES: Final = re.compile(r"[ \t\n\r\f]+")
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
 MAJOR: Final = 4
 """Of nbformat; Jupyter has written no other since 2015."""
@@ -68,9 +69,15 @@ TEXTS: Final = ("text/plain", "text/markdown", "text/html")
 RawOutput = dict[str, Any]
 
 
-def html_text(source: str) -> str:
-    """What a browser would show of it, line by line; empty where that is nothing, as of a chart."""
-    text = _Text()
+def html_text(source: str, *, of_frame: bool = False) -> str:
+    """What a browser would show of it, line by line; empty where that is nothing, as of a chart.
+
+    Args:
+        source: the HTML.
+        of_frame: whether a library wrote it for a frame. In its cells all blanks are of the data: they are kept, and
+            seen by quotes where they stand at an end.
+    """
+    text = _Text(of_frame=of_frame)
     for tag, piece in _pieces(source[:HTML_READ]):
         text.tag(tag)
         text.add(html.unescape(f"<{piece}" if tag == "<" else piece))
@@ -83,12 +90,16 @@ def html_text(source: str) -> str:
 class _Text:
     """Lines as they are put together, each of pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_frame: bool) -> None:
         self._lines: list[list[str]] = [[]]
         self._is_preformatted = False
+        self._of_frame = of_frame
+        self._is_in_cell = False
 
     def tag(self, tag: str) -> None:
         name = tag.removeprefix("/")
+        if name in _CELLS:
+            self._is_in_cell = tag == name
         if name == "pre":
             self._is_preformatted = tag == name
         if name in _LINES:
@@ -106,9 +117,13 @@ class _Text:
             self._lines += [[line] for line in more]
             return
         line = self._lines[-1]
+        if self._of_frame and self._is_in_cell and not text.isspace():
+            text = text.replace(_HARD_SPACE, " ")
+            line.append(text if text == text.strip() else repr(text))
+            return
         text = _SPACES.sub(" ", text)
-        if shown := text.lstrip() if not line or line[-1].endswith(" ") else text:
-            line.append(shown)
+        if shown := text.lstrip(" ") if not line or line[-1].endswith(" ") else text:
+            line.append(shown.replace(_HARD_SPACE, " "))
 
     def lines(self) -> list[str]:
         """Those that show something; the last cell of a row is followed by none."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from vibe_jupyter.notebook.addresses import address
@@ -14,6 +15,8 @@ LISTED: Final = 8
 """Cells or names told in one line."""
 HEADINGS: Final = 25
 """Headings told in one line."""
+_COMMENT: Final = re.compile(r"#[^\w\n]*\w")
+"""One with words, and not a line of dashes."""
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
 
 
@@ -32,9 +35,8 @@ def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
         facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
     elif cell.kind == "raw":
         facts.append("(raw)")
-    shown = cut(telling_line(cell), width)
     result = cut(_result_words(cell), min(width, 60))
-    return " ".join(filter(None, [*facts, shown, f"-> {result}" if result else ""]))
+    return " ".join([*facts, telling_line(cell, width, f" -> {result}" if result else "")])
 
 
 def place_and_id(cell: Cell, short: Mapping[str, str]) -> str:
@@ -42,11 +44,24 @@ def place_and_id(cell: Cell, short: Mapping[str, str]) -> str:
     return f"#{cell.number} {short[cell.id]}"
 
 
-def telling_line(cell: Cell) -> str:
-    """The first line that is no comment."""
+def telling_line(cell: Cell, width: int, result: str = "") -> str:
+    """The first line that is no comment, and a comment that stands above it behind it.
+
+    Args:
+        cell: which one.
+        width: characters of code and comment.
+        result: stands between the two.
+    """
     lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
-    told = [line for line in lines if cell.kind != "code" or not line.startswith(("#", "%%"))]
-    return next(iter(told or lines), "(empty)")
+    if cell.kind != "code":
+        return cut(next(iter(lines), "(empty)"), width) + result
+    code = next((line for line in lines if not line.startswith(("#", "%%"))), "")
+    words = takewhile(lambda line: line != code, lines)
+    comment = next((line for line in words if _COMMENT.match(line)), "")
+    if not code or not comment:
+        return cut(code or comment or next(iter(lines), "(empty)"), width) + result
+    behind = f"  {cut(comment, width // 2)}"
+    return cut(code, width - len(behind)) + result + behind
 
 
 def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:

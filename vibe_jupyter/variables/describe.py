@@ -16,7 +16,7 @@ import logging
 import pathlib
 import types
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Final, Protocol, TypeVar
 
@@ -127,6 +127,19 @@ def summary_line(name: str, value: object) -> str:
 def value_line(value: object) -> str:
     """Kind and extent of a value in one line."""
     return _guarded(value, lambda: _find_adapter(value).line(value), lambda error: _undescribed(value, error))
+
+
+def column_labels(value: object) -> Sequence[str]:
+    """Labels of the first columns of a frame, or of the variables of a data set; empty for what has none."""
+    return _guarded(value, lambda: tuple(_find_adapter(value).labels(value)), lambda error: ())
+
+
+def column_types(value: object, labels: Sequence[str]) -> Mapping[str, str]:
+    """Some columns of a frame with their types; empty where these are not known apart from the values."""
+    if not labels:
+        return {}
+    table = describe_value(value, VariableView(columns=tuple(labels), rows=0, stats=False)).table
+    return {row[0]: row[1] for row in table.rows} if table is not None else {}
 
 
 def value_fingerprint(value: object) -> object:

@@ -118,7 +118,7 @@ def _asking(adapter: VariableAdapter, describe: Describe, what: str) -> Variable
         text = ask(value)
         return VariableDescription(adapter.line(value), text) if text else adapter.describe(value, view)
 
-    return VariableAdapter(line=line, describe=described, fingerprint=adapter.fingerprint)
+    return replace(adapter, line=line, describe=described)
 
 
 def _text_of(found: object) -> str:

@@ -96,7 +96,9 @@ def _mime_text(data: dict[str, Any], label: "LabelImage | None") -> str:
         return "\n".join(filter(None, (chart, f"[{image} shown to the user{label(data) if label else ''}]")))
     if chart:
         return chart
-    if _FRAME.search(source := str(data.get("text/html", ""))[:_FRAME_READ]) and (table := html_text(source)):
+    if _FRAME.search(source := str(data.get("text/html", ""))[:_FRAME_READ]) and (
+        table := html_text(source, of_frame=True)
+    ):
         return table
     plain = str(data.get("text/plain", ""))
     if not plain or _OBJECT_REPR.fullmatch(plain):

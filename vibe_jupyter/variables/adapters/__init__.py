@@ -15,6 +15,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 HEAD_ROWS = 5
 """Rows of a frame shown where nothing else is asked."""
 
+LABELS_COMPARED = 1_000
+"""Labels of one value's columns that are compared with words."""
+
 V = TypeVar("V")
 
 _MRO: Final[Any] = type.__dict__["__mro__"]
@@ -55,15 +58,22 @@ class VariableDescription:
     """Columns of a frame for the user; None for everything else."""
 
 
+def no_labels(value: Any) -> Iterable[str]:
+    """For values without columns."""
+    return ()
+
+
 @dataclass(frozen=True)
 class VariableAdapter:
-    """Three readings of a value of one kind. None of them runs the value's own code or a lazy computation."""
+    """Readings of a value of one kind. None of them runs the value's own code or a lazy computation."""
 
     line: Callable[[Any], str]
     """Kind and extent in one line and in well under a millisecond."""
     describe: Callable[[Any, VariableView], VariableDescription]
     fingerprint: Callable[[Any], object]
     """Equal as long as the value looks unchanged; holds no reference to it."""
+    labels: Callable[[Any], Iterable[str]] = no_labels
+    """Of the first columns, at most `LABELS_COMPARED`."""
 
 
 def line_adapter(line: Callable[[Any], str], fingerprint: Callable[[Any], object] = id) -> VariableAdapter:

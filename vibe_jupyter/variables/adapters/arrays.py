@@ -2,10 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, cast
 
 from vibe_jupyter.variables.adapters import (
+    LABELS_COMPARED,
     VariableAdapter,
     instance_dict,
     is_of_package,
@@ -64,7 +66,8 @@ def _tensor_lines(value: Any) -> Iterator[str]:
 
 def dataset_adapter() -> VariableAdapter:
     """For `xarray.Dataset`."""
-    return facts_adapter("xarray Dataset", _dataset_text, _dataset_lines, packages=("xarray",))
+    adapter = facts_adapter("xarray Dataset", _dataset_text, _dataset_lines, packages=("xarray",))
+    return replace(adapter, labels=_dataset_labels)
 
 
 def data_array_adapter() -> VariableAdapter:
@@ -111,6 +114,12 @@ def _xarray_source(value: Any) -> str:
 def _dataset_text(value: Any) -> str:
     data = [name for name in value._variables if name not in value._coord_names]
     return f"{_dims_text(value._dims)} ({names_text(data)})"
+
+
+def _dataset_labels(value: Any) -> list[str]:
+    if not is_of_package(type_of(value), "xarray"):
+        return []
+    return [plain_cell_text(name) for name in islice(value._variables, LABELS_COMPARED)]
 
 
 def _dims_text(sizes: Mapping[object, object]) -> str:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from vibe_jupyter.variables.adapters import (
+    LABELS_COMPARED,
     SampleTable,
     VariableAdapter,
     VariableDescription,
@@ -94,7 +95,10 @@ def schema_adapter(
         table = SampleTable(("column", "type"), tuple(wanted))
         return VariableDescription(headline, "\n".join([*lines, note]), headline.removeprefix(f"{kind} "), table)
 
-    return VariableAdapter(line=line, describe=describe, fingerprint=id)
+    def labels(value: Any) -> list[str]:
+        return [name for name, _ in _column_texts(islice(columns_of(value) or (), LABELS_COMPARED))]
+
+    return VariableAdapter(line=line, describe=describe, fingerprint=id, labels=labels)
 
 
 def _column_texts(columns: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:

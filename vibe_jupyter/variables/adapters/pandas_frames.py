@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from vibe_jupyter.variables.adapters import (
+    LABELS_COMPARED,
     VariableAdapter,
     VariableDescription,
     VariableView,
@@ -49,7 +50,12 @@ _CONTENT_WIDTH: Final = 100_000
 
 def pandas_frame_adapter() -> VariableAdapter:
     """For `pandas.DataFrame` and its subclasses."""
-    return VariableAdapter(line=_frame_line, describe=_describe_frame, fingerprint=_frame_fingerprint)
+    return VariableAdapter(
+        line=_frame_line,
+        describe=_describe_frame,
+        fingerprint=_frame_fingerprint,
+        labels=lambda value: labels_of(_plain_frame(value), LABELS_COMPARED),
+    )
 
 
 def pandas_series_adapter() -> VariableAdapter:

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from vibe_jupyter.variables.adapters import (
+    LABELS_COMPARED,
     VariableAdapter,
     VariableDescription,
     VariableView,
@@ -64,7 +65,9 @@ _OWN_TYPES: dict[int, type] = {}
 
 def polars_frame_adapter() -> VariableAdapter:
     """For `polars.DataFrame` and its subclasses."""
-    return VariableAdapter(line=_frame_line, describe=_describe_frame, fingerprint=_frame_fingerprint)
+    return VariableAdapter(
+        line=_frame_line, describe=_describe_frame, fingerprint=_frame_fingerprint, labels=_frame_labels
+    )
 
 
 def polars_series_adapter() -> VariableAdapter:
@@ -76,6 +79,10 @@ def _frame_line(value: Any) -> str:
     frame = _plain_frame(value)
     columns = tuple(_bare_column(frame.to_series(place)) for place in range(min(frame.width, LINE_COLUMNS)))
     return one_line(Frame(_frame_kind(value, "DataFrame"), frame.height, frame.width, columns))
+
+
+def _frame_labels(value: Any) -> list[str]:
+    return [plain_cell_text(name, LABEL_WIDTH) for name in _plain_frame(value).columns[:LABELS_COMPARED]]
 
 
 def _describe_frame(value: Any, view: VariableView) -> VariableDescription:

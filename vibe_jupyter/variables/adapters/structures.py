@@ -117,7 +117,7 @@ def _with_places(adapter: VariableAdapter, kind: str, own: str) -> VariableAdapt
         crs = next((_crs_text(array) for _, array in _geometries(value)), "")
         return renamed(value, adapter.line(value)) + (f", {crs}" if crs else "")
 
-    return VariableAdapter(line=line, describe=describe, fingerprint=adapter.fingerprint)
+    return replace(adapter, line=line, describe=describe)
 
 
 def _geometries(value: Any) -> list[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.variables.adapters import (
+    LABELS_COMPARED,
     VariableAdapter,
     VariableDescription,
     VariableView,
@@ -53,7 +54,12 @@ _ATTACHED_QUERY: Final = "SELECT database_name, type FROM duckdb_databases() WHE
 
 def arrow_adapter() -> VariableAdapter:
     """For tables and record batches of Arrow."""
-    return VariableAdapter(line=_arrow_line, describe=_describe_arrow, fingerprint=id)
+    return VariableAdapter(
+        line=_arrow_line,
+        describe=_describe_arrow,
+        fingerprint=id,
+        labels=lambda value: map(_label, value.schema.names[:LABELS_COMPARED]),
+    )
 
 
 def arrow_array_adapter() -> VariableAdapter:

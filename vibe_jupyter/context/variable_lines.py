@@ -1,0 +1,108 @@
+"""The variables in the report before a prompt: those that it means first, then the newest."""
+
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from vibe_jupyter.notebook.outline import cut, listed
+from vibe_jupyter.notebook.staleness import Mark
+from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
+from vibe_jupyter.variables.describe import column_labels, column_types, summary_line
+
+VARIABLES_LIMIT: Final = 1_400
+"""Characters of all of them."""
+WORD: Final = re.compile(r"[^\W\d]\w*")
+"""What may be a name in a prompt."""
+_OTHER_LINES: Final = 300
+"""Characters of `VARIABLES_LIMIT` for imports, for what is gone and for what found no room."""
+_VARIABLE: Final = 170
+"""Characters shown of one variable."""
+_DETAILS: Final = 30
+"""Characters from which two equal descriptions of columns are reported once."""
+_SHORTEST_LABEL: Final = 2
+"""Letters of a column's label that a prompt can mean: one alone is mostly a word."""
+_COLUMNS_AS: Final = " (columns as "
+_LABELS: Final = 4
+"""Columns that are named because the prompt means them."""
+
+
+def variable_lines(
+    prompt: str, values: Mapping[str, object], known: Mapping[str, Mark], marks: Mapping[str, Mark]
+) -> list[str]:
+    """What is new or changed: first what the prompt names, then what has a column that it names, then the newest."""
+    changed = [name for name in reversed(list(marks)) if known.get(name) != marks[name]]
+    words = set(WORD.findall(prompt))
+    imports = [name for name in changed if _is_imported(values[name])]
+    data = [name for name in changed if not _is_imported(values[name])]
+    is_meant = _label_finder(prompt)
+    meant = {name: list(filter(is_meant, column_labels(values[name]))) for name in data}
+    data.sort(key=lambda name: (name not in words, not meant[name]))
+    lines: list[str] = []
+    columns: dict[str, str] = {}
+    room = VARIABLES_LIMIT - _OTHER_LINES
+    for place, name in enumerate(data):
+        line = _variable_line(name, values[name], meant[name][:_LABELS], columns)
+        if name in known and known[name].identity == marks[name].identity and not marks[name].exact:
+            line += "; changed in place"
+        room -= len(line) + 1
+        if room < 0:
+            left = len(data) - place
+            lines.append(cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
+            break
+        lines.append(line)
+    if imports:
+        lines.append(cut(f"imports: {listed(list(reversed(imports)))}", 200))
+    gone = [name for name in known if name not in marks]
+    if gone:
+        lines.append(f"no longer defined: {listed(gone)}")
+    return lines
+
+
+def _variable_line(name: str, value: object, meant: Sequence[str], columns: dict[str, str]) -> str:
+    """One variable; columns that the prompt means are added where the line ends before them."""
+    line = cut(_told_columns(name, summary_line(name, value), columns), _VARIABLE)
+    unseen = [label for label in meant if not _names(line, label)]
+    if not unseen or _COLUMNS_AS in line:
+        return line
+    also = ", ".join(f"{label} {dtype}" for label, dtype in column_types(value, unseen).items())
+    return f"{line}; has {also or ', '.join(unseen)}"
+
+
+def _label_finder(prompt: str) -> Callable[[str], bool]:
+    """Whether the prompt means a column of that label, however it is capitalized."""
+    text = prompt.casefold()
+    words = set(WORD.findall(text))
+
+    def is_meant(label: str) -> bool:
+        bare = label.strip().casefold()
+        if len(bare) < _SHORTEST_LABEL:
+            return False
+        if bare.isidentifier():
+            return bare in words
+        return bare in text and _names(text, bare)
+
+    return is_meant
+
+
+def _names(text: str, label: str) -> bool:
+    """Whether it stands in the text, and not as a part of another word."""
+    return re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text) is not None
+
+
+def _told_columns(name: str, line: str, columns: dict[str, str]) -> str:
+    """Columns that an earlier line has told, by its name."""
+    head, bracket, details = line.partition(" (")
+    if not bracket or len(details) < _DETAILS:
+        return line
+    earlier = columns.setdefault(details, name)
+    return line if earlier == name else f"{head}{_COLUMNS_AS}{earlier})"
+
+
+def _is_imported(value: object) -> bool:
+    cls = type_of(value)
+    if cls is types.ModuleType:
+        return True
+    if cls is types.FunctionType or cls is types.BuiltinFunctionType:
+        return cast("types.FunctionType", value).__module__ not in ("__main__", None)
+    return is_one_of(type, class_mro(cls)) and module_of(cast(type, value)) not in ("__main__", "")
