@@ -124,6 +124,11 @@ def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
     return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
 
 
+def settings_text(model: ScriptedModel) -> str:
+    """What all of them have: the model, and an MCP server."""
+    return _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
+
+
 @contextmanager
 def gateway_at(
     folder: Path,
@@ -137,8 +142,7 @@ def gateway_at(
     """One with settings of its own, whose MCP server is accepted."""
     home = folder / "home"
     home.mkdir(parents=True)
-    text = _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
-    (home / "config.toml").write_text(text + settings, encoding="utf-8")
+    (home / "config.toml").write_text(settings_text(model) + settings, encoding="utf-8")
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN, **(environ or {})}
     server = GatewayServer(folder, variables, port=0, waits=ServerWaits(approval_wait, grace))
     server.agents.accepted.remember(

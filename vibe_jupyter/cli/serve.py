@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept", default="", metavar="SERVERS", help="MCP servers to accept as they are declared now: files,github"
     )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer (default: 1)")
     parser.add_argument("--disable-metrics", action="store_true", help="no /metrics for Prometheus")
     parser.set_defaults(command=_serve_chosen)
 
@@ -25,10 +26,13 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
         os.environ["VIBE_HOME"] = str(chosen.config.resolve())
     try:
         from vibe_jupyter.gateway.server import TOKEN, GatewayServer
+        from vibe_jupyter.gateway.workers import GatewayWorkers, check_count
     except ImportError as error:
         raise ConfigError(f"{error.name} is missing. Install it with: pip install 'vibe-jupyter[gateway]'") from error
+    check_count(chosen.workers)
     metrics = not chosen.disable_metrics
     server = GatewayServer(Path.cwd(), os.environ, host=chosen.host, port=chosen.port, metrics=metrics)
+    several = GatewayWorkers(server, chosen.workers, os.environ, metrics=metrics) if chosen.workers != 1 else None
     accept: str = chosen.accept
     wanted = {name for name in accept.split(",") if name}
     for one in server.agents.waiting_servers():
@@ -43,5 +47,5 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
     print(f"vibe-jupyter serve: {server.url}", flush=True)
     told = f"{TOKEN}={server.token}" if server.is_new_token else f"as {TOKEN} says"
     print(f"The token, as API key: {told}", flush=True)
-    server.serve()
+    (server if several is None else several).serve()
     return 0

@@ -1,10 +1,11 @@
 """Counts of the requests that got past the guard, for Prometheus."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +13,8 @@ from vibe_jupyter.gateway.guard import read_again
 from vibe_jupyter.llm import json_text
 
 METRICS: Final = "/metrics"
+COUNTS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which prometheus_client finds the counts of all workers."""
 UNCOUNTED: Final = frozenset({"/", "/health", METRICS, "/docs", "/api-doc/openapi.json"})
 """Paths whose requests are not counted."""
 ASKS_MODEL: Final = frozenset(
@@ -49,14 +52,20 @@ class HttpMetrics:
         self._seconds = Histogram(
             "http_request_duration_seconds", "How long they took.", labels, registry=self._all, buckets=SECONDS
         )
-        self._in_flight = Gauge("http_requests_in_flight", "Requests under way.", _WHERE, registry=self._all)
+        self._in_flight = Gauge(
+            "http_requests_in_flight", "Requests under way.", _WHERE, registry=self._all, multiprocess_mode="livesum"
+        )
         self._bytes = Histogram(
             "http_request_body_bytes", "Sizes of bodies.", _WHERE, registry=self._all, buckets=BYTES
         )
 
     def text(self) -> bytes:
-        """All of them, in the form of Prometheus."""
-        return generate_latest(self._all)
+        """All of them, those of all workers, in the form of Prometheus."""
+        counts = self._all
+        if os.environ.get(COUNTS_FOLDER):
+            counts = CollectorRegistry()
+            multiprocess.MultiProcessCollector(counts)
+        return generate_latest(counts)
 
     def begin(self, where: Sequence[str], size: int | None) -> Callable[[int], None]:
         """Count a request that begins; gives what counts its end, which is called with the status."""

@@ -113,16 +113,25 @@ class GatewayServer:
         environ: Mapping[str, str],
         *,
         host: str = HOST,
-        port: int = PORT,
+        port: int | socket.socket = PORT,
         waits: ServerWaits = USUAL_WAITS,
         metrics: bool = True,
     ) -> None:
+        """
+        Args:
+            folder: the project.
+            environ: the variables.
+            host: where it listens, and a name under which it is reached.
+            port: there; 0 for one that is free; or a socket that has one.
+            waits: how long others have.
+            metrics: whether requests are counted.
+        """
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
         gateway = self.agents.current().reading.settings.gateway
-        self._listening = _listen(host, port)
+        self.listening = _listen(host, port) if isinstance(port, int) else port
         self._thread: threading.Thread | None = None
-        self.host, self.port = host, self._listening.getsockname()[1]
+        self.host, self.port = host, self.listening.getsockname()[1]
         self.parts = _make_parts(self.agents, environ, owner_mark(self.token), waits, metrics=metrics)
         names = {"127.0.0.1", "localhost", "[::1]", host}
         app = make_app(
@@ -160,7 +169,7 @@ class GatewayServer:
 
     def serve(self) -> None:
         """Serve until a signal or `stop` ends it."""
-        self._uvicorn.run(sockets=[self._listening])
+        self._uvicorn.run(sockets=[self.listening])
 
     def start(self) -> None:
         """Serve on a thread of its own.
@@ -182,7 +191,7 @@ class GatewayServer:
         self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
-        self._listening.close()
+        self.listening.close()
 
 
 def _make_parts(

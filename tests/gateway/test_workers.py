@@ -1,0 +1,243 @@
+"""Several processes behind one address, real ones: each answers for all, and one that is killed takes nothing along."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.gateway.conftest import (
+    PATIENCE,
+    TOKEN,
+    TOKEN_VARIABLE,
+    chat_body,
+    chunks_of,
+    read_events,
+    settings_text,
+    text_of,
+    until,
+)
+from tests.gateway.test_approvals import ECHO, REQUIRED
+from vibe_jupyter.cli import main
+from vibe_jupyter.session.journal import read_journal
+from vibe_jupyter.testing import ScriptedModel, answer, call, hold
+
+pytestmark = pytest.mark.xdist_group("gateway workers")
+
+START = 120.0
+"""Seconds for processes that start, on a machine that is busy."""
+_COMMAND = "from vibe_jupyter.cli import main; raise SystemExit(main())"
+_ALLOWED = """
+[gateway]
+allow = ["mcp__sample__add", "mcp__sample__wait"]
+"""
+
+
+class Workers:
+    """A gateway of two, and clients that speak to one of them each."""
+
+    def __init__(self, process: "subprocess.Popen[str]", url: str, model: ScriptedModel, home: Path) -> None:
+        self.process = psutil.Process(process.pid)
+        self.url = url
+        self.model = model
+        self.home = home
+
+    def all(self) -> list[psutil.Process]:
+        """Those that live."""
+        return [one for one in self.process.children() if one.status() != psutil.STATUS_ZOMBIE]
+
+    @contextmanager
+    def client(self, worker: psutil.Process) -> Iterator[httpx.Client]:
+        """One whose connection this worker has: the others can't take it."""
+        others = [one for one in self.all() if one.pid != worker.pid]
+        with httpx.Client(base_url=self.url, headers={"x-api-key": TOKEN}, timeout=START) as client:
+            for one in others:
+                one.suspend()
+            try:
+                client.get("/health").raise_for_status()
+            finally:
+                for one in others:
+                    one.resume()
+            yield client
+
+    @contextmanager
+    def clients(self) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+        """One of each worker."""
+        first, second = self.all()
+        with self.client(first) as one, self.client(second) as other:
+            yield one, other
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Workers]:
+    """Two workers, as `vibe-jupyter serve --workers 2` starts them."""
+    home = folder / "home"
+    home.mkdir()
+    variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
+    argv = [sys.executable, "-c", _COMMAND, "serve", "--port", "0", "--workers", "2", "--accept", "sample"]
+    with ScriptedModel(strict=False) as model:
+        (home / "config.toml").write_text(settings_text(model) + _ALLOWED, encoding="utf-8")
+        with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                address = re.search(r"http://[\w.:]+", process.stdout.readline())
+                assert address is not None
+                workers = Workers(process, address[0], model, home)
+                until(lambda: len(workers.all()) == 2)
+                for one in workers.all():
+                    with workers.client(one):
+                        pass
+                yield workers
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(START)
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator[Workers]:
+    with serving(tmp_path_factory.mktemp("workers")) as workers:
+        yield workers
+
+
+class Stream:
+    """A stream that is read on a thread."""
+
+    def __init__(self, client: httpx.Client, **fields: Any) -> None:
+        self.raw = b""
+        self.broke: httpx.TransportError | None = None
+        self._body = chat_body("go on", stream=True, **fields)
+        self._client = client
+        self._thread = Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            with self._client.stream("POST", "/v1/chat/completions", json=self._body) as response:
+                for piece in response.iter_bytes():
+                    self.raw += piece
+        except httpx.TransportError as error:
+            self.broke = error
+
+    def event(self, name: str) -> Mapping[str, Any]:
+        """The first event of that name."""
+        found = re.compile(rf"event: {name}\ndata: .*\n\n".encode())
+        until(lambda: found.search(self.raw) is not None)
+        match = found.search(self.raw)
+        assert match is not None
+        return read_events(match[0])[0].data
+
+    def end(self) -> None:
+        """Wait for it."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+
+def test_what_one_worker_keeps_another_has(workers: Workers) -> None:
+    with workers.clients() as (one, other):
+        made = one.post("/v1/files", files={"file": ("a.txt", b"here")}, data={"purpose": "user_data"}).json()
+        assert other.get(f"/v1/files/{made['id']}/content").content == b"here"
+
+        add = call("mcp__sample__add", a=2, b=40)
+        workers.model.will_reply(add, "It is 42.", "Still 42.")
+        first = one.post("/v1/responses", json={"input": "add 2 and 40", "model": "default"}).json()
+        asked = {"input": "and now?", "model": "default", "previous_response_id": first["id"]}
+        other.post("/v1/responses", json=asked).raise_for_status()
+        roles = [message["role"] for message in workers.model.requests[-1].messages]
+        assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+        workers.model.will_reply(answer("Let me see. ", [add]), "It is 42.")
+        one.post("/v1/chat/completions", json=chat_body("add", session_id="shared")).raise_for_status()
+        assert len(other.get("/v1/sessions/shared").json()["rounds"]) == 1
+
+
+def test_an_approval_is_answered_once_through_any_worker(workers: Workers) -> None:
+    with workers.clients() as (one, other):
+        workers.model.will_reply(call(ECHO, text="hi"), "Said.")
+        stream = Stream(one, agent_permission="ask")
+        path = f"/v1/agent/approvals/{stream.event(REQUIRED)['approval_id']}"
+
+        said = [other.post(path, json={"decision": "approve"}) for _ in range(2)]
+        stream.end()
+
+    assert [one.json()["status"] for one in said] == ["queued", "not_found"]
+    assert text_of(chunks_of(read_events(stream.raw))) == "Said."
+
+
+def test_requests_of_all_workers_are_counted_together(workers: Workers) -> None:
+    def count(client: httpx.Client) -> float:
+        text = client.get("/metrics").text
+        found = re.search(r'^http_requests_total\{method="GET",.*path="/v1/skills",status="200"\} (\S+)$', text, re.M)
+        return 0.0 if found is None else float(found[1])
+
+    with workers.clients() as (one, other):
+        before = count(one)
+        for client in (one, other):
+            client.get("/v1/skills").raise_for_status()
+        assert count(one) == count(other) == before + 2
+
+
+def test_of_a_killed_worker_the_rest_goes_on(workers: Workers) -> None:
+    victim, survivor = workers.all()
+    mark = workers.home / "mark"
+    go_on = Event()
+    with workers.client(victim) as one, workers.client(survivor) as other:
+        workers.model.will_reply(hold(go_on, "I am still here."))
+        alive = Stream(other)
+        until(lambda: len(alive.raw) > 0)
+        workers.model.will_reply(call("mcp__sample__wait", period=60, mark=str(mark)))
+        broken = Stream(one, session_id="killed")
+        until(mark.exists)
+        servers = victim.children(recursive=True)
+
+        victim.kill()
+        broken.end()
+        go_on.set()
+        alive.end()
+
+        assert broken.broke is not None
+        assert b"[DONE]" not in broken.raw
+        assert alive.broke is None
+        assert text_of(chunks_of(read_events(alive.raw))).startswith("I am still here.")
+        psutil.wait_procs(servers, timeout=PATIENCE)
+        assert not any(server.is_running() for server in servers)
+
+        until(lambda: len(workers.all()) == 2)
+        (new,) = (worker for worker in workers.all() if worker.pid != survivor.pid)
+        workers.model.will_reply("And I am new.")
+        with workers.client(new) as third:
+            found = third.post("/v1/chat/completions", json=chat_body("hello", session_id="killed")).json()
+        assert found["choices"][0]["message"]["content"] == "And I am new."
+
+    journal = max((workers.home / "logs/session/gateway").glob("*/journal.jsonl"), key=os.path.getmtime)
+    contents = read_journal(journal)
+    assert contents.dropped == ()
+    assert contents.notes[0].title == "killed: go on"
+    assert [event.type for event in contents.events][-1] == "tool_started"
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path, own_home: Path) -> None:
+    with serving(tmp_path) as workers:
+        all_of_them = workers.process.children(recursive=True)
+        assert len(all_of_them) >= 4  # each worker has its MCP server
+
+        workers.process.kill()
+
+        _, alive = psutil.wait_procs(all_of_them, timeout=START)
+        assert not alive
+
+
+def test_a_number_of_workers_that_cannot_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VIBE_HOME", str(tmp_path))
+    assert main(["serve", "--port", "0", "--workers", "0"]) == 2
+    assert "--workers is 0" in capsys.readouterr().err
