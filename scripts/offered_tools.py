@@ -16,6 +16,7 @@ from vibe_jupyter.mcp_server.exposed_tools import HINTS
 from vibe_jupyter.mcp_server.server import as_tool
 from vibe_jupyter.mcp_server.stdio_proxy import TOOLS
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
+from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import ExitPlanModeTool
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
@@ -33,7 +34,7 @@ from vibe_jupyter.tools.write_file import WriteFileTool
 from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
-    *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, RunCellsTool),
+    *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, BackgroundRunCellsTool),
     *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, TaskTool, ExitPlanModeTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )
@@ -42,7 +43,8 @@ CLASSES: Final = (
 def offered() -> dict[Path, str]:
     """Each file's text."""
     specs = {one.name: tool_spec(cast("Tool[Any]", one)) for one in CLASSES}
-    exposed = [as_tool(specs[name]).model_dump(mode="json", by_alias=True, exclude_none=True) for name in HINTS]
+    served = {**specs, RunCellsTool.name: tool_spec(cast("Tool[Any]", RunCellsTool))}
+    exposed = [as_tool(served[name]).model_dump(mode="json", by_alias=True, exclude_none=True) for name in HINTS]
     lists = {SPECS: [spec.model_dump(mode="json") for spec in specs.values()], TOOLS: exposed}
     return {path: json.dumps(tools, indent=1, ensure_ascii=False) + "\n" for path, tools in lists.items()}
 

@@ -408,6 +408,8 @@ export interface KeepArgs {
   metadata?: Record<string, unknown>;
   /** Execution count of the cell. */
   number?: number | null;
+  /** Whether the data is put below the other outputs where the view is not in the cell. */
+  adds?: boolean;
 }
 
 export interface KeepResult {

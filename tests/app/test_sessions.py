@@ -86,6 +86,19 @@ def test_what_ran_in_the_background_is_named_after_a_restart(machine: Machine) -
         assert "Background" not in session.run("%vibe status").text
 
 
+def test_a_cell_that_ran_in_the_background_is_named_after_a_restart(machine: Machine) -> None:
+    machine.model.will_reply(call("run_cells", cells=["#1"], background="click"), say("It runs."), say("Again?"))
+    with machine.kernel() as session:
+        page = Page(session.wire, "print('begun', flush=True)\nwhile True: pass")
+        page.press(page.add("%%vibe --yes=run_cells\nTrain it."))
+        page.until(lambda: "begun" in page.cells[0].text, "the cell")
+    with machine.kernel() as session:
+        gone = re.search(r"No longer running in the background: (cell #1 \w+)", session.run("%vibe resume").text)
+        assert gone is not None
+        session.run("%%vibe\nAnd now?")
+        assert f"{gone[0]}." in texts(machine.model.requests[-1].messages[-1])
+
+
 @pytest.mark.requirement("magics.prompt.history")
 def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Machine) -> None:
     machine.model.will_reply(call("run_code", code="df"), say("It has one row."), say("2."), say("3."))

@@ -240,6 +240,7 @@ class Page:
         data: Message | None = None,
         metadata: Message | None = None,
         number: int | None = None,
+        adds: bool = False,
     ) -> Message:
         mark = f'<div data-vibe-view="{model_id}">'
         for output in self._cell(cell).outputs:
@@ -247,7 +248,9 @@ class Page:
                 output["data"] = data or output["data"]
                 output["metadata"] = metadata or output.get("metadata", {})
                 return {"stands": data is None}
-        return {"stands": False}
+        if adds:
+            self._cell(cell).outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
+        return {"stands": adds}
 
     def _answer_cells(self, _message: Message) -> Message:
         return {"path": self.path, "dirty": True, "cells": [self._brief(cell) for cell in self.cells]}

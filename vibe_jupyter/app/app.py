@@ -13,6 +13,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
+from vibe_jupyter.app.background_cells import BackgroundCells
 from vibe_jupyter.app.connect_form import ConnectForm, FormParts
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
 from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
@@ -77,11 +78,9 @@ class App:
         keep_quiet()
         self.setup = KernelSettings(folder)
         self.models = ModelChoice(load=self.setup.settings)
-        self._pump, self._presses, self._engine = pump, presses, Engine()
-        self._main_thread = MainThread(pump, presses)
+        self._pump, self._presses, self._engine, self._main_thread = pump, presses, Engine(), MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
-        self._workspace = Workspace(folder)
-        home = config.vibe_home(os.environ)
+        self._workspace, home = Workspace(folder), config.vibe_home(os.environ)
         self.grants = Grants(GrantStore(home, self._workspace.root))
         self._permissions = Permissions(self._workspace, grants=self.grants)
         log = ExecutionLog(shell, self._host.namespace)
@@ -91,12 +90,14 @@ class App:
         )
         self.setup.found = self._host.secrets
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
-        shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace)
-        self.sessions = KernelSessions(SessionParts(*shared, lambda: self.is_serving, self._forget))
+        shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
+        self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
+        self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
         self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
+        self.background.go_on, self.background.look = self.prompt, lambda: (self._keep, self._run_view.find_cell)
         self._kept_answers = KeptAnswers(self._engine, self._run_view, self._notebook, self.setup)
         self.connect_form = ConnectForm(self._engine, self._main_thread, self._host, partial(_form_parts, self))
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
@@ -181,7 +182,7 @@ class App:
             bars=self.skills.why_barred,
         )
         around = self.report.look(text, options.allowed)
-        offer = self.sessions.offer(attended=around.attended)
+        offer = self.background.begin_run(options) or self.sessions.offer(attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
         agent = replace(agent, snapshots=self.undo.begin(agent.redactor(text)))
         with self._presses.raising():  # it looks at the user's objects
@@ -230,7 +231,8 @@ class App:
         except ConfigError as error:
             where = f"none. {error}"
         lines = [f"Model: {where}", self.setup.agent_line(), f"Folder: {self._workspace.root}"]
-        lines += [status_line(self.sessions.conversation), *self.sessions.background.lines()]
+        lines.append(status_line(self.sessions.conversation))
+        lines += [*self.sessions.background.lines(), *self.background.lines()]
         if reason := why_no_shell():
             lines.append(f"Shell: {reason}")
         granted = self._permissions.granted()
@@ -287,6 +289,7 @@ class App:
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
+        self.background.close()
         self.report.close()
         if self._notebook is not None:
             self._notebook.close()
@@ -378,8 +381,9 @@ class App:
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was reloaded."""
         if self._notebook is not None:
-            if self._run_view.view is not None:
-                self._engine.submit(self._notebook.show(self._run_view.view))
+            view = self._run_view.view
+            if not self.background.page_loaded(view) and view is not None:
+                self._engine.submit(self._notebook.show(view))
             self.connect_form.page_loaded()
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())

@@ -11,12 +11,13 @@ from vibe_jupyter.files.access import FileAccess, ReadMemory
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.tools.arrange_cells import DeleteCellsTool, MoveCellsTool
+from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
-from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
+from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.sandbox.availability import machine_refusal
@@ -68,7 +69,7 @@ class BuiltInTools:
             InsertCellTool(cells, sees_images=sees_images),
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
-            RunCellsTool(cells, sees_images=sees_images),
+            BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images),
         ]
 
     def _kernel_tools(self) -> list[Tool[Any]]:

@@ -16,6 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.background_cells import BackgroundCells
 from vibe_jupyter.app.lost_variables import loss_text, lost_variables
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT
@@ -55,6 +56,8 @@ class SessionParts(NamedTuple):
     """The user's."""
     is_busy: Callable[[], bool]
     """Whether a run is open, or code of ours has the main thread."""
+    cells: BackgroundCells
+    """What runs left to run behind them."""
     forget: Callable[[], None]
     """Ends the run that was left behind, and drops what belongs to the conversation so far: permissions for the
     session, the state of tools, what the model was shown."""
@@ -70,7 +73,9 @@ class KernelSessions:
         self.conversation: Conversation | None = None
         """None before its first prompt."""
         self.background = BackgroundCommands()
-        """What the conversation's calls left running."""
+        """Commands that the conversation's calls left running."""
+        self.cells = parts.cells
+        self.cells.on_change = self.end_run
         self._client: LLMClient | None = None
         self._session_id = secrets.token_hex(ID_BYTES)
         """Of the conversation that is open, or that comes."""
@@ -78,9 +83,9 @@ class KernelSessions:
         self._lost: Sequence[str] = ()
         """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
         self._ended: Sequence[str] = ()
-        """Commands that ran in the background when the conversation was closed; reported likewise."""
+        """Commands and cells that ran in the background when the conversation was closed; reported likewise."""
         self._noted = _NOTHING
-        """What the last note said of variables and commands."""
+        """What the last note said of variables, commands and cells."""
         self._named_in_notebook = ""
         """Id of the conversation that the notebook's metadata was last given."""
 
@@ -132,7 +137,7 @@ class KernelSessions:
         (lost, ended), self._lost, self._ended = (self._lost, self._ended), (), ()
         said = [f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."] if lost else []
         said += [f"No longer running in the background: {', '.join(ended)}."] if ended else []
-        return (section("resumed", "\n".join(said)) if said else "") + self.background.report()
+        return (section("resumed", "\n".join(said)) if said else "") + self.background.report() + self.cells.report()
 
     def begin_run(self) -> None:
         """A run of the open conversation begins: have the notebook name it."""
@@ -144,12 +149,13 @@ class KernelSessions:
             self._parts.engine.submit(notebook.remember_conversation(conversation.id))
 
     def end_run(self) -> None:
-        """A run is over: write down which variables there are."""
+        """A run is over, or what it left in the background: write down which variables there are, and what runs."""
+        self.cells.end_run()
         if self.conversation is None:
             return
         variables = self._parts.variables()
         names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
-        note = JournalNote(variables=names, background=self.background.running())
+        note = JournalNote(variables=names, background=(*self.background.running(), *self.cells.running()))
         if note != self._noted:
             self._noted = note
             writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
@@ -235,6 +241,7 @@ class KernelSessions:
         """Close the conversation; the next prompt begins a new one."""
         self._session_id, self._noted = secrets.token_hex(ID_BYTES), _NOTHING
         self._lost = self._ended = ()
+        self.cells.forget()
         ending = self._parts.engine.submit(self.background.end())
         concurrent.futures.wait([ending], timeout=CLOSE_WAIT)
         if self.conversation is not None:

@@ -165,16 +165,20 @@ class ExecutionAttempt:
         """None unless the status is error."""
         if self.status() != "error" or self._outcome is None:
             return None
-        raised = self._outcome.error_before_exec or self._outcome.error_in_exec
-        name = type(raised).__name__
-        for output in reversed(outputs):
-            if output["output_type"] == "error" and output["ename"] == name:
-                lines = cast(list[str], output["traceback"])
-                return RaisedError(
-                    name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
-                )
-        message = "" if raised is None else exception_message(raised)
-        return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
+        return raised_error(self._outcome.error_before_exec or self._outcome.error_in_exec, outputs)
+
+
+def raised_error(raised: BaseException | None, outputs: tuple[Output, ...]) -> RaisedError:
+    """An error of code, with the traceback as the outputs of the code show it."""
+    name = type(raised).__name__
+    for output in reversed(outputs):
+        if output["output_type"] == "error" and output["ename"] == name:
+            lines = cast(list[str], output["traceback"])
+            return RaisedError(
+                name=name, message=plain_text(str(output["evalue"])), traceback=plain_text("\n".join(lines))
+            )
+    message = "" if raised is None else exception_message(raised)
+    return RaisedError(name=name, message=message, traceback=f"{name}: {message}")
 
 
 class CodeRunner:

@@ -9,6 +9,7 @@ an asynchronous cell, and ahead of cells that wait. A message of the shell chann
 
 import asyncio
 import concurrent.futures
+import contextlib
 import secrets
 import threading
 import time
@@ -255,6 +256,32 @@ class _Kernel(IPythonKernel, Protocol):
     def set_parent(self, ident: list[bytes], parent: Message, channel: str = "shell") -> None: ...
 
 
+class CellContext:
+    """The cell that runs when this is made: what is shown within belongs to it, also after its end. Main thread."""
+
+    def __init__(self, kernel: object) -> None:
+        self._kernel = cast(_Kernel, kernel)
+        # Not a cell itself: it has no number, and none is taken from the notebook's.
+        self._cell: Message = {
+            **self._kernel.get_parent("shell"),
+            "content": {"silent": True, "store_history": False},
+        }
+        self._identities = self._kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """As if that cell ran."""
+        kernel = self._kernel
+        asked, identities = kernel.get_parent("shell"), kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
+        flush_streams()
+        kernel.set_parent(self._identities, self._cell, "shell")
+        try:
+            yield
+        finally:
+            flush_streams()
+            kernel.set_parent(identities, asked, "shell")
+
+
 class _Turn:
     """One loan of the main thread."""
 
@@ -296,12 +323,7 @@ class MainThreadTurns:
 
     def offer_here(self) -> None:
         """From now on what is shown in a turn belongs to the cell that runs now. Main thread."""
-        # Not a cell itself: it has no number, and none is taken from the notebook's.
-        self._cell: Message = {
-            **self._kernel.get_parent("shell"),
-            "content": {"silent": True, "store_history": False},
-        }
-        self._identities = self._kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
+        self._cell = CellContext(self._kernel)
 
     def install(self) -> None:
         """Begin to take turns; in the place of earlier ones if there are any."""
@@ -350,7 +372,7 @@ class MainThreadTurns:
             return  # nobody waits for it any more
         try:
             # A signal of `_interrupt` that comes late harms nobody.
-            with sigint_goes_to(_ignore_interrupt), self._in_the_cell(), self.around():
+            with sigint_goes_to(ignore_interrupt), self._cell.entered(), self.around():
                 self._serve_turn(turn)
         except NotebookError as error:  # something serves already, inside whose loop this was called
             turn.begin(error)
@@ -365,26 +387,14 @@ class MainThreadTurns:
             with self._lock:
                 self._lent = None
 
-    @contextmanager
-    def _in_the_cell(self) -> Generator[None]:
-        kernel = self._kernel
-        asked, identities = kernel.get_parent("shell"), kernel._parent_ident["shell"]  # pyright: ignore[reportPrivateUsage]
-        flush_streams()
-        kernel.set_parent(self._identities, self._cell, "shell")
-        try:
-            yield
-        finally:
-            flush_streams()
-            kernel.set_parent(identities, asked, "shell")
-
 
 @contextmanager
 def _nothing_around() -> Generator[None]:
     yield
 
 
-def _ignore_interrupt(_proceed: object) -> None:
-    pass
+def ignore_interrupt(_proceed: object) -> None:
+    """A SIGINT that comes between cells."""
 
 
 class OwnRequests:
@@ -402,7 +412,7 @@ class OwnRequests:
         """A `zmq.Socket`; None before the first request."""
 
     def send(self, content: Message) -> None:
-        """Put a request behind what waits already; nothing is answered to it."""
+        """Put a request behind what waits already; nothing is answered to it, unless it is made void."""
         if self._socket is None:
             import zmq  # noqa: PLC0415 - the kernel has it; IPython in a terminal has no use for it
 
@@ -410,6 +420,20 @@ class OwnRequests:
             self._socket.linger = 0
             self._socket.connect(self._url)
         self._session.send(self._socket, self._kind, content)
+
+    def was_aborted(self) -> bool:
+        """Whether the kernel answered since that it does not handle a request. On the thread that sends.
+
+        From ipykernel 7 on an error in a cell makes void every message that waits, also those that are no cells.
+        """
+        import zmq  # noqa: PLC0415 - as in `send`
+
+        heard = False
+        with contextlib.suppress(zmq.Again):
+            while self._socket is not None:
+                self._socket.recv_multipart(zmq.NOBLOCK)
+                heard = True
+        return heard
 
     def close(self) -> None:
         """Say goodbye. On the thread that sends."""

@@ -60,6 +60,8 @@ class Expected:
     code: str
     frames: Frames | None = None
     """The request as it came; None until then."""
+    stays: bool = False
+    """Whether it is to wait in the queue, as one of the user's own does."""
     too_late: bool = False
     """Whether the code ran without it, so that it must not run again."""
     request: str | None = None
@@ -106,9 +108,10 @@ class NestedCells:
         """The execution count of the running cell; final after `end`. None for a cell without one."""
         return self._outer.number
 
-    def expect(self, cell: str, code: str) -> Expected:
-        """Take the next request for this cell and exactly this code off the queue. Any thread."""
-        expected = Expected(cell, code)
+    def expect(self, cell: str, code: str, *, stays: bool = False) -> Expected:
+        """Take the next request for this cell and exactly this code off the queue, or see that it `stays` in it. Any
+        thread."""
+        expected = Expected(cell, code, stays=stays)
         self._expected.append(expected)
         return expected
 
@@ -119,6 +122,10 @@ class NestedCells:
         for expected in self._expected:
             if expected.frames is None and expected.fits(cell):
                 expected.frames = cell.frames
+                if expected.stays:
+                    expected.request = cell.request
+                    self._expected.remove(expected)
+                    return False
                 if expected.too_late:
                     self.drop(expected)
                 return True
@@ -187,6 +194,13 @@ class NestedCells:
             request.as_parent(),
             collect_outputs(self._kernel, request.id, outputs),
         )
+
+    def wait_until_queued(self, expected: Expected) -> str | None:
+        """Wait for a request that stays in the queue; its id. None if it does not come: then it must not run later."""
+        if self._wait_for(expected, REQUEST_COMES_WITHIN) is None:
+            self.drop(expected)
+            return None
+        return expected.request
 
     def run_here(
         self, code: str, *, timeout: float | None, on_output: OnOutput, on_asking: OnAsking = unheard

@@ -151,8 +151,9 @@ class CellAccess:
         for cell in cells:
             if self.waits(cell):
                 raise NothingDone(
-                    f"Nothing was done: the user started {self.reads.address(cell)} themselves. It runs when "
-                    "this run is over, and not before. Go on without it, or end your turn to let it run."
+                    f"Nothing was done: {self.reads.address(cell)} waits for its turn already, started by the user "
+                    "or by you. It runs when this run is over, and not before. Go on without it, or end your turn to "
+                    "let it run."
                 )
 
     async def edit(self, *edits: CellEdit, undoes: bool = False) -> EditDone:
@@ -171,7 +172,7 @@ class CellAccess:
             if recorder is not None:
                 await recorder.not_made(entry)
             if isinstance(error, StaleCell):
-                raise await self._stale_error(error) from error
+                raise await _stale_error(self.reads, error) from error
             raise ToolError(str(error)) from error
         if recorder is not None and done.outcome != "done":
             await recorder.not_made(entry)
@@ -200,7 +201,23 @@ class CellAccess:
                 cell, seconds=seconds, on_output=on_output, on_asking=on_asking
             )
         except StaleCell as error:
-            raise await self._stale_error(error) from error
+            raise await _stale_error(self.reads, error) from error
+        except NotebookError as error:
+            self.must_rest(cell)
+            raise ToolError(str(error)) from error
+        finally:
+            self.reads.last = None
+
+    async def queue(self, cell: Cell) -> str:
+        """Have exactly this source of a cell run behind all that waits; the id of its request.
+
+        Raises:
+            ToolError: as `run`.
+        """
+        try:
+            return await (await self._notebook.now()).queue(cell)
+        except StaleCell as error:
+            raise await _stale_error(self.reads, error) from error
         except NotebookError as error:
             self.must_rest(cell)
             raise ToolError(str(error)) from error
@@ -259,11 +276,6 @@ class CellAccess:
         """A cell was put below the prompt."""
         self._put_below = cell_id
 
-    async def _stale_error(self, error: StaleCell) -> NothingDone:
-        cells = (await self.reads.listing()).cells
-        cell = next((cell for cell in cells if cell.id == error.cell), None)
-        return self.reads.remembered.changed(cell, cells) if cell else NothingDone(f"{error} It is gone now.")
-
     def _note_written(self, edit: CellEdit, before: Listing | None) -> None:
         """What the agent wrote and what was read back, it has read."""
         match edit:
@@ -283,6 +295,12 @@ class CellAccess:
                 self.reads.remembered.read(Cell(id=edit.id, number=place + 1, kind=edit.kind, source=edit.source))
             case _:
                 pass
+
+
+async def _stale_error(reads: "CellReads", error: StaleCell) -> NothingDone:
+    cells = (await reads.listing()).cells
+    cell = next((cell for cell in cells if cell.id == error.cell), None)
+    return reads.remembered.changed(cell, cells) if cell else NothingDone(f"{error} It is gone now.")
 
 
 def _edited_cells(edit: CellEdit) -> Sequence[str]:

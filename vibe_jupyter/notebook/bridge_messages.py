@@ -241,6 +241,8 @@ class KeepArgs(TypedDict):
     """Of the output."""
     number: NotRequired[int | None]
     """Execution count of the cell."""
+    adds: NotRequired[bool]
+    """Whether the data is put below the other outputs where the view is not in the cell."""
 
 
 class KeepResult(TypedDict):

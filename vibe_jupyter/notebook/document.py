@@ -237,6 +237,10 @@ class Notebook(Protocol):
         """Run exactly this source of this cell to its end, or to the end of so many `seconds`."""
         ...
 
+    async def queue(self, cell: Cell) -> str:
+        """Have exactly this source of this cell run behind all that waits; the id of its request."""
+        ...
+
 
 class NotNotebook(ValueError):
     """What the bytes are instead, and what to do; to be read after the name of the file."""

@@ -97,6 +97,11 @@ class FileNotebook:
         )
         return CellRun(result, in_place=False)
 
+    async def queue(self, cell: Cell) -> str:
+        raise NotebookError(
+            f"Nothing was queued: no page shows the notebook of cell {cell.number}. Run it without background."
+        )
+
     async def _offer_cell(self, source: str) -> EditDone:
         """Front ends of notebooks put one new cell below the running one, when that has ended."""
         if self._prompt_cell is None or self._offered:

@@ -108,6 +108,20 @@ class LiveNotebook:
         )
         return CellRun(here, in_place=False)
 
+    async def queue(self, cell: Cell) -> str:
+        expected = self._in_place.expect(cell.id, cell.source, stays=True)
+        try:
+            refused = await self._announce_run(cell, expected)
+            if refused is not None:
+                raise NotebookError(f"The cell was not queued: {refused} {_IN_THE_WAY}") from refused
+            request = await self._main_thread.call(lambda: self._in_place.wait_until_queued(expected))
+        except NotebookError:
+            await self._main_thread.call(lambda: self._in_place.drop(expected))
+            raise
+        if request is None:
+            raise NotebookError(f"The cell was not queued: the page sent no request for it. {_IN_THE_WAY}")
+        return request
+
     async def _announce_run(self, cell: Cell, expected: Expected) -> BridgeError | None:
         """Have the page send the request; the refusal, if the cell is queued or running already."""
         try:

@@ -40,6 +40,8 @@ _NONE: Final = (
 MAX_RUNS: Final = 8
 """Runs whose end is known; each is bounded by what a notebook keeps of a run."""
 
+WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
+
 GLANCE: Final = 0.3
 """Seconds in which a page that never answered tells its cells to the report before a prompt."""
 GLANCE_KNOWN: Final = 1.5
@@ -205,3 +207,16 @@ class FinishedRuns:
                 await self._bridge.request("keep", cell=run.cell, model_id=run.view, data=data, metadata=metadata)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request
+
+    async def put_view(self, view: str, *, cell: str) -> None:
+        """Make sure that the page shows a live view in a cell that is at rest, below what it shows.
+
+        Args:
+            view: id of its model.
+            cell: id of the cell.
+        """
+        data: dict[str, JsonValue] = {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": view}}
+        with contextlib.suppress(NotebookError):
+            answer = await self._bridge.request("keep", cell=cell, model_id=view)
+            if not answer.get("stands"):
+                await self._bridge.request("keep", cell=cell, model_id=view, data=data, adds=True)

@@ -54,12 +54,12 @@ class BackgroundCommand:
     def state(self) -> str:
         """How it stands, in words."""
         if self.seconds is None:
-            return f"{self.name} has been running for {_time_text(time.monotonic() - self.began)}"
+            return f"{self.name} has been running for {time_text(time.monotonic() - self.began)}"
         if self.done is None:
-            return f"{self.name} was ended after {_time_text(self.seconds)}"
+            return f"{self.name} was ended after {time_text(self.seconds)}"
         if self.done.ended == "timeout":
-            return f"{self.name} was ended after {_time_text(self.seconds)}: it took too long"
-        return f"{self.name} finished after {_time_text(self.seconds)} with exit code {self.done.returncode}"
+            return f"{self.name} was ended after {time_text(self.seconds)}: it took too long"
+        return f"{self.name} finished after {time_text(self.seconds)} with exit code {self.done.returncode}"
 
     @property
     def output(self) -> str:
@@ -147,7 +147,8 @@ def _report_text(command: BackgroundCommand) -> str:
     return f"{command.state}\n{head_and_tail(output, SHOWN)}" if output else f"{command.state}, no output"
 
 
-def _time_text(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

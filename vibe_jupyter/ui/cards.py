@@ -246,18 +246,18 @@ def _argument_editor(text: str | None) -> Markup:
 
 
 def _card_footer(request: ApprovalRequested, can_edit: bool) -> Markup:
-    edit = _card_button("edit", "Edit", key="E") if can_edit else NOTHING
+    edit = card_button("edit", "Edit", key="E") if can_edit else NOTHING
     spacer = html_element("span", class_="vibe-spacer")
     if request.risk == "high":
-        deny = _card_button("deny", "Deny…", key="Esc", look="vibe-safe")
-        return html_element("footer", deny, edit, spacer, _card_button("approve", request.allow, look="vibe-danger"))
+        deny = card_button("deny", "Deny…", key="Esc", look="vibe-safe")
+        return html_element("footer", deny, edit, spacer, card_button("approve", request.allow, look="vibe-danger"))
     return html_element(
         "footer",
-        _card_button("approve", request.allow, key="⏎", look="vibe-primary"),
+        card_button("approve", request.allow, key="⏎", look="vibe-primary"),
         _grant_menu(request),
         edit,
         spacer,
-        _card_button("deny", "Deny…", key="Esc"),
+        card_button("deny", "Deny…", key="Esc"),
     )
 
 
@@ -270,8 +270,8 @@ def _grant_menu(request: ApprovalRequested) -> Markup:
         html_element("summary", escape_text("Always allow"), class_="vibe-button"),
         html_element(
             "div",
-            _card_button("approve-session", "Allow for this session"),
-            _card_button("approve-project", "Allow in this project") if request.keepable else NOTHING,
+            card_button("approve-session", "Allow for this session"),
+            card_button("approve-project", "Allow in this project") if request.keepable else NOTHING,
             *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in grant_hints(request)),
         ),
         class_="vibe-menu",
@@ -283,10 +283,11 @@ def _denial_form() -> Markup:
         '<input type="text" class="vibe-deny-message" aria-label="Tell the agent why (optional)"'
         ' placeholder="Tell the agent why (optional)">'
     )
-    return html_element("div", field, _card_button("deny-now", "Deny"), class_="vibe-deny", hidden=True)
+    return html_element("div", field, card_button("deny-now", "Deny"), class_="vibe-deny", hidden=True)
 
 
-def _card_button(action: str, label: str, *, key: str = "", look: str = "") -> Markup:
+def card_button(action: str, label: str, *, key: str = "", look: str = "") -> Markup:
+    """A button of a card, with what it does and the key that does it too."""
     return html_element(
         "button",
         escape_text(label),

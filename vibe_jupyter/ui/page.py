@@ -244,6 +244,10 @@ class PageChannel:
         self._output = RunOutput(self._view.model_id)
         self._output.put(held)
 
+    def hand_over(self, receive: Callable[[FromPage, DecidedBy], None]) -> None:
+        """From now on somebody else hears what the page says. On the loop."""
+        self._receive = receive
+
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
         if self._output is not None:

@@ -92,8 +92,8 @@ def run_facts(foot: StatusLine) -> list[str]:
     ]
 
 
-def foot_html(foot: StatusLine) -> Markup:
-    """The line in the live view; the page counts the seconds on while the run goes on."""
+def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
+    """The line in the live view; the page counts the seconds on while it goes on, and it mostly can be stopped."""
     dot = html_element("i", class_="vibe-dot")
     return html_element(
         "div",
@@ -101,7 +101,7 @@ def foot_html(foot: StatusLine) -> Markup:
         *(html_element("span", inert_text(fact)) for fact in run_facts(foot)),
         html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
         html_element("span", class_="vibe-spacer"),
-        NOTHING if foot.is_over else _STOP,
+        _STOP if can_stop and not foot.is_over else NOTHING,
         class_="vibe-foot",
         data_state=foot.state,
     )

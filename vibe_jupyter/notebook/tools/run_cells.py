@@ -256,7 +256,7 @@ class RunCellsTool:
     name = "run_cells"
     description = "Run cells in this order, in their places."
     level: Level = "ask"
-    arguments = RunCellsArgs
+    arguments: type[RunCellsArgs] = RunCellsArgs
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
@@ -288,14 +288,22 @@ class RunCellsTool:
         await self._chosen_cells(args)
 
     async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
-        if self._checked is None or self._checked is not self._access.reads.last:
-            await self._access.reads.listing()
-        self._checked = None
-        cells = await self._chosen_cells(args)
+        cells = await self._cells_to_run(args)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
         sees_images = self._sees_images()
         done = await seen_runs(self._access, done) if sees_images else done
         return runs_result(self._access, done, len(cells), seconds=args.timeout, sees_images=sees_images)
+
+    async def _cells_to_run(self, args: RunCellsArgs) -> list[Cell]:
+        """As they were checked, or as they are if anything was changed since.
+
+        Raises:
+            NothingDone: one of them cannot be run; none is.
+        """
+        if self._checked is None or self._checked is not self._access.reads.last:
+            await self._access.reads.listing()
+        self._checked = None
+        return await self._chosen_cells(args)
 
     def _known_cells(self, args: RunCellsArgs) -> list[Cell]:
         reads = self._access.reads

@@ -13,14 +13,20 @@ const LOOK = 100; // ms between two looks
  * Put what a run left in the place of its live view, where the page missed the end of the run: the notebook was closed,
  * or the cell was moved or deleted and brought back. Without data only say whether the view still stands there.
  * The number of the cell is missed by a page that did not see it start. A server that runs cells itself may have put what
- * is left behind the view instead of in its place; then the view only goes.
+ * is left behind the view instead of in its place; then the view only goes. What the kernel adds below the output of a
+ * cell that has ended, such as a card, no page takes from its messages: that is asked for here too.
  */
-export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, data, metadata, number }) => {
+export const keep: Handler<"keep"> = async ({ panel }, { cell, model_id: id, data, metadata, number, adds }) => {
   const model = cellModel(panel, cell);
   if (isCode(model) && typeof number === "number" && model.executionCount === null) {
     model.executionCount = number;
   }
   const view = viewsOf(model).find((one) => one.id === id);
+  if (view === undefined && isCode(model) && adds === true) {
+    model.trusted = true; // what comes now was made by the user's own kernel
+    model.outputs.add({ output_type: "display_data", data: data as IMimeBundle, metadata: {} });
+    return { stands: true };
+  }
   if (view === undefined || !isCode(model)) {
     return { stands: false };
   }

@@ -1,0 +1,366 @@
+"""Cells that a run leaves to run behind it, the card that says what came of them, and the run that goes on there.
+
+The page sends their requests as it would for the user; the kernel runs them in their turn. A message of our own stands
+behind them in the queue: when that is heard, each of them has run, or never will.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.errors import ToolError, VibeError
+from vibe_jupyter.files.truncation import head_and_tail, section
+from vibe_jupyter.kernel.interrupts import Presses, sigint_goes_to
+from vibe_jupyter.kernel.main_thread import CellContext, MainThread, ignore_interrupt
+from vibe_jupyter.options import Options
+from vibe_jupyter.protocol import Cell, ExecutionResult
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.tools.background import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.kernel.later_calls import LaterCalls
+    from vibe_jupyter.kernel.queued_runs import QueuedRun, QueuedRuns
+    from vibe_jupyter.ui.background_card import BackgroundCard
+    from vibe_jupyter.ui.cell_references import FindCell
+    from vibe_jupyter.ui.front_end import RunRetention
+    from vibe_jupyter.ui.page import ShownView
+
+SHOWN: Final = 6_000
+"""Characters of output, of all cells together, in the report on them."""
+DRAWN_WITHIN: Final = 1.0
+"""Seconds that the end of a run leaves a page to draw the card."""
+GO_ON: Final = "The cells that you left in the background are done. Go on from there."
+"""The prompt of a run that goes on."""
+_NO_PAGE: Final = (
+    "Nothing was queued: no page shows this notebook, so nobody would see the cells run. Run them without background."
+)
+_NOT_RUN: Final = "was not run: an error or ■ came before it"
+_LEFT: Final = "{words} Left as it is; the next prompt reports it."
+_STARTED_FIRST: Final = "{words} Reported with a later prompt."
+
+
+@dataclass(eq=False)
+class BackgroundJob:
+    """What one run left in the background."""
+
+    cell: CellContext
+    """That of the run."""
+    prompt_cell: str
+    """Its id."""
+    options: Options
+    redact: Callable[[str], str]
+    queued: list[tuple[Cell, "QueuedRun"]] = field(default_factory=list[tuple[Cell, "QueuedRun"]])
+    by_itself: bool = False
+    """Whether the agent goes on without a click."""
+    awaited: int = 0
+    """Calls that are queued behind its cells and were not heard yet."""
+    card: "BackgroundCard | None" = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its cells have run, or never will."""
+        return self.awaited == 0
+
+    @property
+    def results(self) -> list[ExecutionResult | None]:
+        """Of its cells; None where one has not run to its end."""
+        return [run.result for _, run in self.queued]
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether something ran, and the user stopped none of it."""
+        ran = [result for result in self.results if result is not None]
+        return bool(ran) and not any(result.status == "interrupted" for result in ran)
+
+
+class BackgroundCells:
+    """Those of one kernel. Main thread, but for `queue` and `page_loaded`."""
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        engine: Engine,
+        main_thread: MainThread,
+        host: ShellHost,
+        notebook: "NotebookAccess | None",
+        presses: Presses,
+    ) -> None:
+        self._shell = shell
+        self._engine = engine
+        self._main_thread = main_thread
+        self._host = host
+        self._notebook = notebook
+        self._presses = presses
+        self._jobs: tuple[BackgroundJob, ...] = ()
+        """Those of which the model does not know the end."""
+        self._open: BackgroundJob | None = None
+        """Of the run that is open; None before it queued anything."""
+        self._options = Options()
+        """Of the run that is open."""
+        self._going_on: BackgroundJob | None = None
+        """The one behind which a run goes on now."""
+        self._later: LaterCalls | None = None
+        self._runs: QueuedRuns | None = None
+        self.go_on: Callable[[str, Options], object] = lambda _text, _options: None
+        """Takes a prompt to its end; raises `VibeError`."""
+        self.look: Callable[[], tuple[RunRetention, FindCell]] | None = None
+        """What is kept of a run, and what finds the cells that an answer names."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when cells in the background are done."""
+
+    def begin_run(self, options: Options) -> str:
+        """A run with these options begins; what to say at its begin, empty for nothing."""
+        self._options, self._open = options, None
+        return _state_text(self._going_on) if self._going_on is not None else ""
+
+    def end_run(self) -> None:
+        """The run is over: show a card for what it left."""
+        job, self._open = self._open, None
+        if job is None or job.is_over or self._notebook is None:
+            return
+        with without_working_folder():
+            from vibe_jupyter.ui import page
+            from vibe_jupyter.ui.background_card import BackgroundCard
+
+        if not page.can_show():
+            return
+        card = job.card = BackgroundCard(
+            self._host.handled_message,
+            on_continue=lambda: self._call_later(lambda: self._go_on_behind(job)),
+            on_leave=lambda: self._call_later(lambda: self._close_card(job, _LEFT)),
+        )
+        card.open()
+        self._engine.submit(card.tell(_state_text(job)))
+        if self._going_on is not None:  # the cell ended long ago, so that its page takes no outputs from the kernel
+            self._put_again(card.shown, job)
+        # A page says that it draws the card on a channel that is heard again when the cells have run.
+        self._main_thread.serve(self._engine.submit(card.is_drawn(within=DRAWN_WITHIN)), interrupt=lambda: None)
+
+    async def queue(self, cells: Sequence[Cell], *, by_itself: bool, redact: Callable[[str], str]) -> None:
+        """Have cells run behind all that waits. On the engine's loop.
+
+        Raises:
+            ToolError: no page shows the notebook, or it does not take them; then says which it took.
+        """
+        notebook = self._notebook
+        if notebook is None or not notebook.is_seen or notebook.prompt_cell is None:
+            raise ToolError(_NO_PAGE)
+        job = await self._main_thread.call(lambda: self._open_job(str(notebook.prompt_cell), redact))
+        job.by_itself = by_itself
+        taken: list[str] = []
+        try:
+            for cell in cells:
+                request = await notebook.cells.queue(cell)
+                await self._main_thread.call(lambda cell=cell, request=request: self._watch(job, cell, request))
+                taken.append(notebook.cells.reads.address(cell))
+        except ToolError as error:
+            raise ToolError(f"{error} Queued before it: {', '.join(taken)}." if taken else str(error)) from error
+        finally:
+            if taken:
+                job.awaited += 1
+                self._call_later(lambda: self._hear_end(job))
+
+    def running(self) -> tuple[str, ...]:
+        """The cells that have not run to their end, in words."""
+        return tuple(
+            self._name(cell)
+            for job in self._jobs
+            if not job.is_over
+            for (cell, _), result in zip(job.queued, job.results, strict=True)
+            if result is None
+        )
+
+    def lines(self) -> list[str]:
+        """How they stand, for the user."""
+        return [f"Background: {_state_text(job)}" for job in self._jobs]
+
+    def report(self) -> str:
+        """What the model is shown with the next prompt; empty for nothing. The end of a cell is reported once."""
+        told = self._jobs
+        self._jobs = tuple(job for job in told if not job.is_over)
+        for job in told:
+            if job.is_over and job is not self._going_on:
+                self._close_card(job, _STARTED_FIRST)
+        return section("background", "\n".join(map(self._report_text, told))) if told else ""
+
+    def page_loaded(self, view: "ShownView | None") -> bool:
+        """A page was loaded: it may have lost the cards, and the view of the open run. Any thread.
+
+        Args:
+            view: of the open run; None where there is none.
+
+        Returns:
+            Whether that view stands in the place of a card, and so is put there again too.
+        """
+        for job in self._jobs:
+            self._put_again(job.card.shown if job.card is not None else None, job)
+        if self._going_on is not None:
+            self._put_again(view, self._going_on)
+        return self._going_on is not None
+
+    def _put_again(self, shown: "ShownView | None", job: BackgroundJob) -> None:
+        if shown is not None and self._notebook is not None:
+            self._engine.submit(self._notebook.ends.put_view(shown.model_id, cell=job.prompt_cell))
+
+    def forget(self) -> None:
+        """The conversation is over; what is queued runs all the same."""
+        jobs, self._jobs, self._open = self._jobs, (), None
+        for job in jobs:
+            self._close_card(job, "{words}")
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        self.forget()
+        if self._runs is not None:
+            self._runs.close()
+        if self._later is not None:
+            self._engine.submit(self._later.close())
+        self._runs = self._later = None
+
+    def _open_job(self, prompt_cell: str, redact: Callable[[str], str]) -> BackgroundJob:
+        kernel: object = getattr(self._shell, "kernel")  # noqa: B009 (only a kernel's shell has it)
+        if self._later is None or self._runs is None:
+            with without_working_folder():
+                from vibe_jupyter.kernel.later_calls import LaterCalls
+                from vibe_jupyter.kernel.queued_runs import QueuedRuns
+
+            self._later, self._runs = LaterCalls(kernel), QueuedRuns(self._shell)
+        if self._open is None:
+            self._open = BackgroundJob(CellContext(kernel), prompt_cell, self._options, redact)
+            self._jobs = (*self._jobs, self._open)
+        return self._open
+
+    def _watch(self, job: BackgroundJob, cell: Cell, request: str) -> None:
+        assert self._runs is not None
+        job.queued.append((cell, self._runs.watch(request)))
+
+    def _call_later(self, function: Callable[[], None]) -> None:
+        """On the engine's loop."""
+        if self._later is not None:
+            self._later.call(function)
+
+    def _hear_end(self, job: BackgroundJob) -> None:
+        """Everything that was queued before has run, or never will."""
+        job.awaited -= 1
+        if not job.is_over or job not in self._jobs:
+            return
+        for _, run in job.queued:
+            if run.result is None and self._runs is not None:
+                self._runs.forget(run)
+        self.on_change()
+        if job.card is None:
+            return
+        if not any(job.results):
+            self._close_card(job, "{words}")
+        elif job.by_itself and job.may_go_on:
+            self._go_on_behind(job)
+        else:
+            self._engine.submit(job.card.tell(_state_text(job), asks=True))
+
+    def _go_on_behind(self, job: BackgroundJob) -> None:
+        """Take a run to its end that begins where these cells ended, in the place of their card."""
+        if job not in self._jobs or job.card is None:
+            return
+        self._going_on = job
+        try:
+            with sigint_goes_to(ignore_interrupt), job.cell.entered(), self._presses.owned(), self._in_its_place(job):
+                self.go_on(GO_ON, replace(job.options, keep=False))
+        except VibeError as error:
+            self._engine.submit(job.card.tell(f"{_state_text(job)} It did not go on: {error}", asks=job in self._jobs))
+        except KeyboardInterrupt:  # the transcript says so; no cell is to fail
+            if job in self._jobs:
+                self._engine.submit(job.card.tell(_state_text(job), asks=True))
+        finally:
+            self._going_on = None
+
+    @contextmanager
+    def _in_its_place(self, job: BackgroundJob) -> "Generator[None]":
+        with without_working_folder():
+            from vibe_jupyter.ui.transcript import Transcript
+
+        card, look, before = job.card, self.look, self._host.front_end
+        assert card is not None
+        assert look is not None
+        keep, find_cell = look()
+        self._host.front_end = lambda: card.turned_into(Transcript(keep=keep, find_cell=find_cell))
+        try:
+            yield
+        finally:
+            self._host.front_end = before
+
+    def _close_card(self, job: BackgroundJob, form: str) -> None:
+        """Leave these words in its place."""
+        card, job.card = job.card, None
+        shown = card.shown if card is not None else None
+        if card is None or shown is None or self._notebook is None:
+            return
+        with job.cell.entered():
+            left = card.close(form.format(words=_state_text(job)))
+        self._notebook.ends.add(shown.model_id, left, number=None, cell=job.prompt_cell)
+        self._engine.submit(self._notebook.ends.deliver_last())
+
+    def _name(self, cell: Cell) -> str:
+        return f"cell {self._notebook.cells.reads.address(cell)}" if self._notebook is not None else ""
+
+    def _report_text(self, job: BackgroundJob) -> str:
+        if not job.is_over:
+            return f"Not run yet: {', '.join(self._name(cell) for cell, _ in job.queued)}. They wait for their turn."
+        room = SHOWN // len(job.queued)
+        return "\n".join(
+            f"{self._name(_numbered(cell, result))} {_result_text(result, job.redact, room)}"
+            for (cell, _), result in zip(job.queued, job.results, strict=True)
+        )
+
+
+def _numbered(cell: Cell, result: ExecutionResult | None) -> Cell:
+    """With the number that it has now."""
+    count = result.execution_count if result is not None else None
+    return cell if count is None else cell.model_copy(update={"execution_count": count})
+
+
+def _result_text(result: ExecutionResult | None, redact: Callable[[str], str], room: int) -> str:
+    if result is None:
+        return _NOT_RUN
+    with without_working_folder():
+        from vibe_jupyter.notebook.tools.cell_report import names_line, output_text, status_line
+
+    output = head_and_tail(redact(output_text(result.outputs)), room)
+    return "\n".join(filter(None, (redact(status_line(result, None)), output, names_line(result))))
+
+
+def _state_text(job: BackgroundJob) -> str:
+    """How they stand, in one sentence for the user."""
+    names = [f"#{cell.number}" for cell, _ in job.queued]
+    called = f"Cell {names[0]}" if len(names) == 1 else f"Cells {', '.join(names)}"
+    if not job.is_over:
+        began = next((run.began for _, run in job.queued if run.began is not None), None)
+        if began is None:
+            return (
+                f"{called} {'waits' if len(names) == 1 else 'wait'} for {'its' if len(names) == 1 else 'their'} turn."
+            )
+        return f"{called}: running for {time_text(time.monotonic() - began)}."
+    results = job.results
+    ran = [result for result in results if result is not None]
+    if not ran:
+        return f"{called} {'was' if len(names) == 1 else 'were'} not run: an error or ■ came before."
+    seconds = time_text(sum(result.seconds for result in ran))
+    for name, result in zip(names, results, strict=True):
+        if result is not None and result.status != "ok":
+            how = "was interrupted" if result.status == "interrupted" else f"failed: {_error_text(job, result)}"
+            return f"Cell {name} {how} ({seconds})."
+    if None in results:
+        return f"{called}: {len(ran)} of {len(names)} finished after {seconds}, the rest was not run."
+    return f"{called} finished after {seconds}."
+
+
+def _error_text(job: BackgroundJob, result: ExecutionResult) -> str:
+    return job.redact(result.error.name) if result.error is not None else "error"
