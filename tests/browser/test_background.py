@@ -13,7 +13,7 @@ from vibe_jupyter.testing import ScriptedModel, call, say
 pytestmark = pytest.mark.browser
 
 VIBE, FIT = 1, 2
-VIEW = "application/vnd.jupyter.widget-view+json"
+VIEW = "data-vibe-view"
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_what_goes_on_may_leave_cells_too_and_its_card_stands_below(shared_sessi
     press(page, cell, shown)
     page.until(lambda: "Queued too." in str(cell.outputs), "the end of the second run")
     page.until(lambda: bool(page.cells[2].status), "the end of the second cell")
-    page.until(lambda: "widget-view" in str(cell.outputs[-1]), "a card that the page was asked to add")
+    page.until(lambda: "data-vibe-view" in str(cell.outputs[-1]), "a card that the page was asked to add")
     assert page.cells[2].status == "ok"
     assert page.cells[2].count is not None
 

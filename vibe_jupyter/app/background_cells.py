@@ -138,7 +138,7 @@ class BackgroundCells:
             on_continue=lambda: self._call_later(lambda: self._go_on_behind(job)),
             on_leave=lambda: self._call_later(lambda: self._close_card(job, _LEFT)),
         )
-        card.open()
+        card.open(_state_text(job))
         self._engine.submit(card.tell(_state_text(job)))
         if self._going_on is not None:  # the cell ended long ago, so that its page takes no outputs from the kernel
             self._put_again(card.shown, job)
@@ -209,7 +209,11 @@ class BackgroundCells:
 
     def _put_again(self, shown: "ShownView | None", job: BackgroundJob) -> None:
         if shown is not None and self._notebook is not None:
-            self._engine.submit(self._notebook.ends.put_view(shown.model_id, cell=job.prompt_cell))
+            with without_working_folder():
+                from vibe_jupyter.ui.run_output import marked
+
+            output = marked(shown.model_id, {"text/plain": ""})
+            self._engine.submit(self._notebook.ends.put_view(shown.model_id, output, cell=job.prompt_cell))
 
     def forget(self) -> None:
         """The conversation is over; what is queued runs all the same."""

@@ -40,8 +40,6 @@ _NONE: Final = (
 MAX_RUNS: Final = 8
 """Runs whose end is known; each is bounded by what a notebook keeps of a run."""
 
-WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
-
 GLANCE: Final = 0.3
 """Seconds in which a page that never answered tells its cells to the report before a prompt."""
 GLANCE_KNOWN: Final = 1.5
@@ -208,14 +206,15 @@ class FinishedRuns:
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request
 
-    async def put_view(self, view: str, *, cell: str) -> None:
+    async def put_view(self, view: str, marked: MimeBundle, *, cell: str) -> None:
         """Make sure that the page shows a live view in a cell that is at rest, below what it shows.
 
         Args:
             view: id of its model.
+            marked: an output that the page draws it over.
             cell: id of the cell.
         """
-        data: dict[str, JsonValue] = {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": view}}
+        data: dict[str, JsonValue] = {**marked}
         with contextlib.suppress(NotebookError):
             answer = await self._bridge.request("keep", cell=cell, model_id=view)
             if not answer.get("stands"):

@@ -13,7 +13,7 @@ from vibe_jupyter.protocol import Approve, DecidedBy, Event, MimeBundle, Reject
 from vibe_jupyter.ui.cards import card_button
 from vibe_jupyter.ui.front_end import Handled, Send
 from vibe_jupyter.ui.markup import NOTHING, html_element, inert_text
-from vibe_jupyter.ui.page import FOOT, FromPage, PageChannel, ShownView, ViewAlive, ViewPart
+from vibe_jupyter.ui.page import FOOT, FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded, ViewPart
 from vibe_jupyter.ui.status_line import StatusLine, foot_html
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import WidgetFrontEnd
@@ -45,9 +45,10 @@ class BackgroundCard:
         """What a page needs to draw it again; None when it is closed."""
         return self._channel.shown
 
-    def open(self) -> None:
-        """Put it into the output of the cell that runs. Main thread."""
-        self._channel.open()
+    def open(self, words: str) -> None:
+        """Put it into the output of the cell that runs, with what is left of it where no page draws it. Main thread."""
+        self._words = words
+        self._channel.open(_kept(words))
 
     async def tell(self, words: str, *, asks: bool = False) -> None:
         """Say how the cells stand.
@@ -72,10 +73,7 @@ class BackgroundCard:
 
     def close(self, words: str) -> MimeBundle:
         """Leave these words in its place; what stays in the notebook. Main thread."""
-        left: MimeBundle = {
-            "text/html": html_element("p", inert_text(words), style="margin:2px 0;opacity:0.75"),
-            "text/plain": words,
-        }
+        left = _kept(words)
         self._channel.close(left, words)
         return left
 
@@ -84,6 +82,8 @@ class BackgroundCard:
         return _InItsPlace(transcript, handled=self._handled, channel=self._channel, drawn=self._drawn)
 
     def _hear_page(self, message: FromPage, _by: DecidedBy) -> None:
+        if isinstance(message, ViewLoaded):
+            return
         if isinstance(message, ViewAlive):
             self._drawn.set()
             self._channel.show(self._parts())
@@ -121,6 +121,11 @@ class BackgroundCard:
         return [ViewPart(_CARD, "card", card), ViewPart(FOOT, "foot", foot_html(foot, can_stop=not self._asks))]
 
 
+def _kept(words: str) -> MimeBundle:
+    html = html_element("p", inert_text(words), style="margin:2px 0;opacity:0.75")
+    return {"text/html": html, "text/plain": words}
+
+
 class _InItsPlace(WidgetFrontEnd):
     """A run in a view that the page has drawn already."""
 
@@ -134,7 +139,7 @@ class _InItsPlace(WidgetFrontEnd):
 
     async def on_event(self, event: Event) -> None:
         if self._is_first:
-            self._is_first = False
+            self._is_first, self._is_loaded = False, True
             self._page.hand_over(self._hear_page)
             if self.alive:
                 self._page.show(self._transcript.parts())

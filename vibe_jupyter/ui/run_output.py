@@ -62,8 +62,12 @@ class RunOutput:
         update_display(kept, metadata=metadata, raw=True, display_id=self.display_id)
 
     def _bundle(self) -> MimeBundle:
-        html = f'<div {MARK}="{self._view_id}">{self._held.get("text/html", "")}</div>'
-        return {**self._widget, **self._held, "text/html": html}
+        return {**self._widget, **marked(self._view_id, self._held)}
+
+
+def marked(view_id: str, held: MimeBundle) -> MimeBundle:
+    """What the document holds, as an output that a page draws this view over."""
+    return {**held, "text/html": f'<div {MARK}="{view_id}">{held.get("text/html", "")}</div>'}
 
 
 def _publish_update(bundle: MimeBundle, display_id: str) -> None:
