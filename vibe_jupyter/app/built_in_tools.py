@@ -16,8 +16,8 @@ from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
-from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.sandbox.availability import machine_refusal
