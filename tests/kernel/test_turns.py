@@ -75,6 +75,12 @@ def test_a_turn_does_not_come_in_the_middle_of_an_asynchronous_cell(kernel: Wire
     until(kernel, "came == ['MainThread']")
 
 
+def test_a_turn_comes_also_behind_a_cell_that_fails(kernel: Wire, offered: str) -> None:
+    cells = [kernel.send("asked = ask(name); time.sleep(0.2); 1 / 0"), kernel.send("print('aborted')")]
+    assert [kernel.cell(one).text for one in cells][1] == ""
+    until(kernel, "came == ['MainThread']")
+
+
 def test_what_a_turn_prints_stands_under_the_cell_that_offered_it(kernel: Wire, offered: str) -> None:
     kernel.run("ask(lambda: print('from a turn', flush=True))")
     kernel.until_printed(offered, "from a turn")

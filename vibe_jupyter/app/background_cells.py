@@ -152,7 +152,7 @@ class BackgroundCells:
             ToolError: no page shows the notebook, or it does not take them; then says which it took.
         """
         notebook = self._notebook
-        if notebook is None or not notebook.is_seen or notebook.prompt_cell is None:
+        if notebook is None or not await notebook.look_again() or notebook.prompt_cell is None:
             raise ToolError(_NO_PAGE)
         job = await self._main_thread.call(lambda: self._open_job(str(notebook.prompt_cell), redact))
         job.by_itself = by_itself

@@ -91,6 +91,12 @@ class NotebookAccess:
         panel = self._bridge.known_panel
         return panel is not None and panel.is_seen
 
+    async def look_again(self) -> bool:
+        """Whether a page draws views, which may be late to say that it is there. On the engine's loop."""
+        if not self.is_seen and self._bridge.may_have_page:
+            await self._bridge.panel(again=True)
+        return self.is_seen
+
     async def page(self) -> NotebookPanel | None:
         """What shows or runs this notebook with our extension; known within seconds. On the engine's loop."""
         return await self._bridge.panel()

@@ -1,6 +1,5 @@
 """Functions that the main thread calls between cells, behind those that run and wait."""
 
-import asyncio
 import secrets
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -10,8 +9,6 @@ from vibe_jupyter.kernel.main_thread import OwnRequests
 
 LATER: Final = "vibe_later"
 """Type of the message that asks for a call."""
-LOOK: Final = 0.25
-"""Seconds between two looks whether a message was made void, such as by an error in a cell before it."""
 
 
 class LaterCalls:
@@ -26,30 +23,19 @@ class LaterCalls:
         self._requests = OwnRequests(cast(IPythonKernel, kernel), LATER)
         self._waiting: dict[str, Callable[[], None]] = {}
         self._handlers[LATER] = self._on_message
-        self._watch: asyncio.Task[None] | None = None
 
     def call(self, function: Callable[[], None]) -> None:
         """Call a function, which must not raise, when what waits now has run. On the engine's loop."""
         name = secrets.token_hex(16)
         self._waiting[name] = function
         self._requests.send({"id": name})
-        if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._send_void_again())
 
     async def close(self) -> None:
         """Call nothing any more. On the engine's loop."""
         self._waiting.clear()
-        if self._watch is not None:
-            self._watch.cancel()
         if self._handlers.get(LATER) == self._on_message:
             del self._handlers[LATER]
         self._requests.close()
-
-    async def _send_void_again(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(LOOK)
-            for name in tuple(self._waiting) if self._requests.was_aborted() else ():
-                self._requests.send({"id": name})  # one that comes twice is heard once
 
     def _on_message(self, _stream: object, _identities: object, message: Message) -> None:
         """Main thread, called by the kernel."""

@@ -9,7 +9,6 @@ an asynchronous cell, and ahead of cells that wait. A message of the shell chann
 
 import asyncio
 import concurrent.futures
-import contextlib
 import secrets
 import threading
 import time
@@ -412,7 +411,7 @@ class OwnRequests:
         """A `zmq.Socket`; None before the first request."""
 
     def send(self, content: Message) -> None:
-        """Put a request behind what waits already; nothing is answered to it, unless it is made void."""
+        """Put a request behind what waits already; nothing is answered to it."""
         if self._socket is None:
             import zmq  # noqa: PLC0415 - the kernel has it; IPython in a terminal has no use for it
 
@@ -420,20 +419,6 @@ class OwnRequests:
             self._socket.linger = 0
             self._socket.connect(self._url)
         self._session.send(self._socket, self._kind, content)
-
-    def was_aborted(self) -> bool:
-        """Whether the kernel answered since that it does not handle a request. On the thread that sends.
-
-        From ipykernel 7 on an error in a cell makes void every message that waits, also those that are no cells.
-        """
-        import zmq  # noqa: PLC0415 - as in `send`
-
-        heard = False
-        with contextlib.suppress(zmq.Again):
-            while self._socket is not None:
-                self._socket.recv_multipart(zmq.NOBLOCK)
-                heard = True
-        return heard
 
     def close(self) -> None:
         """Say goodbye. On the thread that sends."""

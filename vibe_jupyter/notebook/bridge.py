@@ -31,7 +31,7 @@ from vibe_jupyter.notebook.bridge_messages import (
 PRESENCE_WAIT: Final = 1.0
 """Seconds in which a page says that it is there."""
 KNOWN_WAIT: Final = 4.0
-"""The same where one answered before: a large notebook can keep its page busy for seconds."""
+"""The same where one answered before, or where nothing is done without it: a page can be busy for seconds."""
 MORE_PAGES_WAIT: Final = 0.150
 """Seconds, from the first answer on, in which other tabs and views may say so too."""
 PATIENCE: Final = 2.0
@@ -182,10 +182,11 @@ class Bridge:
         return self._known or "deletedCells" in self._cell.get("metadata", {})
 
     async def panel(self, *, again: bool = False) -> NotebookPanel | None:
-        """The page that answers in this run; None when there is none. Asked once, or `again`."""
+        """The page that answers in this run; None when there is none. Asked once, or `again` with more patience."""
         async with self._asking:
             if again or not self._asked:
-                cell, found = self._cell, best_panel(await self._find_panels())
+                within = KNOWN_WAIT if again or self._known else PRESENCE_WAIT
+                cell, found = self._cell, best_panel(await self._find_panels(within))
                 if self._cell is not cell:
                     return found  # another run began, and asks for itself
                 self._panel, self._asked = found, True
@@ -241,11 +242,11 @@ class Bridge:
                 f"The notebook's page did not answer within {REQUEST_WAIT:g} s.", code="not_finished"
             ) from None
 
-    async def _find_panels(self) -> list[NotebookPanel]:
+    async def _find_panels(self, within: float) -> list[NotebookPanel]:
         panels: list[NotebookPanel] = []
         with self._open_question() as question:
             self._send_request(question.id, "hello", None, {"version": self._version})
-            end = time.monotonic() + (KNOWN_WAIT if self._known else PRESENCE_WAIT)
+            end = time.monotonic() + within
             while (left := end - time.monotonic()) > 0:
                 try:
                     answer = await question.next(left)
