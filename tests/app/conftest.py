@@ -122,9 +122,9 @@ class View:
         assert match is not None
         return match[1]
 
-    def wait_for(self, text: str) -> None:
-        """Wait until the view was sent this text."""
-        self._first(lambda message: text in self._shown(message))
+    def wait_for(self, text: str) -> str:
+        """Wait until the view was sent this text; the HTML it came with."""
+        return self._shown(self._first(lambda message: text in self._shown(message)))
 
     def states(self) -> list[str]:
         """What the last line said of the run, each change once, as far as it was seen."""

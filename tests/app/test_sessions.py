@@ -99,7 +99,7 @@ def test_a_cell_that_ran_in_the_background_is_named_after_a_restart(machine: Mac
         assert f"{gone[0]}." in texts(machine.model.requests[-1].messages[-1])
 
 
-@pytest.mark.requirement("magics.prompt.history")
+@pytest.mark.requirement("magics.prompt.history", "session.resume.continue")
 def test_the_latest_conversation_of_a_folder_goes_on_after_a_restart(machine: Machine) -> None:
     machine.model.will_reply(call("run_code", code="df"), say("It has one row."), say("2."), say("3."))
     with machine.kernel() as session:

@@ -10,6 +10,7 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.app.prompt_sessions import file, settings
 from tests.kernel.matrix import INSTALLED
+from vibe_jupyter.agent.delegation import AT_ONCE
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import answer, call, say, status
 from vibe_jupyter.testing.requests import ModelRequest
@@ -111,12 +112,10 @@ def tools(request: ModelRequest) -> set[str]:
 @pytest.mark.requirement(
     "subagent.isolation.context",
     "subagent.result.fields",
-    "subagent.result.turns",
     "subagent.logging.separate",
     "subagent.nesting.refused",
     "subagent.questions.refused",
     "agents.builtin.explore",
-    "ui.display.task-result",
 )
 def test_a_subagent_has_a_history_of_its_own_and_only_its_answer_comes_back(session: Session, cast: Cast) -> None:
     (session.folder / "notes.txt").write_text("the answer is 42", encoding="utf-8")
@@ -138,6 +137,8 @@ def test_a_subagent_has_a_history_of_its_own_and_only_its_answer_comes_back(sess
     assert [event.type for event in read_journal(journal).events][:2] == ["run_started", "message_added"]
     own = read_journal(journal.parent.parent.parent / "journal.jsonl").events
     assert [event.reason for event in own if event.type == "run_finished"] == ["stop"]
+    assert session.run("%vibe sessions").text.count("a question with a secret context") == 1
+    assert "what do the notes say?" not in session.run("%vibe sessions all").text
 
 
 def test_the_prompt_of_a_subagent_names_no_tool_and_offers_nothing_that_it_does_not_have(
@@ -196,6 +197,27 @@ def test_several_tasks_of_one_answer_run_at_once_and_answer_in_their_order(sessi
         "Answer to third.",
     ]
 
+    session.run("%vibe reset")
+    cast.delegates(*[("explore", f"number {number}") for number in range(AT_ONCE + 1)])
+    working, most, lock = 0, 0, threading.Lock()
+    full = threading.Event()
+
+    def counted(request: ModelRequest) -> Reply:
+        nonlocal working, most
+        with lock:
+            working += 1
+            most = max(most, working)
+        if working == AT_ONCE:
+            full.set()
+        assert full.wait(WAIT)
+        with lock:
+            working -= 1
+        return say("Found.")
+
+    cast.sub = counted
+    session.run("%vibe --yes=task go")
+    assert (most, len(results(session))) == (AT_ONCE, AT_ONCE + 1)
+
 
 @pytest.mark.requirement("subagent.permission.default", "subagent.writes.profile")
 def test_a_task_asks_by_default_and_a_subagent_may_no_more_than_its_caller(session: Session, cast: Cast) -> None:
@@ -209,6 +231,24 @@ def test_a_task_asks_by_default_and_a_subagent_may_no_more_than_its_caller(sessi
     session.run("%vibe --yes=task go")
     assert "nobody is here to approve it" in cast.of_subagents[-1].tool_results[0]
     assert "task" not in tools(cast.of_subagents[0])
+
+    write = call("write_file", path="no.txt", content="x")
+    for agent in ("coder", "explore"):
+        session.run("%vibe reset")
+        cast.of_subagents.clear()
+        cast.delegates((agent, "write it"))
+        cast.sub = lambda request: say("Written?") if request.tool_results else write
+        session.run("%vibe --yes=task,write_file go")
+        assert "There is no tool" in cast.of_subagents[-1].tool_results[0]
+    assert not (session.folder / "no.txt").exists()
+
+    for level, answered in (("always", "Found."), ("never", "permission = never")):
+        session.run("%vibe reset")
+        cast.delegates(("explore", "look"))
+        cast.sub = lambda _: say("Found.")
+        with settings(session, tables=f'[tools.task]\npermission = "{level}"\n'):
+            session.run("%vibe go")
+        assert answered in results(session)[0]
 
 
 @pytest.mark.requirement("subagent.approval.inherited", "subagent.events.live", "ui.display.task-call")
@@ -228,7 +268,8 @@ def test_a_subagents_call_is_asked_about_in_the_callers_view_and_its_steps_appea
     request = session.wire.send("%vibe --yes=task go")
     view = session.view(request)
     approval = view.card()
-    view.wait_for("Running sub-agent")
+    line = " ".join(re.sub(r"<[^>]+>", " ", view.wait_for("Running sub-agent")).split())
+    assert "Running sub-agent coder make x" in line
     view.command(type="approve", approval_id=approval)
     view.wait_for("Ran code")
     release.set()
@@ -238,7 +279,7 @@ def test_a_subagents_call_is_asked_about_in_the_callers_view_and_its_steps_appea
     assert session.run("print(x)").text == "42\n"
 
 
-@pytest.mark.requirement("subagent.result.interrupted")
+@pytest.mark.requirement("subagent.result.interrupted", "ui.display.task-result")
 def test_an_interrupt_ends_a_subagent_and_its_answer_says_so(session: Session, cast: Cast) -> None:
     cast.delegates(("explore", "look long"))
     asked, release = threading.Event(), threading.Event()
@@ -253,8 +294,9 @@ def test_an_interrupt_ends_a_subagent_and_its_answer_says_so(session: Session, c
     request = session.wire.send("%vibe --yes=task go", allow_stdin=False)
     assert asked.wait(WAIT)
     session.wire.interrupt()
-    session.wire.cell(request)
+    cell = session.wire.cell(request)
     release.set()
+    assert "interrupted after 2 turns" in session.html(cell)
 
     cast.main = lambda _: say("Stopped.")
     session.run("%vibe and now?")
@@ -262,18 +304,44 @@ def test_an_interrupt_ends_a_subagent_and_its_answer_says_so(session: Session, c
     assert told == "So far so good.\n(interrupted after 2 turns)"
 
 
-@pytest.mark.requirement("subagent.middleware.inherited", "subagent.result.bounded")
+@pytest.mark.requirement(
+    "subagent.middleware.inherited",
+    "subagent.result.bounded",
+    "subagent.result.interrupted",
+    "subagent.result.turns",
+    "subagent.questions.refused",
+    "ui.display.task-result",
+)
 def test_limits_hold_in_a_subagent_and_a_long_answer_is_cut(session: Session, cast: Cast) -> None:
     cast.delegates(("short", "look"))
     cast.sub = lambda request: answer("word " * 4_000, [call("grep", pattern="x")])
-    session.run("%vibe --yes=task go")
+    cell = session.run("%vibe --yes=task go")
     assert len(cast.of_subagents) == 1
+    assert not {"task", "ask_user_question"} & tools(cast.of_subagents[0])
     assert "(interrupted after 1 turn)" in results(session)[0]
+    assert re.search(r"interrupted after 1 turn\b", session.html(cell))
     assert len(results(session)[0]) < 8_000
     assert "characters" in results(session)[0]
 
 
-@pytest.mark.requirement("middleware.price.limit")
+@pytest.mark.requirement("subagent.middleware.inherited")
+def test_a_subagents_history_is_compacted_at_the_threshold_too(session: Session, cast: Cast) -> None:
+    cast.delegates(("explore", "look"))
+    look = answer(calls=[call("grep", pattern="x")], usage=Tokens(20_000, 10))
+
+    def sub(request: ModelRequest) -> Reply:
+        if "Next step: what you were doing" in request.last_user_text:
+            return say("A summary.")
+        return say("Found.") if "A summary." in json.dumps(request.messages) else look
+
+    cast.sub = sub
+    with settings(session, "auto_compact_threshold = 15_000"):
+        session.run("%vibe --yes=task go")
+    assert len(cast.of_subagents) == 3
+    assert results(session) == ["Found.\n(completed in 2 turns)"]
+
+
+@pytest.mark.requirement("middleware.price.limit", "subagent.middleware.inherited")
 def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session, cast: Cast) -> None:
     a_dollar = Tokens(1_000, 0)
     cast.main = lambda _: answer(calls=[call("task", task="look")], usage=a_dollar)
@@ -283,7 +351,7 @@ def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session
     assert "the limit of one run is" in session.html(cell)
 
 
-@pytest.mark.requirement("subagent.result.error")
+@pytest.mark.requirement("subagent.result.error", "subagent.result.interrupted")
 def test_a_failing_subagent_gives_its_error_and_the_caller_goes_on(session: Session, cast: Cast) -> None:
     cast.delegates(("explore", "look"))
 
@@ -295,6 +363,7 @@ def test_a_failing_subagent_gives_its_error_and_the_caller_goes_on(session: Sess
     cast.sub = sub
     cell = session.run("%vibe --yes=task go")
     assert results(session)[0].startswith("Begun.\nError: ")
+    assert results(session)[0].endswith("(interrupted after 2 turns)")
     assert "Done." in session.html(cell)
 
 

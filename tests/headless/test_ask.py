@@ -61,7 +61,7 @@ def schema() -> dict[str, Any]:
     return json.loads(printed.stdout)
 
 
-@pytest.mark.requirement("programmatic.prompt.flag", "programmatic.output.text")
+@pytest.mark.requirement("programmatic.prompt.flag", "programmatic.output.text", "programmatic.approve.auto")
 def test_a_prompt_runs_once_without_a_notebook_and_only_its_answer_is_on_stdout(
     environment: dict[str, str], model: ScriptedModel
 ):
@@ -91,6 +91,7 @@ def test_agent_and_model_are_chosen_on_the_command_line(
         assert "\n42" in model.requests[-1].messages[-1]["content"]
 
 
+@pytest.mark.requirement("programmatic.approve.auto")
 def test_what_would_ask_is_denied_where_nothing_allows_it(environment: dict[str, str], model: ScriptedModel):
     model.will_reply(*SIX_BY_SEVEN)
 

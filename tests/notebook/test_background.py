@@ -46,6 +46,8 @@ def leave(page: ClickedPage, session: Session, *sources: str, how: str = "click"
         call("run_cells", cells=[f"#{page.cells.index(cell) + 1}" for cell in cells], background=how), say("Queued.")
     )
     cell = prompt(page, "%%vibe --yes=run_cells\nfit it")
+    page.until(lambda: len(session.model.requests) == 2, "the result of the call")
+    assert session.model.requests[1].tool_results[-1].startswith("Queued: ")
     draw_card(page, cell)
     page.until(lambda: bool(cell.status), "the end of the run")
     return cell
