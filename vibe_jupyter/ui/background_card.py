@@ -140,7 +140,7 @@ class _InItsPlace(WidgetFrontEnd):
     async def on_event(self, event: Event) -> None:
         if self._is_first:
             self._is_first, self._is_loaded = False, True
-            self._page.hand_over(self._hear_page)
+            self._page.receive = self._hear_page
             if self.alive:
                 self._page.show(self._transcript.parts())
         await super().on_event(event)

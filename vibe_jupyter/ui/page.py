@@ -216,7 +216,8 @@ class PageChannel:
     """
 
     def __init__(self, receive: Callable[[FromPage, DecidedBy], None], handled: Handled) -> None:
-        self._receive = receive
+        self.receive = receive
+        """Hears what the page says. On the loop."""
         self._handled = handled
         self._view: RunWidget | None = None
         self._output: RunOutput | None = None
@@ -243,10 +244,6 @@ class PageChannel:
         self._view.on_msg(self._take_message)
         self._output = RunOutput(self._view.model_id)
         self._output.put(held)
-
-    def hand_over(self, receive: Callable[[FromPage, DecidedBy], None]) -> None:
-        """From now on somebody else hears what the page says. On the loop."""
-        self._receive = receive
 
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
@@ -358,7 +355,7 @@ class PageChannel:
                 message = _FROM_PAGE.validate_python(content)
             except ValidationError:
                 continue  # not from our page
-            self._receive(message, by)
+            self.receive(message, by)
 
     def _is_carried(self, content: object) -> bool:
         """Whether the message that this thread handles now carries exactly this to our view: else code called it."""
