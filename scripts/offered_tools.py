@@ -21,6 +21,7 @@ from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import ExitPlanModeTool
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
+from vibe_jupyter.notebook.tools.verify_notebook import VerifyNotebookTool
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashTool
 from vibe_jupyter.tools.contract import Tool, tool_spec
@@ -34,7 +35,8 @@ from vibe_jupyter.tools.write_file import WriteFileTool
 from vibe_jupyter.variables.tools import InspectTool
 
 CLASSES: Final = (
-    *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool, BackgroundRunCellsTool),
+    *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool),
+    *(BackgroundRunCellsTool, VerifyNotebookTool),
     *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, TaskTool, ExitPlanModeTool),
     *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
 )

@@ -69,6 +69,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "stop",
         "trust",
         "undo",
+        "verify",
     ]
     assert tab("%vibe st") == ["status", "stop"]
     assert tab("x = 1\n%vibe he", "\ny = 2") == ["help"]

@@ -51,6 +51,8 @@ class LiveNotebook:
     def __init__(self, sources: Sequence[str]) -> None:
         self.cells = [RunCell(f"cell-{place}", source) for place, source in enumerate(sources)]
         self._first = list(self.cells)
+        self.runs: list[tuple[str, str]] = []
+        """Ids and sources of the cells, in the order in which they were run."""
         self.shell = _new_shell()
         self.log = ExecutionLog(self.shell, lambda: user_names(self.shell.user_ns, self.shell.user_ns_hidden))
 
@@ -70,7 +72,20 @@ class LiveNotebook:
                 raise AssertionError(f"unknown deed {deed}")
 
     def run(self, cell: RunCell) -> None:
+        self.runs.append((cell.id, cell.source))
         _run_cell(self.shell, cell)
+
+    def differing_from_top(self) -> list[str]:
+        """Cells that show something else when all are run from the top in a new shell, up to the first that raises."""
+        fresh, found = _new_shell(), list[str]()
+        for cell in self.cells:
+            anew = RunCell(cell.id, cell.source)
+            _run_cell(fresh, anew)
+            if not anew.ok or (cell.ran is not None and cell.seen[""] != anew.seen[""]):
+                found.append(cell.id)
+            if not anew.ok:
+                break
+        return found
 
     def standings(self, *, looked: bool) -> dict[str, CellStatus]:
         """What is told of the cells; where nobody `looked` at the variables, by IPython's history alone."""

@@ -49,11 +49,18 @@ class ClickedPage(Page):
 
     def allow(self, cell: PageCell, number: int = 1, **more: str) -> str:
         """Wait for the card of that number and allow it; its words."""
+        return self._answer_card(cell, number, {"type": "approve", **more})
+
+    def deny(self, cell: PageCell, number: int = 1) -> str:
+        """Wait for the card of that number and deny it; its words."""
+        return self._answer_card(cell, number, {"type": "reject"})
+
+    def _answer_card(self, cell: PageCell, number: int, command: dict[str, str]) -> str:
         self.until(lambda: bool(self._comm(cell)), "a run view")
         self.say(cell, {"type": "alive"})
         self.until(lambda: len(self._approvals(cell)) >= number, f"card {number}")
         approval = self._approvals(cell)[number - 1]
-        self.say(cell, {"type": "command", "command": {"type": "approve", "approval_id": approval, **more}})
+        self.say(cell, {"type": "command", "command": {**command, "approval_id": approval}})
         card = [html for html in self._patches(cell) if approval in html][-1]
         return " ".join(re.sub(r"<[^>]+>", " ", card).split())
 
@@ -128,17 +135,18 @@ def test_no_tool_restarts_the_kernel_or_ends_it(shared_session: Session, page: C
     shared_session.model.will_reply(say("Hello."))
     end(page, prompt(page, "%vibe hello"))
     names = [tool["function"]["name"] for tool in shared_session.model.requests[0].body["tools"]]
-    assert names[:8] == [
+    assert names[:9] == [
         "read_notebook",
         "edit_cell",
         "insert_cell",
         "delete_cells",
         "move_cells",
         "run_cells",
+        "verify_notebook",
         "inspect",
         "run_code",
     ]
-    assert set(names[8:]) <= OTHER_TOOLS
+    assert set(names[9:]) <= OTHER_TOOLS
 
 
 @pytest.mark.requirement("notebook.rule.expect-hash")

@@ -14,6 +14,7 @@ from typing import Any
 SWEEPS: tuple[str, ...] = (
     "agent_commands",
     "copies",
+    "fresh_runs",
     "held",
     "interrupt_lines",
     "interrupts",

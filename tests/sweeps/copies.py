@@ -22,6 +22,8 @@ MOST_MORE = 8
 """Descriptors, or threads, more than at first: the engine's pool grows to its size, and IPython opens its history."""
 MOST_GROWTH = 30 << 20
 """Bytes that the kernel's memory may grow by, of what allocators keep."""
+_SEEN = 200
+"""Characters of a report that are looked at."""
 _LOOK = """
 import json, psutil
 me = psutil.Process()
@@ -38,9 +40,10 @@ def sweep(count: int, seed: int) -> Iterator[str]:
         before = eval(wire.run(_LOOK).text)
         for number in range(count):
             code = TIMED_OUT if number % EVERY == EVERY - 1 else chosen.choice(CODE)
-            said = wire.run(f"print(explore({code!r}, 0.3 if {code == TIMED_OUT} else 20))").text
+            # IPython keeps what a cell prints: no more of it than is looked at.
+            said = wire.run(f"print(explore({code!r}, 0.3 if {code == TIMED_OUT} else 20)[:{_SEEN}])").text
             if not said.startswith(("ok", "error", "timeout", "NOT EXPLORED: a copy of the kernel")):
-                yield f"try {number}: {code}: {said[:200]}"
+                yield f"try {number}: {code}: {said}"
         after = eval(wire.run(_LOOK).text)
         more = [now - then for now, then in zip(after, before, strict=True)]
         if more[0] or max(more[1:3]) > MOST_MORE or more[3] > MOST_GROWTH:

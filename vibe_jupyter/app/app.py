@@ -31,6 +31,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
 from vibe_jupyter.app.undo import KernelUndo
+from vibe_jupyter.app.verification import KernelVerification
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text, unasked_names
@@ -77,7 +78,7 @@ class App:
         self.folder = folder = working_folder()
         keep_quiet()
         self.setup = KernelSettings(folder)
-        self.models = ModelChoice(load=self.setup.settings)
+        self.models, self._rules = ModelChoice(load=self.setup.settings), RunRules(self.setup)
         self._pump, self._presses, self._engine, self._main_thread = pump, presses, Engine(), MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
         self._workspace, home = Workspace(folder), config.vibe_home(os.environ)
@@ -94,6 +95,7 @@ class App:
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
         self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook)
+        self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
@@ -112,7 +114,6 @@ class App:
         )
         self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
-        self._rules = RunRules(self.setup)
         self.context = ContextParts(
             *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
             *(self._permissions, self.setup, lambda: self.sessions.conversation, self._build_agent),

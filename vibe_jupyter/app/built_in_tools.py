@@ -17,6 +17,7 @@ from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanMod
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
+from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification, VerifyNotebookTool
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
@@ -70,6 +71,7 @@ class BuiltInTools:
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
             BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images),
+            VerifyNotebookTool(NotebookVerification(cells.reads, self._parts.folder), cells.reads),
         ]
 
     def _kernel_tools(self) -> list[Tool[Any]]:

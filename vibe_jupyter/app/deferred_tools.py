@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 
 SPECS: Final = Path(__file__).with_name("tool_specs.json")
-_CELL_TOOLS: Final = frozenset({"delete_cells", "edit_cell", "insert_cell", "move_cells", "read_notebook", "run_cells"})
+_CELL_TOOLS: Final = frozenset(
+    {"delete_cells", "edit_cell", "insert_cell", "move_cells", "read_notebook", "run_cells", "verify_notebook"}
+)
 
 
 _ABOUT_MEMORY: Final = re.compile(

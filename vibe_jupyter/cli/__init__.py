@@ -1,4 +1,4 @@
-"""`vibe-jupyter`: run a notebook or a prompt, say what would be allowed or is missing, serve outside agents."""
+"""`vibe-jupyter`: run or verify a notebook, ask, say what would be allowed or is missing, serve outside agents."""
 
 import argparse
 import importlib
@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "run": "run a notebook's cells, its prompts included",
+    "verify": "run a notebook in a fresh kernel and say which cells show something else; nothing is saved",
     "ask": "one prompt without a notebook: the answer, or all that happened as JSON",
     "sessions": "list the saved conversations",
     "doctor": "check what JupyterLab and the kernel need, and say what to do",

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from vibe_jupyter.cli.exit_codes import AGENT_FAILED, CELL_FAILED, DONE, EXIT_CODES, INTERRUPTED, exit_code
-from vibe_jupyter.cli.run_options import add_run_options
+from vibe_jupyter.cli.run_options import add_run_options, parse_seconds
 from vibe_jupyter.errors import ConfigError, RunFailed
 from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
@@ -66,17 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save-as", type=Path, metavar="FILE", help="write the result there and leave NOTEBOOK as it is"
     )
     parser.add_argument(
-        "--timeout", type=_parse_seconds, metavar="S", help="seconds one cell may take (default: no limit)"
+        "--timeout", type=parse_seconds, metavar="S", help="seconds one cell may take (default: no limit)"
     )
     parser.add_argument("--kernel", metavar="NAME", help="kernel to run it with (default: the notebook's own)")
     parser.set_defaults(command=_run_chosen)
-
-
-def _parse_seconds(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return value
 
 
 def _run_chosen(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Options that `vibe-jupyter run` and `vibe-jupyter ask` have in common."""
+"""Options that `vibe-jupyter run` has in common with `ask` and `verify`."""
 
 import argparse
 
@@ -12,6 +12,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes", default="", metavar="TOOLS", help="tools the agent may use without asking: run_code,edit_cell"
     )
+
+
+def parse_seconds(text: str) -> float:
+    """A time limit."""
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
 
 
 def _parse_turns(text: str) -> int:

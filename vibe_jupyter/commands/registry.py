@@ -315,6 +315,14 @@ def _undo_run(call: TypedCommand) -> str | None:
     return undo_command(call.build_app(), call.words)
 
 
+def _verify_notebook(call: TypedCommand) -> str | None:
+    if len(call.words) > 1:
+        return None
+    with without_working_folder():
+        from vibe_jupyter.commands.verify import verify_command
+    return verify_command(call.build_app(), *call.words)
+
+
 def _show_prompt(call: TypedCommand) -> str | None:
     if len(call.words) > 1:
         return None
@@ -507,6 +515,14 @@ COMMANDS: Final = (
         _undo_run,
         following=("N", "list"),
         complete=lambda words, names: () if words else ("list",),
+    ),
+    VibeCommand(
+        "verify",
+        (("%vibe verify [CELL]", "run the notebook in a fresh kernel: which cells differ"),),
+        _verify_notebook,
+        following=("CELL",),
+        complete=lambda words, names: (),
+        is_rare=True,
     ),
     VibeCommand(
         "reset",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import zmq
-from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 from jupyter_client.manager import KernelManager
 
 from vibe_jupyter.errors import ConfigError, NotebookError
@@ -39,8 +39,19 @@ _DEEDS: Final = {
     "move": "moved cells",
 }
 
+_STDERR: Final = 2
+"""Its descriptor."""
+
 Status = Literal["ok", "error", "aborted", "interrupted", "timeout", "died"]
 Say = Callable[[str], object]
+
+
+class _ThisPython(KernelSpecManager):
+    """Knows one kernel: the Python that runs this, whatever others are installed."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=command, display_name=kernel_name, language="python")
 
 
 class KernelProcess:
@@ -51,22 +62,27 @@ class KernelProcess:
         NotebookError: it does not start.
     """
 
-    def __init__(self, name: str, notebook: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: str | None, notebook: Path, *, environment: Mapping[str, str] | None = None) -> None:
         """
         Args:
-            name: of its kind.
+            name: of its kind; None for the Python that runs this.
             notebook: the file it is for.
             environment: variables that it has beside those of this process; None for none.
         """
         self._folder = tempfile.mkdtemp(prefix="vibe-kernel-")
-        self._manager = KernelManager(kernel_name=name, connection_file=f"{self._folder}/c.json")
+        self._manager = KernelManager(
+            kernel_name=name or "python3",
+            connection_file=f"{self._folder}/c.json",
+            kernel_spec_manager=KernelSpecManager() if name else _ThisPython(),
+        )
         if sys.platform != "win32":
             # Sockets in a folder of our own are nobody else's to open.
             self._manager.transport, self._manager.ip = "ipc", f"{self._folder}/s"
         # Where a server starts the kernel, this says which notebook it is for.
         variables = {**os.environ, **(environment or {}), "JPY_SESSION_NAME": str(notebook)}
         try:
-            self._manager.start_kernel(cwd=str(notebook.parent), env=variables)
+            # What the kernel writes past its cells is no part of what our own program prints.
+            self._manager.start_kernel(cwd=str(notebook.parent), env=variables, stdout=_STDERR)
         except NoSuchKernel as error:
             raise ConfigError(
                 f"The notebook requires the kernel {name!r}, which is not installed here. `jupyter kernelspec list` "

@@ -52,6 +52,7 @@ _DEEDS: Mapping[str, str] = {
     "delete_cells": "deleting cells",
     "move_cells": "moving cells",
     "run_cells": "running cells",
+    "verify_notebook": "verifying the notebook",
     "write_file": "writing files",
     "search_replace": "file edits",
     "read_file": "reading files",

@@ -1,0 +1,70 @@
+"""`vibe-jupyter verify`, as a script uses it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+
+from tests.headless.test_run import COMMAND, WAIT, write
+
+pytestmark = pytest.mark.xdist_group("headless")
+
+
+def showing(source: str, text: str, *tags: str) -> nbformat.NotebookNode:
+    output = nbformat.v4.new_output("stream", name="stdout", text=text)
+    cell = nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1)
+    cell.metadata["tags"] = list(tags)
+    return cell
+
+
+def verify(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, "verify", *map(str, arguments)]
+    return subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=WAIT, check=False)
+
+
+def test_what_differs_is_printed_and_written_as_junit_and_nothing_is_saved(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "report.ipynb",
+        showing("a = 1\nprint(a)", "1\n"),
+        showing("print(a + 1)", "3\n"),
+        showing("1 / 0", "", "raises-exception"),
+        "%%vibe\nwhat is it?",
+        "%vibe verify",
+        showing("print(later)", "4\n"),
+        showing("later = 4", ""),
+    )
+    before = path.read_bytes()
+    done = verify(path, "--junit", tmp_path / "report.xml")
+    assert done.returncode == 1, done.stderr
+    lines = [line.partition(" ")[2].partition(": ")[2] for line in done.stdout.splitlines()[:5]]
+    assert lines == [
+        "same",
+        "differs: shows '2', was '3'",
+        "differs: shows more: an error 'ZeroDivisionError: division by zero'",
+        "not run: it is a prompt",
+        "error: NameError: name 'later' is not defined (later is bound below it only, by cell #7)",
+    ]
+    assert path.read_bytes() == before
+    suite = ElementTree.parse(tmp_path / "report.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "3")
+    assert [case.find("skipped") is not None for case in suite] == [False, False, False, True, False]
+
+
+def test_a_notebook_that_shows_the_same_ends_with_0_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    cell = showing("import os\nprint(os.path.basename(os.getcwd()))", "data\n")
+    path = write(tmp_path / "report.ipynb", cell)
+    done = verify(path, "--json", "--this-python", "--folder", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["kind"] for line in done.stdout.splitlines()] == ["same"]
+
+
+def test_a_folder_that_is_not_there_is_a_wrong_usage(tmp_path: Path) -> None:
+    path = write(tmp_path / "report.ipynb", showing("1", ""))
+    done = verify(path, "--folder", tmp_path / "gone")
+    assert done.returncode == 2
+    assert "There is no folder" in done.stderr

@@ -1,0 +1,55 @@
+"""`%vibe verify`: the cells as the notebook shows them now, run in a fresh kernel beside this one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vibe_jupyter.agent.engine import Engine
+from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.notebook.verification import CellVerdict
+
+
+class VerifiedNotebook(NamedTuple):
+    """What came of it."""
+
+    verdicts: "Sequence[CellVerdict]"
+    short: Mapping[str, str]
+    """Id to the part of it that is enough."""
+
+
+class KernelVerification:
+    """One for a kernel. Main thread only."""
+
+    def __init__(self, engine: Engine, notebook: "NotebookAccess | None", folder: Path) -> None:
+        self._engine = engine
+        self._notebook = notebook
+        self._folder = folder
+
+    def verify(self, until: str | None) -> VerifiedNotebook:
+        """Run all cells from the top, up to one where it is given; an interrupt ends the fresh kernel.
+
+        Raises:
+            NotebookError: there is no notebook, no such cell, or it could not be run.
+        """
+        if self._notebook is None:
+            raise NotebookError("There is no notebook here, only a terminal.")
+        self._notebook.cells.resume()
+        verifying = self._engine.submit(self._verify(self._notebook, until))
+        try:
+            return verifying.result()
+        except ToolError as error:
+            raise NotebookError(str(error)) from error
+        finally:
+            verifying.cancel()
+
+    async def _verify(self, notebook: "NotebookAccess", until: str | None) -> VerifiedNotebook:
+        with without_working_folder():
+            from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification
+        reads = notebook.cells.reads
+        verification = NotebookVerification(reads, self._folder)
+        cells = await verification.chosen_cells(until)
+        return VerifiedNotebook(await verification.verify(cells, seconds=None), reads.short)

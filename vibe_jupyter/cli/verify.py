@@ -1,0 +1,98 @@
+"""`vibe-jupyter verify`: whether a notebook, run from the top in a fresh kernel, shows what it shows now."""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from vibe_jupyter.cli.exit_codes import CELL_FAILED, DONE, INTERRUPTED
+from vibe_jupyter.cli.run_options import parse_seconds
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.headless import NotebookRun
+from vibe_jupyter.headless.document import HeadlessDocument
+from vibe_jupyter.headless.file import NotebookFile
+from vibe_jupyter.headless.fresh_run import FreshRun
+from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.notebook.verification import CellVerdict
+
+_EXIT_CODES: Final = """\
+exit codes: 0 every cell ran and shows what it showed, 1 a cell failed or differs, 2 wrong usage, 130 interrupted.
+Cells that give a prompt to the agent are not run. Cells do what they do: files that they write are written."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words after ``vibe-jupyter verify``."""
+    parser.epilog = _EXIT_CODES
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("--timeout", type=parse_seconds, metavar="S", help="seconds one cell may take")
+    kernels = parser.add_mutually_exclusive_group()
+    kernels.add_argument("--kernel", metavar="NAME", help="kernel to run it with (default: the notebook's own)")
+    kernels.add_argument("--this-python", action="store_true", help="run it with the Python that runs this command")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where it runs (default: beside the notebook)")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the result there as JUnit's XML too")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each cell instead")
+    parser.set_defaults(command=_verify_chosen)
+
+
+def _verify_chosen(chosen: argparse.Namespace) -> int:
+    if chosen.folder is not None and not chosen.folder.is_dir():
+        raise ConfigError(f"There is no folder {chosen.folder}.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    file = NotebookFile(chosen.notebook)
+    named = chosen.kernel or file.notebook["metadata"].get("kernelspec", {}).get("name", "python3")
+    began = time.monotonic()
+    verdicts: list[CellVerdict] = []
+    try:
+        place = (chosen.folder or file.path.parent).resolve() / file.path.name
+        kernel = KernelProcess(None if chosen.this_python else named, place)
+        try:
+            document = HeadlessDocument(file.notebook)
+            run = NotebookRun(document, kernel, path=file.path.name, say=_say_nothing)
+            for verdict in FreshRun(document, run, chosen.timeout).verdicts():
+                verdicts.append(verdict)
+                print(verdict.model_dump_json() if chosen.json else _verdict_line(verdict), flush=True)
+        finally:
+            kernel.close()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    if chosen.junit is not None:
+        _write_junit(chosen.junit, file.path.name, verdicts)
+    failing = [one for one in verdicts if _fails(one)]
+    if not chosen.json:
+        words = f"{len(failing)} differ" if failing else "all show what they showed"
+        print(f"{len(verdicts)} cells in a fresh kernel, {time.monotonic() - began:.1f} s: {words}.")
+    return CELL_FAILED if failing else DONE
+
+
+def _say_nothing(_words: str) -> None:
+    """The notebook has no agent that could do something."""
+
+
+def _fails(verdict: CellVerdict) -> bool:
+    return verdict.kind in ("differs", "error")
+
+
+def _verdict_line(verdict: CellVerdict) -> str:
+    kind = "not run: it is a prompt" if verdict.kind == "prompt" else verdict.kind
+    return f"#{verdict.number} {verdict.cell}: {kind}{f': {verdict.words}' if verdict.words else ''}"
+
+
+def _write_junit(path: Path, name: str, verdicts: Sequence[CellVerdict]) -> None:
+    """A test case for each cell."""
+    counts = {"tests": str(len(verdicts)), "failures": str(sum(map(_fails, verdicts)))}
+    suite = ElementTree.Element("testsuite", {"name": name, **counts})
+    for one in verdicts:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": f"#{one.number} {one.cell}"})
+        if _fails(one):
+            ElementTree.SubElement(case, "failure", {"message": one.words, "type": one.kind})
+        elif one.kind == "prompt":
+            ElementTree.SubElement(case, "skipped")
+    try:
+        path.write_bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -1,0 +1,152 @@
+"""The tool `verify_notebook`: whether the notebook, run from the top in a fresh kernel, shows what it shows now."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.notebook.access import CellReads
+from vibe_jupyter.notebook.tools.cell_report import cell_number
+from vibe_jupyter.notebook.verification import (
+    CellVerdict,
+    ShownCell,
+    VerdictHeard,
+    unheard_verdict,
+    verify_in_process,
+)
+from vibe_jupyter.protocol import WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+
+_NAMED: Final = 30
+"""Cells of one kind that are named."""
+
+
+class VerifyNotebookArgs(BaseModel):
+    """How far, and how long."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    until: str | None = Field(default=None, min_length=1, description="The last cell.")
+    timeout: float | None = Field(default=None, gt=0, json_schema_extra=UNLISTED)
+    """Seconds of one cell."""
+
+
+class NotebookVerification:
+    """Takes the cells as they stand, and runs them in a fresh kernel. On the engine's loop."""
+
+    def __init__(self, reads: CellReads, folder: Path) -> None:
+        """
+        Args:
+            reads: the notebook.
+            folder: where its cells run.
+        """
+        self._reads = reads
+        self._folder = folder
+
+    async def chosen_cells(self, until: str | None) -> list[Cell]:
+        """All cells from the top, up to the one that is meant.
+
+        Raises:
+            ToolError: there is no notebook, no such cell, or no code.
+        """
+        cells = list((await self._reads.listing()).cells)
+        if until is not None:
+            last = (await self._reads.find_one(until)).cells[0]
+            cells = cells[: last.number]
+        if not any(cell.kind == "code" and cell.source.strip() for cell in cells):
+            raise NothingDone("Nothing was done: the notebook has no code.")
+        return cells
+
+    async def verify(
+        self, cells: Sequence[Cell], *, seconds: float | None, heard: VerdictHeard = unheard_verdict
+    ) -> list[CellVerdict]:
+        """See `verify_in_process`."""
+        shown = [ShownCell(cell, await self._reads.outputs(cell) if cell.outputs else ()) for cell in cells]
+        return await verify_in_process(shown, self._folder, seconds=seconds, heard=heard)
+
+
+class VerifyNotebookTool:
+    """Runs the notebook beside the live kernel, which is neither asked nor changed."""
+
+    name = "verify_notebook"
+    description = "Run the notebook from the top in a fresh kernel; tells the first error and each differing output."
+    level: Level = "ask"
+    arguments = VerifyNotebookArgs
+
+    def __init__(self, verification: NotebookVerification, reads: CellReads) -> None:
+        self._verification = verification
+        self._reads = reads
+
+    def headline(self, args: VerifyNotebookArgs) -> Headline:
+        target = "the notebook"
+        if args.until is not None:
+            known = self._reads.known(args.until)
+            target = f"the notebook up to cell {cell_number(known)}" if known else "part of the notebook"
+        note = "from the top in a fresh kernel"
+        return Headline(verb="Verified", doing="Verifying", asking="Verify", target=target, note=note)
+
+    def preview(self, args: VerifyNotebookArgs) -> Preview:
+        cells = list(self._reads.last.cells) if self._reads.last else []
+        known = self._reads.known(args.until) if args.until is not None else None
+        shown = [cell for cell in cells[: known.number if known else None] if cell.kind == "code"]
+        text = "\n\n".join(f"# cell {cell_number(cell)}\n{cell.source}" for cell in shown)
+        return Preview(kind="code", text=text, language="python", edits=WHOLE)
+
+    def touches(self, args: VerifyNotebookArgs) -> Sequence[Resource]:
+        return (Resource(kind="cell", value=args.until or "all", access="execute"),)
+
+    async def precheck(self, args: VerifyNotebookArgs) -> None:
+        """Before the user is asked: there is something to run."""
+        await self._verification.chosen_cells(args.until)
+
+    async def run(self, args: VerifyNotebookArgs, context: ToolContext) -> ToolResult:
+        cells = await self._verification.chosen_cells(args.until)
+        code = sum(cell.kind == "code" and bool(cell.source.strip()) for cell in cells)
+        done = 0
+
+        def heard(verdict: CellVerdict) -> None:
+            nonlocal done
+            done += 1
+            context.advance(done, code, f"cell #{verdict.number}")
+
+        began = time.monotonic()
+        verdicts = await self._verification.verify(cells, seconds=args.timeout, heard=heard)
+        lines = verification_lines(verdicts, self._reads.short)
+        failing = [one for one in verdicts if one.kind in ("differs", "error")]
+        head = f"{'differs' if failing else 'verified'}: {lines[0]}, {time.monotonic() - began:.1f} s"
+        details: dict[str, JsonValue] = {"verdicts": [one.model_dump(mode="json") for one in verdicts]}
+        result = ToolResult.text("\n".join([head, *lines[1:]]), summary=verification_summary(verdicts))
+        return result.model_copy(update={"details": details})
+
+
+def verification_summary(verdicts: Sequence[CellVerdict]) -> str:
+    """The same in a few words, for the user."""
+    differing = sum(one.kind == "differs" for one in verdicts)
+    error = next((one for one in verdicts if one.kind == "error"), None)
+    parts = [f"{differing} cell{'s show' if differing != 1 else ' shows'} something else"] if differing else []
+    parts += [f"cell #{error.number} fails"] if error is not None else []
+    return ", ".join(parts) or "shows the same from the top"
+
+
+def verification_lines(verdicts: Sequence[CellVerdict], short: Mapping[str, str]) -> list[str]:
+    """How many ran, then what differs, one line for each cell.
+
+    Args:
+        verdicts: what came of each.
+        short: ids to the parts of them that are enough.
+    """
+    ran = sum(one.kind != "prompt" for one in verdicts)
+    lines = [f"{ran} cell{'s' * (ran != 1)} ran from the top in a fresh kernel"]
+    for one in verdicts:
+        if one.kind in ("differs", "error"):
+            what = "fails: " if one.kind == "error" else ""
+            lines.append(f"#{one.number} {short.get(one.cell, one.cell)} {what}{one.words}")
+    for kind, words in (("not compared", "had not run before"), ("prompt", "not run, since they are prompts")):
+        numbers = [f"#{one.number}" for one in verdicts if one.kind == kind]
+        if numbers:
+            more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+            lines.append(f"{words}: {', '.join(numbers[:_NAMED])}{more}")
+    return lines
