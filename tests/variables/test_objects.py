@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 
 import matplotlib.figure
+import plotly.graph_objects
 import pytest
 from pydantic import ValidationError
 
-from tests.variables.hostile import HOSTILE, ran
+from tests.variables.hostile import HOSTILE, HostileMeta, ran
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
 from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
@@ -281,3 +282,23 @@ def test_describing_imports_no_library(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
 
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ([0.5] * 1_999 + [2.5], "y 0.5 … 2.5"),
+        ([1] * 1_999 + [3], "y 1 … 3"),
+        ([1, 0.5] * 1_000, "y 0.5 … 1"),
+    ],
+)
+def test_the_numbers_of_a_chart_are_found_without_asking_what_is_none(numbers: list[float], told: str) -> None:
+    stranger: object = object.__new__(type.__new__(HostileMeta, "Named", (), {}))
+    figure = plotly.graph_objects.Figure(plotly.graph_objects.Scatter(y=[0, 1]))
+    ran.clear()
+
+    for values in ([*numbers, stranger], [stranger, *numbers]):
+        figure._data[0]["y"] = values
+        assert f"; {told}; n=2001, " in describe_value(figure).body
+
+    assert ran == []

@@ -10,6 +10,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, cast
@@ -78,8 +79,9 @@ NOTHING: Final = DataColumn()
 def column_of(values: object, total: int | None = None) -> DataColumn:
     """A column of what a chart's specification holds: a list, packed numbers, one value, or nothing."""
     given = list(_items_of(values))
-    if set(map(type, given)) == {float}:  # the most common, and the longest
-        return number_column(cast("list[float]", given), total)
+    if given and set(map(type, given)) <= {int, float}:  # the most common, and the longest
+        with suppress(OverflowError):
+            return number_column(map(float, cast("list[float]", given)), total)
     items = list(map(one_value, given))
     known = [value for value in items if value is not None]
     if known and all(type(value) is not str for value in known):
