@@ -24,6 +24,7 @@ from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.notebook.tools.verify_notebook import VerifyNotebookTool
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashTool
+from vibe_jupyter.tools.checkpoint import CheckpointTool
 from vibe_jupyter.tools.contract import Tool, tool_spec
 from vibe_jupyter.tools.grep import GrepTool
 from vibe_jupyter.tools.memory import MemoryTool
@@ -38,7 +39,7 @@ CLASSES: Final = (
     *(ReadNotebookTool, EditCellTool, InsertCellTool, DeleteCellsTool, MoveCellsTool),
     *(BackgroundRunCellsTool, VerifyNotebookTool),
     *(InspectTool, RunCodeTool, TodoTool, AskUserQuestionTool, MemoryTool, TaskTool, ExitPlanModeTool),
-    *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, BashTool),
+    *(ReadFileTool, GrepTool, WriteFileTool, SearchReplaceTool, CheckpointTool, BashTool),
 )
 
 

@@ -17,6 +17,7 @@ OTHER_TOOLS = {
     "write_file",
     "search_replace",
     "bash",
+    "checkpoint",
     "todo",
     "task",
     "skill",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vibe_jupyter.app.checkpoint_cells import NotebookCheckpointCells
 from vibe_jupyter.app.kernel_parts import ToolParts
 from vibe_jupyter.config import Settings
 from vibe_jupyter.files.access import FileAccess, ReadMemory
@@ -24,6 +25,7 @@ from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashOptions, BashTool, ShellEnvironment
+from vibe_jupyter.tools.checkpoint import CheckpointTool
 from vibe_jupyter.tools.contract import Tool, ToolContext
 from vibe_jupyter.tools.grep import GrepOptions, GrepTool
 from vibe_jupyter.tools.memory import MemoryFile, MemoryTool
@@ -109,6 +111,7 @@ class BuiltInTools:
     def _file_tools(self, settings: Settings) -> list[Tool[Any]]:
         parts = self._parts
         cells = parts.notebook.cells if parts.notebook is not None else None
+        checkpoint_cells = NotebookCheckpointCells(cells) if cells is not None else None
         files = FileAccess(parts.workspace, cells.reads.owns if cells is not None else None, self._memory)
         read_file = ReadFileTool(
             parts.workspace,
@@ -123,6 +126,7 @@ class BuiltInTools:
             GrepTool(parts.workspace, settings.tool_options("grep", GrepOptions)),
             WriteFileTool(files, settings.tool_options("write_file", WriteFileOptions)),
             SearchReplaceTool(files, settings.tool_options("search_replace", SearchReplaceOptions)),
+            CheckpointTool(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace),
             *self._shell_tools(settings.tool_options("bash", BashOptions)),
         ]
 

@@ -5,20 +5,18 @@ Variables and what else code did stay as they are.
 
 import concurrent.futures
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.sessions import KernelSessions
-from vibe_jupyter.app.undo_plan import UndoPlan, plan_undo
 from vibe_jupyter.errors import ConfigError, NotebookError, ToolError
 from vibe_jupyter.files.access import FileAccess
-from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Change
-from vibe_jupyter.session.snapshots import FILE_LIMIT, ChangedFile, RunChanges, RunSnapshots, Snapshots, file_digest
+from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
 from vibe_jupyter.session.store import title_of
+from vibe_jupyter.session.undo_plan import UndoPlan, plan_undo
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -130,28 +128,12 @@ class KernelUndo:
         files = FileAccess(self._workspace)
         for file in plan.files:
             try:
-                _put_back(file, files, self._workspace)
+                files.restore(file.path, file.content())
             except (OSError, ToolError) as error:
                 lost.append(f"{file.name}: {error}")
-        failed = {one.partition(":")[0] for one in lost}
-        restored = [one for one in plan.restored if one.removesuffix(" (removed)") not in failed]
+        restored = plan.restored_without(lost)
         Snapshots(folder).mark(plan.run.number, "undone")
         return UndoResult(restored, lost)
-
-
-def _put_back(file: ChangedFile, files: FileAccess, workspace: Workspace) -> None:
-    located = workspace.resolve(str(file.path))
-    if located.path != file.path:
-        raise ToolError("it is a link now")
-    if not file.digest:
-        with suppress(FileNotFoundError), OpenFolder.at(file.path.parent) as folder:
-            folder.remove(file.path.name)
-        return
-    assert file.kept is not None
-    content = file.kept.read_bytes()
-    if file_digest(file.kept) != file.digest:
-        raise ToolError("what was kept of it is damaged")
-    files.write(files.now(located, FILE_LIMIT), content)
 
 
 def _told_words(run: RunChanges) -> str:

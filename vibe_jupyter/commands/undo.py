@@ -13,7 +13,7 @@ from vibe_jupyter.session.snapshots import RunChanges
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.undo import UndoResult
-    from vibe_jupyter.app.undo_plan import UndoPlan
+    from vibe_jupyter.session.undo_plan import UndoPlan
 
 _PROMPT: Final = 60
 """Characters of a prompt in the list."""

@@ -271,6 +271,22 @@ class FileAccess:
                 self._memory.saw(path, status)
         return notes
 
+    def restore(self, path: Path, content: bytes | None) -> None:
+        """Put back what a file held, whatever it holds now; None removes it.
+
+        Raises:
+            ToolError: it is a link by now, or cannot be written.
+            OSError: it cannot be removed.
+        """
+        located = self._workspace.resolve(str(path))
+        if located.path != path:
+            raise ToolError("it is a link now")
+        if content is not None:
+            self.write(self.now(located, len(content)), content)
+            return
+        with suppress(FileNotFoundError), OpenFolder.at(path.parent) as folder:
+            folder.remove(path.name)
+
     def is_stale(self, target: Target) -> bool:
         """Whether the agent read the file in another state than it is in now."""
         return target.exists and self._memory.is_stale(target.located.path, target.status)

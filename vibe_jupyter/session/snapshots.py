@@ -144,6 +144,18 @@ class ChangedFile:
     left: str | None
     """Digest of what the agent left; empty for no file, None where nobody knows."""
 
+    def content(self) -> bytes | None:
+        """What it held; None where there was no file.
+
+        Raises:
+            OSError: what was kept of it is gone, or damaged.
+        """
+        if not self.digest:
+            return None
+        if self.kept is None or file_digest(self.kept) != self.digest:
+            raise OSError("what was kept of it is damaged")
+        return self.kept.read_bytes()
+
 
 @dataclass(frozen=True)
 class RunChanges:

@@ -58,6 +58,7 @@ _DEEDS: Mapping[str, str] = {
     "read_file": "reading files",
     "grep": "searching files",
     "memory": "changes of the project's memory",
+    "checkpoint": "restoring earlier states",
     "task": "sub-agents",
 }
 """What a permission for a tool lets the agent do, in words."""

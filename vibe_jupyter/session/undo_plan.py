@@ -4,7 +4,7 @@ Nothing is read or written here but the digests of files: the same run and the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vibe_jupyter.protocol import Cell, CellEdit, DeleteCells, ExpectedCell, InsertCell, MoveCells, SetSource
 from vibe_jupyter.session.snapshots import ChangedCell, ChangedFile, RunChanges, file_digest, shown_name
@@ -25,6 +25,25 @@ class UndoPlan:
     """What is not as the agent left it: somebody's later work would be lost."""
     lost: list[str] = field(default_factory=list[str])
     """What stays as it is, and why."""
+
+    def restored_without(self, lost: Sequence[str]) -> list[str]:
+        """What is as before when these stay as they are."""
+        failed = {one.partition(":")[0] for one in lost}
+        return [one for one in self.restored if one.removesuffix(" (removed)") not in failed]
+
+
+def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
+    """Several runs, in their order, as if they were one: what was there before the first, and what the last left."""
+    first = runs[0]
+    cells, files, moved = dict(first.cells), dict(first.files), dict(first.moved)
+    for run in runs[1:]:
+        for cell in run.cells.values():
+            cells[cell.cell] = replace(cells.get(cell.cell, cell), after=cell.after)
+        for path, file in run.files.items():
+            files[path] = replace(files.get(path, file), left=file.left)
+        moved |= {cell: name for cell, name in run.moved.items() if cell not in moved}
+    order = next((run.order for run in runs if run.order), ())
+    return replace(first, cells=cells, files=files, moved=moved, order=order)
 
 
 def plan_undo(run: RunChanges, cells: Sequence[Cell]) -> UndoPlan:

@@ -1,0 +1,30 @@
+"""The cells of the notebook, as the tool `checkpoint` reads and puts them back."""
+
+from collections.abc import Sequence
+
+from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.protocol import Cell, CellEdit
+
+
+class NotebookCheckpointCells:
+    """On the engine's loop."""
+
+    def __init__(self, access: CellAccess) -> None:
+        self._access = access
+
+    async def listing(self) -> Sequence[Cell]:
+        return (await self._access.reads.listing()).cells
+
+    async def put_back(self, edits: Sequence[CellEdit]) -> None:
+        """Kept as any other change of the run; what comes back, the model has not read."""
+        recorder = self._access.recorder
+        entry = await recorder.before_edits(edits, await self.listing()) if recorder is not None else 0
+        made = False
+        try:
+            made = (await self._access.edit(*edits, undoes=True)).outcome == "done"
+        finally:
+            if recorder is not None and not made:
+                await recorder.not_made(entry)
+        if not made:
+            raise NothingDone("Nothing was restored: no page shows the notebook. The user can open it in JupyterLab.")

@@ -1,0 +1,225 @@
+"""The tool `checkpoint`: the states of cells and files before each run of the conversation that changed some.
+
+A restored state is a change as any other: it is kept before it is made, and `%vibe undo` takes it back.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.errors import NothingDone, ToolError
+from vibe_jupyter.files.access import FileAccess, unified_diff
+from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.protocol import Cell, CellEdit, Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.session.snapshots import ChangedFile, RunChanges, Snapshots
+from vibe_jupyter.session.undo_plan import UndoPlan, joined_runs, plan_undo
+from vibe_jupyter.tools.contract import ToolContext
+
+COMPARED: Final = 200_000
+"""Bytes of a file that are compared line by line."""
+_PROMPT: Final = 60
+"""Characters of a prompt in the list."""
+_NO_STATE: Final = "No run of this conversation changed a cell or file."
+
+
+class CheckpointArgs(BaseModel):
+    """What to do with which state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["list", "diff", "restore"] = "list"
+    run: int | None = Field(default=None, ge=1)
+    """None for the last."""
+
+
+class CheckpointCells(Protocol):
+    """The cells of the notebook, read and put back."""
+
+    async def listing(self) -> Sequence[Cell]:
+        """All as they stand.
+
+        Raises:
+            ToolError: there is no notebook, or it does not answer.
+        """
+        ...
+
+    async def put_back(self, edits: Sequence[CellEdit]) -> None:
+        """Make these edits, so that they can be undone.
+
+        Raises:
+            ToolError: they were refused; none was made.
+        """
+        ...
+
+
+class CheckpointTool:
+    """Lists, compares and restores."""
+
+    name = "checkpoint"
+    description = "Cells and files before each run that changed them: list, diff with now, restore."
+    level: Level = "ask"
+    arguments = CheckpointArgs
+
+    def __init__(
+        self,
+        conversation: Callable[[], Path | None],
+        cells: CheckpointCells | None,
+        files: FileAccess,
+        workspace: Workspace,
+    ) -> None:
+        """
+        Args:
+            conversation: its folder; None where nothing is kept of it.
+            cells: of the notebook; None where there is none.
+            files: writes them.
+            workspace: says which files may be shown unasked.
+        """
+        self._conversation = conversation
+        self._cells = cells
+        self._files = files
+        self._workspace = workspace
+        self._seen: Sequence[Cell] | None = None
+        """The cells when the last call was checked: what its card shows, and so what it restores."""
+
+    def level_of(self, args: CheckpointArgs) -> Level:
+        """Looking is free (`vibe_jupyter.tools.contract.GradedTool`)."""
+        return "ask" if args.action == "restore" else "always"
+
+    def headline(self, args: CheckpointArgs) -> Headline:
+        target = f"before run {args.run}" if args.run else "before the last run that changed something"
+        match args.action:
+            case "list":
+                return Headline(verb="Listed", doing="Listing", asking="List", target="the states before each run")
+            case "diff":
+                return Headline(verb="Compared", doing="Comparing", asking="Compare", target=f"with the state {target}")
+            case "restore":
+                restored = f"cells and files as {target}"
+                return Headline(verb="Restored", doing="Restoring", asking="Restore", target=restored)
+
+    def preview(self, args: CheckpointArgs) -> Preview:
+        if args.action == "list":
+            return Preview(kind="text", text="List the states of cells and files.")
+        try:
+            cells = self._seen or ()
+            plan = plan_undo(self._changes(args.run), cells)
+        except ToolError as error:
+            return Preview(kind="text", text=str(error))
+        return Preview(kind="diff", text=self._plan_text(plan, cells, backwards=args.action == "restore"))
+
+    def touches(self, args: CheckpointArgs) -> Sequence[Resource]:
+        try:
+            changes = self._changes(args.run) if args.action == "restore" else None
+        except ToolError:
+            changes = None
+        if changes is None:
+            return (Resource(kind="cell", value="all", access="read"),)
+        cells = [Resource(kind="cell", value=one, access="write") for one in (*changes.cells, *changes.moved)]
+        return (*cells, *(Resource(kind="path", value=path, access="write") for path in changes.files))
+
+    async def precheck(self, args: CheckpointArgs) -> None:
+        """Before the user is asked: there is something to restore."""
+        self._seen = await self._cells.listing() if self._cells is not None else ()
+        plan = plan_undo(await asyncio.to_thread(self._changes, args.run), self._seen)
+        if args.action == "restore" and not plan.restored:
+            raise NothingDone("Nothing was done: cells and files are as they were then.")
+
+    async def run(self, args: CheckpointArgs, context: ToolContext) -> ToolResult:
+        if args.action == "list":
+            runs = await asyncio.to_thread(self._runs)
+            return ToolResult.text(_listing(runs), summary=f"{len(runs)} state{'s' * (len(runs) != 1)}")
+        cells = await self._cells.listing() if self._cells is not None else ()
+        plan = plan_undo(await asyncio.to_thread(self._changes, args.run), cells)
+        if args.action == "diff":
+            text = await asyncio.to_thread(self._plan_text, plan, cells, backwards=False)
+            return ToolResult.text(head_and_tail(context.redact(text)) or "no difference")
+        seen, self._seen = self._seen, None
+        if seen is not None and [(one.id, one.source) for one in cells] != [(one.id, one.source) for one in seen]:
+            raise NothingDone("Nothing was done: the notebook was changed since this was shown. Compare it again.")
+        return await self._restore(plan)
+
+    async def _restore(self, plan: UndoPlan) -> ToolResult:
+        if plan.edits and self._cells is not None:
+            await self._cells.put_back(plan.edits)
+        lost = list(plan.lost)
+        for file in plan.files:
+            try:
+                await asyncio.to_thread(self._restore_file, file)
+            except (OSError, ToolError) as error:
+                lost.append(f"{file.name}: {error}")
+        restored = plan.restored_without(lost)
+        lines = [f"restored: {', '.join(restored) or 'nothing'}", "variables and outputs are as they were"]
+        lines += [f"not restored: {'; '.join(lost)}"] if lost else []
+        return ToolResult.text("\n".join(lines), summary=f"{len(restored)} cells and files")
+
+    def _plan_text(self, plan: UndoPlan, cells: Sequence[Cell], *, backwards: bool) -> str:
+        """What differs between the state and now, as a diff for each cell and file; `backwards` from now to then."""
+        parts: list[str] = []
+        now = {cell.id: cell.source for cell in cells}
+        for cell in plan.run.cells.values():
+            before = _as_lines(cell.before.source if cell.before is not None else "")
+            after = _as_lines(now.get(cell.cell, ""))
+            parts += _change_text(cell.name or f"new cell {cell.cell}", before, after, backwards=backwards)
+        for file in plan.files:
+            if self._workspace.resolve(str(file.path)).is_open:
+                parts += _file_text(file.name, file.kept, file.path, backwards=backwards)
+            else:
+                parts.append(f"file {file.name}: changed; what it holds is not shown")
+        moved = [name for name in plan.restored if name.endswith("(moved back)")]
+        parts += [f"order: {', '.join(moved)}"] if moved else []
+        parts += [f"changed since by somebody else: {', '.join(plan.changed_since)}"] if plan.changed_since else []
+        return "\n".join(parts)
+
+    def _restore_file(self, file: ChangedFile) -> None:
+        self._files.restore(file.path, file.content())
+
+    def _runs(self) -> list[RunChanges]:
+        """Those whose changes stand."""
+        folder = self._conversation()
+        return [run for run in Snapshots(folder).runs() if not run.undone] if folder is not None else []
+
+    def _changes(self, number: int | None) -> RunChanges:
+        """What a run and all after it changed.
+
+        Raises:
+            ToolError: there is no such run.
+        """
+        runs = self._runs()
+        if not runs:
+            raise NothingDone(_NO_STATE)
+        number = runs[-1].number if number is None else number
+        if number not in [run.number for run in runs]:
+            raise NothingDone(f"No run {number} changed something. There are:\n{_listing(runs)}")
+        return joined_runs([run for run in runs if run.number >= number])
+
+
+def _listing(runs: Sequence[RunChanges]) -> str:
+    lines = [
+        f"{run.number} before {run.prompt[:_PROMPT]!r} ({run.time}), which changed "
+        f"{', '.join(f'{one.kind} {one.name}' for one in run.changes)}"
+        for run in runs
+    ]
+    return "\n".join(lines) or _NO_STATE
+
+
+def _file_text(name: str, kept: Path | None, path: Path, *, backwards: bool) -> list[str]:
+    sides: list[str] = []
+    for side in (kept, path):
+        try:
+            raw = side.read_bytes() if side is not None and side.exists() else b""
+            sides.append(raw.decode("utf-8") if len(raw) <= COMPARED else f"[{len(raw):,} bytes]")
+        except (OSError, UnicodeDecodeError):
+            sides.append("[no text]")
+    return _change_text(f"file {name}", sides[0], sides[1], backwards=backwards) or [f"file {name}: other bytes"]
+
+
+def _as_lines(source: str) -> str:
+    return f"{source}\n" if source else ""
+
+
+def _change_text(name: str, before: str, now: str, *, backwards: bool) -> list[str]:
+    change = unified_diff(now, before) if backwards else unified_diff(before, now)
+    return [f"{name}:", change] if change else []
