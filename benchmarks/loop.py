@@ -1,9 +1,13 @@
-"""What a run of many turns costs: the agent's loop beside one written by hand with httpx, and how it grows.
+"""What a run of many turns costs, and how it grows: the agent's loop beside one by hand with httpx, and two peers.
+
+    PYTHONPATH=. python benchmarks/loop.py          # the first run installs the peers into `.matrix/`
+    PYTHONPATH=. python benchmarks/loop.py --quick  # without them
 
 The model calls a tool of a few characters in each turn. Ours saves the session (a journal, one fsync an event),
 decides on each call and asks all middleware; the floor posts the growing list of messages with httpx, reads the stream
 with `json`, and appends each message to a file with fsync. CPU time of the process without the model, which runs in one
-of its own.
+of its own. The peers (`loop_peers.py`) are Mistral Vibe's loop and OpenAI's Agents SDK, each in a process and an
+environment of its own, at the most turns alone.
 """
 
 import argparse
@@ -22,6 +26,8 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel
 
+from tests.app.vibe_packages import vibe_program
+from tests.mcp.real_servers import is_ready, say_ready
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import PriceLimit, RunLimit, StopRun, TimeLimit, TokenLimit
 from vibe_jupyter.agent.loop import start_run
@@ -47,6 +53,13 @@ SLOPE_AIM: Final = 1.25
 """Of CPU against turns, both as logarithms."""
 WINDOW: Final = 1_000_000
 """Tokens; nothing is rewritten on the way."""
+VIBE: Final = "2.18.4"
+"""A release of Mistral Vibe whose loop is Python."""
+AGENTS: Final = ("openai-agents==0.24.0",)
+AGENTS_FOLDER: Final = Path(__file__).resolve().parents[1] / ".matrix" / "openai-agents"
+INSTALL_TIME: Final = 900
+PEER_TIME: Final = 900
+"""Seconds; the second of one run, whose CPU grows with the square of its turns."""
 
 
 class ManyTurns(RunLimit):
@@ -199,6 +212,39 @@ def measure(run: Run, url: str, turns: int) -> float:
     return min(seconds)
 
 
+def agents_python() -> Path:
+    """An interpreter that has OpenAI's Agents SDK, installed at the first use."""
+    if not is_ready(AGENTS_FOLDER, AGENTS):
+        subprocess.run([sys.executable, "-m", "venv", "--clear", AGENTS_FOLDER], check=True, timeout=INSTALL_TIME)
+        pip = [AGENTS_FOLDER / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, *AGENTS], check=True, capture_output=True, timeout=INSTALL_TIME)
+        say_ready(AGENTS_FOLDER, AGENTS)
+    return AGENTS_FOLDER / "bin" / "python"
+
+
+PEERS: Final[dict[str, tuple[str, Callable[[], Path]]]] = {
+    "vibe": (f"Mistral Vibe {VIBE}", lambda: vibe_program(VIBE) / "python"),
+    "agents": ("OpenAI Agents SDK", agents_python),
+}
+
+
+def print_peers(url: str, turns: int, floor: float, ours: float) -> None:
+    """A row for each, with one run; a peer that cannot be had here is named."""
+    print(f"\n{turns} turns: {'':<7}      CPU   floor    ours")
+    for peer, (name, python) in PEERS.items():
+        try:
+            program = python()
+        except (LookupError, subprocess.SubprocessError) as error:
+            print(f"{name}: not to be had here ({error})")
+            continue
+        script = Path(__file__).with_name("loop_peers.py")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [str(program), str(script), peer, url, str(turns), folder]
+            told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PEER_TIME).stdout
+        seconds = float(told.split()[-1])
+        print(f"{name:<18} {seconds:>5.1f} s {seconds / floor:>6.1f}x {seconds / ours:>6.1f}x")
+
+
 def slope_of(turns: Sequence[int], seconds: Sequence[float]) -> float:
     """Of the straight line through the logarithms."""
     xs, ys = [math.log(one) for one in turns], [math.log(one) for one in seconds]
@@ -211,7 +257,9 @@ def main() -> int:
     """Print the table; 1 where an aim was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    if parser.parse_args().serve:
+    parser.add_argument("--quick", action="store_true", help="without the peers")
+    chosen = parser.parse_args()
+    if chosen.serve:
         serve()
         return 0
     with subprocess.Popen(
@@ -223,10 +271,12 @@ def main() -> int:
             measure(warm_up, url, 10)
         floor = [measure(run_floor, url, turns) for turns in TURNS]
         ours = [measure(run_ours, url, turns) for turns in TURNS]
+        print(f"{'turns':>6} {'floor':>9} {'ours':>9} {'ratio':>6}")
+        for turns, low, own in zip(TURNS, floor, ours, strict=True):
+            print(f"{turns:>6} {low:>7.2f} s {own:>7.2f} s {own / low:>6.2f}")
+        if not chosen.quick:
+            print_peers(url, TURNS[-1], floor[-1], ours[-1])
         model.communicate()
-    print(f"{'turns':>6} {'floor':>9} {'ours':>9} {'ratio':>6}")
-    for turns, low, own in zip(TURNS, floor, ours, strict=True):
-        print(f"{turns:>6} {low:>7.2f} s {own:>7.2f} s {own / low:>6.2f}")
     ratio, slope = ours[-1] / floor[-1], slope_of(TURNS, ours)
     print(f"slope {slope:.2f} (floor {slope_of(TURNS, floor):.2f})")
     missed = [

@@ -87,9 +87,10 @@ def test_what_ran_in_the_background_is_named_after_a_restart(machine: Machine) -
 
 
 def test_a_cell_that_ran_in_the_background_is_named_after_a_restart(machine: Machine) -> None:
-    machine.model.will_reply(call("run_cells", cells=["#1"], background="click"), say("It runs."), say("Again?"))
     with machine.kernel() as session:
         page = Page(session.wire, "print('begun', flush=True)\nwhile True: pass")
+        queue = call("run_cells", cells=[page.cells[0].id], background="click")
+        machine.model.will_reply(queue, say("It runs."), say("Again?"))
         page.press(page.add("%%vibe --yes=run_cells\nTrain it."))
         page.until(lambda: "begun" in page.cells[0].text, "the cell")
     with machine.kernel() as session:

@@ -25,7 +25,8 @@ def model() -> Iterator[ScriptedModel]:
 
 def leave(lab: Lab, model: ScriptedModel, source: str) -> Locator:
     """A run that leaves a cell with this source in the background; the card in its output."""
-    model.will_reply(call("run_cells", cells=["#3"], background="click"), say("It fits in the background."))
+    queue = call("run_cells", cells=["#3"], background="click")
+    model.will_reply(call("read_notebook"), queue, say("It fits in the background."))
     lab.open("%load_ext vibe_jupyter", f"%%vibe --yes=run_cells --model scripted@{model.url}\nfit it", source)
     lab.run(0, VIBE)
     return lab.output(VIBE).locator(".vibe-run").get_by_role("group", name="Cell #3")
@@ -51,7 +52,7 @@ def test_a_card_below_the_output_says_when_the_cell_is_done_and_continue_goes_on
     expect(lab.output(VIBE)).to_contain_text("It fits in the background.")
     expect(lab.output(VIBE).locator(".vibe-run")).to_have_count(0)
     assert VIEW not in json.dumps(lab.outputs(VIBE))
-    assert "fitted" in str(model.requests[2].messages[-1])
+    assert "fitted" in str(model.requests[3].messages[-1])
 
 
 def test_the_card_outlives_the_page(lab: Lab, model: ScriptedModel) -> None:
@@ -74,4 +75,4 @@ def test_stop_ends_the_cell_that_runs_and_not_now_leaves_it(lab: Lab, model: Scr
     expect(card).to_contain_text("was interrupted")
     press(card.get_by_role("button", name="Not now"))
     expect(lab.output(VIBE)).to_contain_text("Left as it is; the next prompt reports it.")
-    assert len(model.requests) == 2
+    assert len(model.requests) == 3

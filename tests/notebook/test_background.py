@@ -42,9 +42,7 @@ def draw_card(page: ClickedPage, cell: PageCell) -> None:
 def leave(page: ClickedPage, session: Session, *sources: str, how: str = "click") -> PageCell:
     """A run that leaves these cells in the background, and is over."""
     cells = [page.add(source) for source in sources]
-    session.model.will_reply(
-        call("run_cells", cells=[f"#{page.cells.index(cell) + 1}" for cell in cells], background=how), say("Queued.")
-    )
+    session.model.will_reply(call("run_cells", cells=[cell.id for cell in cells], background=how), say("Queued."))
     cell = prompt(page, "%%vibe --yes=run_cells\nfit it")
     page.until(lambda: len(session.model.requests) == 2, "the result of the call")
     assert session.model.requests[1].tool_results[-1].startswith("Queued: ")
@@ -103,7 +101,9 @@ def test_a_cell_runs_behind_the_run_as_the_users_own_and_the_run_goes_on_at_a_cl
 def test_where_the_user_asked_for_it_the_run_goes_on_by_itself(shared_session: Session, page: ClickedPage) -> None:
     cells = [page.add("print('first')"), page.add("print('second')")]
     shared_session.model.will_reply(
-        call("run_cells", cells=["#1", "#2"], background="continue"), say("Queued."), say("Both are done.")
+        call("run_cells", cells=[cell.id for cell in cells], background="continue"),
+        say("Queued."),
+        say("Both are done."),
     )
     cell = prompt(page, "%%vibe --yes=run_cells\nfit it and go on")
     page.until(lambda: all(one.status == "ok" for one in cells), "the end of the cells")
@@ -165,7 +165,9 @@ def test_what_the_user_interrupts_goes_on_only_when_they_say_so(shared_session: 
 
 def test_a_run_that_the_user_stops_leaves_nothing_running(shared_session: Session, page: ClickedPage) -> None:
     fit = page.add("print('never')")
-    shared_session.model.will_reply(call("run_cells", cells=["#1"], background="click"), call("run_code", code="x = 1"))
+    shared_session.model.will_reply(
+        call("run_cells", cells=[fit.id], background="click"), call("run_code", code="x = 1")
+    )
     cell = prompt(page, "%%vibe --yes=run_cells\nfit it")
     page.until(lambda: bool(page._comm(cell)), "the view")
     page.say(cell, {"type": "alive"})
@@ -181,15 +183,15 @@ def test_a_run_that_the_user_stops_leaves_nothing_running(shared_session: Sessio
 
 def test_what_goes_on_may_leave_cells_too_and_its_card_stands_below(shared_session: Session, page: ClickedPage) -> None:
     cell = leave(page, shared_session, "first = 1")
-    page.add("second = first + 1")
+    second = page.add("second = first + 1")
     shown = card(page, cell, "Cell #1 finished after ")
-    shared_session.model.will_reply(call("run_cells", cells=["#3"], background="click"), say("Queued too."))
+    shared_session.model.will_reply(call("run_cells", cells=[second.id], background="click"), say("Queued too."))
     press(page, cell, shown)
     page.until(lambda: "Queued too." in str(cell.outputs), "the end of the second run")
-    page.until(lambda: bool(page.cells[2].status), "the end of the second cell")
+    page.until(lambda: bool(second.status), "the end of the second cell")
     page.until(lambda: "data-vibe-view" in str(cell.outputs[-1]), "a card that the page was asked to add")
-    assert page.cells[2].status == "ok"
-    assert page.cells[2].count is not None
+    assert second.status == "ok"
+    assert second.count is not None
 
 
 def test_a_page_that_was_closed_meanwhile_gets_the_card_again_with_how_it_ended(
@@ -213,9 +215,9 @@ def test_status_says_how_it_stands_without_asking_a_model(shared_session: Sessio
 
 
 def test_the_card_that_asks_says_that_cells_run_in_the_background(shared_session: Session, page: ClickedPage) -> None:
-    page.add("x = 1")
+    only = page.add("x = 1")
     shared_session.model.will_reply(
-        call("run_cells", cells=["#1"], background="continue"), say("Queued."), say("Done.")
+        call("run_cells", cells=[only.id], background="continue"), say("Queued."), say("Done.")
     )
     cell = prompt(page, "%vibe go")
     assert "Run cell #1 in the background, and goes on by itself" in page.allow(cell)
