@@ -1,19 +1,23 @@
 """Cards as a user answers them: what would run is read to its end, the pointer moves, and the card is ready."""
 
-import warnings
-
 from playwright.sync_api import Locator, expect
+
+from tests.browser.ready import wait_until
 
 READ = """node => {
     const boxes = node.closest(".vibe-card").querySelectorAll("pre, textarea");
     boxes.forEach(box => box.scrollTo(0, box.scrollHeight));
 }"""
 TAKEN = "button => !button.isConnected || 'sent' in button.closest('.vibe-card').dataset"
-SEEN = "button => button.closest('.vibe-card')?.dataset.readiness !== 'hidden'"
-"""A menu that was just opened may have pushed it out of view."""
+ARMED = """async button => {
+    const { top } = button.getBoundingClientRect();
+    await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    window.dispatchEvent(new Event("scroll"));
+    return button.getBoundingClientRect().top === top && button.closest(".vibe-card")?.dataset.readiness === "armed";
+}"""
+"""Whether a press approves, and the page has come to rest: a menu that was just opened, or a cell above, moves the
+card, which finds out only with the next event."""
 REFUSED = "() => document.getElementById('vibe-announcer').textContent"
-PRESSES = 3
-"""Where something moved just then, a user presses again."""
 
 
 def armed(card: Locator) -> Locator:
@@ -36,14 +40,10 @@ def press(button: Locator) -> None:
     """Click on a button that approves. Playwright alone would wait for it to be enabled before it scrolls there."""
     page = button.page
     node = button.element_handle()
-    for _ in range(PRESSES):
-        button.evaluate(READ)
-        button.scroll_into_view_if_needed()
-        page.wait_for_function(SEEN, arg=node)
-        page.mouse.move(1, 1)
-        page.mouse.move(2, 2)
-        button.click()
-        if node.evaluate(TAKEN):
-            return
-        warnings.warn(f"A press was refused: {page.evaluate(REFUSED)}", stacklevel=2)
-    raise AssertionError(f"{PRESSES} presses were refused: {page.evaluate(REFUSED)}")
+    button.evaluate(READ)
+    button.scroll_into_view_if_needed()
+    page.mouse.move(1, 1)
+    page.mouse.move(2, 2)
+    wait_until(page, ARMED, arg=node)
+    button.click()
+    assert node.evaluate(TAKEN), f"the press was refused: {page.evaluate(REFUSED)}"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import nbformat
 from playwright.sync_api import ConsoleMessage, Locator, Page
 
-from tests.browser.ready import WAIT, wait_until_ready
+from tests.browser.ready import WAIT, wait_until, wait_until_ready
 from tests.browser.server import REPOSITORY, LabServer
 
 ARTIFACTS = REPOSITORY / "artifacts" / "browser"
@@ -22,6 +22,9 @@ NOT_OURS = (
 """What JupyterLab itself complains of when a notebook is closed early."""
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
+
+ANSWERS = "panel => panel.sessionContext.session.kernel.requestComplete({ code: '', cursor_pos: 0 }).then(() => null)"
+"""Asks the kernel, after all that the page had for it before, and waits for the answer."""
 
 _AS_NEW = f"""sources => {{
     const panel = {_PANEL};
@@ -145,7 +148,8 @@ class Lab:
 
     def wait_for_count_above(self, position: int, count: int | None) -> None:
         """Wait until a cell has run to its end once more, given the count it had before."""
-        self.page.wait_for_function(
+        wait_until(
+            self.page,
             f"""([position, count]) => {{
                 const cell = {_PANEL}.content.model.cells.get(position);
                 return (cell.executionCount ?? 0) > (count ?? 0) && cell.executionState !== "running";
@@ -155,7 +159,14 @@ class Lab:
 
     def wait_until_idle(self) -> None:
         """Wait until the kernel has nothing to do."""
-        self.page.wait_for_function(f"() => {_PANEL}.sessionContext.session.kernel.status === 'idle'")
+        wait_until(self.page, f"() => {_PANEL}.sessionContext.session.kernel.status === 'idle'")
+
+    def wait_for_kernel(self) -> None:
+        """Wait until a kernel that was restarted has answered.
+
+        How it is, the page may never hear: what the kernel published at its start came before the subscription.
+        """
+        self.page.evaluate(f"() => ({ANSWERS})({_PANEL})")
 
     def interrupt(self) -> None:
         """Press ■ in the toolbar."""
@@ -165,7 +176,8 @@ class Lab:
         """Change the colours of the page."""
         wanted = f"JupyterLab {name.capitalize()}"
         self.page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", wanted)
-        self.page.wait_for_function(
+        wait_until(
+            self.page,
             "light => document.body.dataset.jpThemeLight === light && !document.getElementById('jupyterlab-splash')",
             arg=json.dumps(name == "light"),
         )

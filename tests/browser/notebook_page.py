@@ -7,7 +7,8 @@ from typing import Any
 from playwright.sync_api import Locator, TimeoutError, expect
 
 from tests.browser.arming import press
-from tests.browser.lab import WAIT, Lab
+from tests.browser.lab import ANSWERS, WAIT, Lab
+from tests.browser.ready import wait_until
 from vibe_jupyter.testing import ScriptedModel
 
 LOAD, PROMPT = 0, 1
@@ -104,10 +105,14 @@ class NotebookPage:
     def over(self, position: int = PROMPT) -> None:
         """Wait until a cell ran to its end and the kernel is idle."""
         try:
-            self.page.wait_for_function(_OVER, arg=[self.path, self.ids[position]], timeout=WAIT)
+            wait_until(self.page, _OVER, arg=[self.path, self.ids[position]], timeout=WAIT)
         except TimeoutError as error:
             status = self.call("panel => panel.sessionContext.session?.kernel?.status")
             raise AssertionError(f"The kernel is {status}, the cells are {self.cells()}") from error
+
+    def wait_for_kernel(self) -> None:
+        """As `Lab.wait_for_kernel`."""
+        self.call(ANSWERS)
 
     def wait_for_text(self, position: int, text: str) -> None:
         """Wait until a cell has printed exactly this."""
@@ -131,7 +136,7 @@ class NotebookPage:
 
     def wait(self, condition: str) -> None:
         """Wait until a JavaScript function of the panel says yes."""
-        self.page.wait_for_function(f"path => ({condition})({_PANEL})", arg=self.path)
+        wait_until(self.page, f"path => ({condition})({_PANEL})", arg=self.path)
 
 
 def open_prompt(lab: Lab, model: ScriptedModel, *sources: str, options: str = "") -> NotebookPage:
@@ -145,7 +150,8 @@ def open_beside(lab: Lab, model: ScriptedModel, *sources: str, options: str = ""
     prompt = f"%%vibe {options} --model scripted@{model.url}\ngo on"
     path = lab.write_notebook("%load_ext vibe_jupyter", prompt, *sources)
     lab.page.evaluate("path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name)
-    lab.page.wait_for_function(
+    wait_until(
+        lab.page,
         f"path => {{ const panel = {_PANEL};"
         " return panel?.content.widgets.length && panel.sessionContext.session?.kernel?.status === 'idle'; }",
         arg=path.name,

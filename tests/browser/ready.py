@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import JSHandle, Page, TimeoutError
 
 PATIENCE = 12_000
 """Milliseconds until the kernel is asked, and as many more until the page is reloaded."""
-POLLING = 100
+POLLING = 50
 """Milliseconds between two looks. Playwright looks with each frame, which costs more than what is waited for."""
 WAIT = 30_000
 """Milliseconds after that."""
@@ -17,8 +17,8 @@ _FIND = """
     const kernel = panel?.sessionContext.session?.kernel;
 """
 _READY = f"path => {{ {_FIND} return panel?.content?.widgets?.length > 0 && kernel?.status === 'idle'; }}"
-# A page without a connection cannot ask yet; it asks by itself as soon as it has one.
-_ASK = f"path => {{ {_FIND} kernel?.requestKernelInfo().catch(() => undefined); }}"
+# Sent as soon as there is a connection. Not for its information: JupyterLab learns nothing of its state from that.
+_ASK = f"path => {{ {_FIND} kernel?.requestComplete({{ code: '', cursor_pos: 0 }}).catch(() => undefined); }}"
 _STATE = f"""path => {{ {_FIND} return {{
     application: Boolean(window.jupyterapp),
     panel: Boolean(panel),
@@ -31,6 +31,11 @@ _STATE = f"""path => {{ {_FIND} return {{
 }}; }}"""
 
 
+def wait_until(page: Page, condition: str, arg: object = None, *, timeout: float | None = None) -> JSHandle:
+    """Wait until a JavaScript function says yes, for so many milliseconds or as long as the page has; what it said."""
+    return page.wait_for_function(condition, arg=arg, timeout=timeout, polling=POLLING)
+
+
 def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object]) -> None:
     """Wait until the notebook of this path shows its cells and JupyterLab knows that its kernel is idle.
 
@@ -39,13 +44,13 @@ def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object]) 
     """
     for remedy in (lambda: page.evaluate(_ASK, path), load_anew):
         try:
-            page.wait_for_function(_READY, arg=path, timeout=PATIENCE, polling=POLLING)
+            wait_until(page, _READY, path, timeout=PATIENCE)
         except TimeoutError:
             print(f"{path} is not ready after {PATIENCE} ms: {page.evaluate(_STATE, path)}")
             remedy()
         else:
             return
     try:
-        page.wait_for_function(_READY, arg=path, timeout=WAIT, polling=POLLING)
+        wait_until(page, _READY, path, timeout=WAIT)
     except TimeoutError:
         pytest.fail(f"{path} was not ready in time: {page.evaluate(_STATE, path)}")

@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.arming import READ
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from vibe_jupyter.testing import ScriptedModel, answer, call
 
 pytestmark = pytest.mark.browser
@@ -102,7 +103,7 @@ def test_a_card_that_waits_while_the_page_is_hidden_is_notified_once(lab: Lab, m
     expect(view.locator("[data-vibe-approval]")).to_be_visible()
     lab.page.evaluate(NOTIFY)
     lab.page.evaluate(HIDE, True)
-    lab.page.wait_for_function("() => window.shown.length === 1")
+    wait_until(lab.page, "() => window.shown.length === 1")
     ((title, body),) = lab.page.evaluate("() => window.shown")
     assert title == "Vibe needs your approval"
     assert body.startswith("Approval: Run code · ")

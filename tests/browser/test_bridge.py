@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.bridge.cases import delete, edit, insert, move, set_source
 from tests.browser.arming import press
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from vibe_jupyter.protocol.cells import source_hash
 from vibe_jupyter.testing import ScriptedModel, call, hold
 
@@ -65,7 +66,7 @@ def run(page: Page, cell: str = DRIVER) -> None:
 
 def printed(page: Page, cell: str = DRIVER) -> str:
     """What a cell printed, once it is over."""
-    return page.wait_for_function(PRINTED, arg=cell).json_value()["text"]
+    return wait_until(page, PRINTED, arg=cell).json_value()["text"]
 
 
 def answers(page: Page) -> list[dict[str, Any]]:
@@ -186,9 +187,7 @@ def test_two_tabs_both_answer_and_one_says_that_the_cell_ran_there(lab: Lab) -> 
     other = lab.page.context.new_page()
     try:
         other.goto(f"{lab.server.url}/lab/workspaces/other/tree/{path.name}?reset", wait_until="domcontentloaded")
-        other.wait_for_function(
-            f"() => window.jupyterapp && {PANEL}?.sessionContext.session?.kernel?.status === 'idle'"
-        )
+        wait_until(other, f"() => window.jupyterapp && {PANEL}?.sessionContext.session?.kernel?.status === 'idle'")
         run(lab.page)
         found = json.loads(printed(lab.page))
     finally:
@@ -363,7 +362,7 @@ def test_the_kernel_is_shown_as_busy_while_the_agent_works(lab: Lab) -> None:
             run(lab.page, cell)
         expect(lab.output(1)).to_contain_text("Read")
         status = f"() => {PANEL}.sessionContext.session.kernel.status"
-        lab.page.wait_for_function(f"() => ({status})() === 'busy'", timeout=3000)
+        wait_until(lab.page, f"() => ({status})() === 'busy'", timeout=3000)
         go_on.set()
         expect(lab.output(1)).to_contain_text("Read it.")
         lab.wait_until_idle()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.bridge import cases
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from vibe_jupyter.headless import NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
@@ -63,10 +64,10 @@ def in_page(lab: Lab, show: Callable[[Path], None]) -> tuple[str, str]:
     nbformat.write(cases.notebook(), path)
     show(path)
     lab.run(4)
-    first = lab.page.wait_for_function(PRINTED, arg="driver-1").json_value()
-    lab.page.wait_for_function(ENDED, arg="fresh-01")
+    first = wait_until(lab.page, PRINTED, arg="driver-1").json_value()
+    wait_until(lab.page, ENDED, arg="fresh-01")
     lab.page.evaluate(RUN, "driver-2")
-    return first, lab.page.wait_for_function(PRINTED, arg="driver-2").json_value()
+    return first, wait_until(lab.page, PRINTED, arg="driver-2").json_value()
 
 
 PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
@@ -116,7 +117,7 @@ def test_notebook_7_answers_as_the_cases_say(lab: Lab) -> None:
 
     def show(path: Path) -> None:
         page.goto(f"{lab.server.url}/notebooks/{path.name}", wait_until="domcontentloaded")
-        page.wait_for_function(IDLE)
+        wait_until(page, IDLE)
 
     try:
         check(*in_page(classic, show))

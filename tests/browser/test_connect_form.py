@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -12,7 +11,7 @@ from tests.browser.lab import Lab
 from tests.browser.test_accessibility import looked
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("connect_form")]
+pytestmark = pytest.mark.browser
 
 KEY = "sk-very-secret-key-0123456789"
 LOAD, PROMPT, SET_UP = 0, 1, 2
@@ -46,6 +45,14 @@ def book(lab: Lab, model: ScriptedModel, tmp_path: Path) -> Lab:
     return lab
 
 
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest, book: Lab) -> Iterator[str]:
+    """The colours of the page, which the tests after this one share."""
+    book.theme(request.param)
+    yield request.param
+    book.theme("light")
+
+
 def form(lab: Lab, position: int) -> Locator:
     return lab.output(position).get_by_role("group", name="Connect a model")
 
@@ -57,12 +64,10 @@ def kept(lab: Lab, home: Path) -> str:
     return json.dumps(outputs) + "".join(path.read_text("utf-8", "replace") for path in files) + lab.save().read_text()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_prompt_without_a_model_is_sent_after_one_click_where_a_local_server_is_found(
-    book: Lab, model: ScriptedModel, tmp_path: Path, theme: Literal["light", "dark"]
+    book: Lab, model: ScriptedModel, tmp_path: Path, theme: str
 ) -> None:
     model.will_reply(*WELL, say("Good morning."))
-    book.theme(theme)
     book.run(PROMPT)
     shown = form(book, PROMPT)
     expect(shown.get_by_role("radio").first).to_be_checked()

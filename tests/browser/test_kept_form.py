@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.arming import press
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from tests.ui.runs import kept, whole_run
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
@@ -52,7 +53,7 @@ def kept_cell() -> nbformat.NotebookNode:
 
 @pytest.mark.requirement("ui.static.kept")
 def test_an_untrusted_notebook_reads_the_same_in_jupyterlab(lab: Lab) -> None:
-    lab.show(write(lab, kept_cell()))
+    lab.open_file(write(lab, kept_cell()))
     reads_as_a_run(lab.output(0))
     assert lab.page.evaluate(TRUSTED) is False
 
@@ -72,9 +73,10 @@ def test_in_notebook_7_a_click_lets_the_code_run_and_the_answer_stays(lab: Lab, 
         prompt = f"%load_ext vibe_jupyter\n%vibe --model scripted@{model.url} compute it"
         path = write(lab, nbformat.v4.new_code_cell(prompt))
         classic.goto(f"{lab.server.url}/notebooks/{path.name}", wait_until="domcontentloaded")
-        classic.wait_for_function(
+        wait_until(
+            classic,
             """() => [...(window.jupyterapp?.shell.widgets("main") ?? [])]
-                .some(one => one.sessionContext?.session?.kernel?.status === "idle")"""
+                .some(one => one.sessionContext?.session?.kernel?.status === "idle")""",
         )
         classic.evaluate('() => void window.jupyterapp.commands.execute("notebook:run-cell")')
         output = classic.locator(".jp-Cell-outputArea").first

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 def test_the_page_and_the_file_read_the_same(lab: Lab) -> None:
     path = lab.server.folder / f"{secrets.token_hex(4)}.ipynb"
     nbformat.write(reads.notebook(), path)
-    lab.show(path)
+    lab.open_file(path)
     book = NotebookPage(lab, path.name)
     asking = book.ids.index(reads.ASKING)
     book.run(asking)

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.cut import CUT
 from tests.browser.lab import Lab
+from tests.browser.ready import wait_until
 from tests.browser.stage import LIVE, Stage, everything, messages
 from tests.ui.runs import planned, resolved, said
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, steps
@@ -82,7 +83,7 @@ def test_the_check_would_notice_a_part_that_moves(stage: Stage) -> None:
     stage.show(SCENES["card-code"])
     stage.view.evaluate(SHIFTS)
     stage.view.evaluate("root => { root.querySelector('[data-kind=step]').style.marginTop = '40px'; }")
-    stage.lab.page.wait_for_function("() => moved.length > 0")
+    wait_until(stage.lab.page, "() => moved.length > 0")
 
 
 def test_who_watches_the_end_keeps_seeing_it(stage: Stage, window: Page) -> None:

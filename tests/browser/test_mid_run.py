@@ -14,6 +14,7 @@ from playwright.sync_api import Route, expect
 
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from tests.browser.ready import wait_until
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
@@ -66,8 +67,10 @@ def close_tab(book: NotebookPage, *, save: bool) -> None:
 def reopen(lab: Lab, book: NotebookPage) -> NotebookPage:
     lab.page.evaluate("path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", book.path)
     again = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.context?.path === path)"
-    lab.page.wait_for_function(
-        f"path => {again}?.content.widgets.length > 0 && {again}.sessionContext.session?.kernel", arg=book.path
+    wait_until(
+        lab.page,
+        f"path => {again}?.content.widgets.length > 0 && {again}.sessionContext.session?.kernel",
+        arg=book.path,
     )
     return NotebookPage(lab, book.path)
 
@@ -191,7 +194,7 @@ def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, mo
     if how == "killed":
         expect(dialog).to_contain_text("restart")
         dialog.get_by_role("button").last.click()
-    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+    book.wait_for_kernel()
     expect(book.cell(PROMPT).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
     model.will_reply(call("run_cells", cells=[book.ids[2]]), say("Again."))
     book.run(0, PROMPT)
@@ -223,7 +226,7 @@ def test_what_the_page_has_to_say_of_a_run_is_not_sent_to_the_kernel_after_it(la
     dialog = lab.page.get_by_role("dialog")
     expect(dialog).to_contain_text("restart")
     dialog.get_by_role("button").last.click()
-    book.wait("panel => panel.sessionContext.session.kernel.status === 'idle'")
+    book.wait_for_kernel()
     expect(book.cell(2).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
     sent = lab.page.evaluate("() => window.sent")
     assert [one for one in sent if one[1].startswith("vibe_")] == []

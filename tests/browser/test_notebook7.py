@@ -15,6 +15,7 @@ from tests.browser.classic import Classic
 from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import LOAD, PROMPT, NotebookPage, open_prompt
+from tests.browser.ready import wait_until
 from tests.browser.server import LabServer
 from vibe_jupyter.testing import ScriptedModel, answer, call, hold, say
 
@@ -162,7 +163,7 @@ def test_a_card_that_waits_survives_a_reload_of_the_page(classic: Classic, model
     # A run changes what is shown; the page may ask whether to leave it.
     classic.page.once("dialog", lambda dialog: dialog.accept())
     classic.page.goto(f"{classic.server.url}/notebooks/{path.name}", wait_until="domcontentloaded")
-    classic.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.content?.widgets?.length === 3")
+    wait_until(classic.page, "() => window.jupyterapp?.shell.currentWidget?.content?.widgets?.length === 3")
     book = NotebookPage(classic, path.name)
     book.allow("Approval: Run code")
     expect(book.output(PROMPT)).to_contain_text("It is 42.")

@@ -245,7 +245,7 @@ def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel
     expect(view.get_by_text("Stopped: the kernel is no longer running")).to_be_visible()
     expect(view.get_by_role("button", name="Stop")).to_have_count(0)
     go_on.set()
-    lab.wait_until_idle()
+    lab.wait_for_kernel()
     # JupyterLab says so of every widget whose kernel is gone.
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
 
@@ -258,7 +258,7 @@ def test_an_unchanged_prompt_shows_its_kept_answer_until_its_output_is_cleared(l
     answer = left(lab)
     # No click and no save in between: the page knows what the cell showed.
     lab.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    lab.wait_until_idle()
+    lab.wait_for_kernel()
     lab.run(LOAD, VIBE)
     expect(lab.output(VIBE)).to_contain_text(SAID)
     assert left(lab) == answer

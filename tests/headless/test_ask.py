@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ import pytest
 
 from tests.app.conftest import CONFIG
 from tests.headless.schema_changes import breaking_changes
+from tests.kernel.fork_server import program_command
 from vibe_jupyter.testing import ScriptedModel, call
 
 pytestmark = pytest.mark.xdist_group("headless")
-COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
 SPEC = {"name": "python3", "display_name": "Python 3"}
 WAIT = 60.0
 """Seconds a run may take."""
@@ -44,7 +43,7 @@ def environment(tmp_path: Path, model: ScriptedModel) -> dict[str, str]:
 
 def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*program_command(), *arguments],
         env=environment,
         input=stdin,
         capture_output=True,
@@ -57,7 +56,7 @@ def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> "subpr
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    printed = subprocess.run([*COMMAND, "schema"], capture_output=True, text=True, timeout=WAIT, check=True)
+    printed = subprocess.run([*program_command(), "schema"], capture_output=True, text=True, timeout=WAIT, check=True)
     return json.loads(printed.stdout)
 
 
@@ -121,7 +120,18 @@ def test_streaming_prints_a_line_for_each_event_while_it_happens_and_each_fits_t
     environment: dict[str, str], model: ScriptedModel, schema: dict[str, Any]
 ):
     model.will_reply(call("run_code", code="input_seen = open(0).read()"), "Done.")
-    command = [*COMMAND, "ask", "-p", "look", "--yes", "run_code", "--output", "streaming", "--max-price", "0"]
+    command = [
+        *program_command(),
+        "ask",
+        "-p",
+        "look",
+        "--yes",
+        "run_code",
+        "--output",
+        "streaming",
+        "--max-price",
+        "0",
+    ]
     done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, timeout=WAIT, check=True)
 
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -180,7 +190,7 @@ def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
 def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str], model: ScriptedModel):
     model.will_reply(call("run_code", code="import signal; signal.pause()"))
     process = subprocess.Popen(
-        [*COMMAND, "ask", "-p", "wait", "--yes", "run_code", "--output", "streaming", "--max-price", "0"],
+        [*program_command(), "ask", "-p", "wait", "--yes", "run_code", "--output", "streaming", "--max-price", "0"],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

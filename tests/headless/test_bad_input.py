@@ -14,7 +14,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.headless.test_run import COMMAND, WAIT, environment, model, run, texts, work, write
+from tests.headless.test_run import WAIT, environment, model, run, texts, work, write
+from tests.kernel.fork_server import program_command
 from vibe_jupyter.testing import ScriptedModel, call
 
 __all__ = ["environment", "model", "work"]
@@ -22,6 +23,7 @@ pytestmark = [
     pytest.mark.xdist_group("headless"),
     pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as Linux has them"),
 ]
+AS_USERS_START_IT = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
@@ -33,7 +35,7 @@ def mortal() -> None:
 def run_as(
     environment: dict[str, str], *arguments: object, before: Callable[[], None] = mortal
 ) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, "run", *map(str, arguments)]
+    command = [*AS_USERS_START_IT, "run", *map(str, arguments)]
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False, preexec_fn=before
     )
@@ -171,7 +173,7 @@ def test_of_two_runs_with_one_result_the_later_overwrites_nothing_and_loses_noth
     environment: dict[str, str], work: Path, options: tuple[str, ...]
 ) -> None:
     path = write(work / "n.ipynb", TAKES_TURNS)
-    command = [*COMMAND, "run", path.name, *options]
+    command = [*program_command(), "run", path.name, *options]
     everything = {"env": {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}, "cwd": work, "text": True}
     slow = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **everything)
     end, pause = time.monotonic() + WAIT, threading.Event()

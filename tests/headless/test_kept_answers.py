@@ -12,7 +12,8 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
-from tests.headless.test_run import COMMAND, WAIT, write
+from tests.headless.test_run import WAIT, write
+from tests.kernel.fork_server import program_command
 from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.cli.exit_codes import DONE, TURN_LIMIT
 from vibe_jupyter.testing import ScriptedModel, call, say
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.xdist_group("headless")
 LOAD = "%load_ext vibe_jupyter"
 LIMITED = "%%vibe --max-turns 1 --keep-going\nCount 6."
 RUNNERS = {
-    "vibe-jupyter run": [*COMMAND, "run"],
-    "nbconvert": [
+    "vibe-jupyter run": lambda: [*program_command(), "run"],
+    "nbconvert": lambda: [
         *(sys.executable, "-W", "ignore", "-m", "jupyter", "nbconvert"),
         *("--to", "notebook", "--execute", "--inplace"),
     ],
@@ -52,7 +53,7 @@ def notebook(tmp_path: Path) -> Path:
 
 def execute(runner: str, environment: dict[str, str], path: Path) -> list[list[dict[str, Any]]]:
     """Run a notebook in a kernel of its own; what its `%%vibe` cells hold then."""
-    command = [*RUNNERS[runner], path.name]
+    command = [*RUNNERS[runner](), path.name]
     done = subprocess.run(
         command, env=environment, cwd=path.parent, capture_output=True, text=True, timeout=WAIT, check=False
     )

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,12 +13,12 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.kernel.fork_server import program_command
 from tests.kernel.matrix import MORE, OLDEST, ipykernel
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("headless")
-COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
 WAIT = 60.0
 """Seconds a whole notebook may take."""
 
@@ -54,7 +53,7 @@ def write(path: Path, *cells: str | nbformat.NotebookNode, more: dict[str, objec
 
 
 def run(environment: dict[str, str], *arguments: object) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, "run", *map(str, arguments)]
+    command = [*program_command(), "run", *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
 
 
@@ -145,7 +144,7 @@ def test_a_kernel_that_dies_is_said_and_the_rest_is_saved(environment: dict[str,
 def test_ctrl_c_interrupts_the_kernel_and_still_saves(environment: dict[str, str], work: Path) -> None:
     slow = "import time\nopen('started', 'w').close()\ntime.sleep(60)"
     path = write(work / "n.ipynb", "print('before')", slow, "print('never')")
-    command = [*COMMAND, "run", str(path)]
+    command = [*program_command(), "run", str(path)]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end, pause = time.monotonic() + WAIT, threading.Event()
     while not (work / "started").exists() and time.monotonic() < end:

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from tests.headless.test_run import COMMAND, WAIT, write
+from tests.headless.test_run import WAIT, write
+from tests.kernel.fork_server import program_command
 
 pytestmark = pytest.mark.xdist_group("headless")
 
@@ -22,7 +23,7 @@ def showing(source: str, text: str, *tags: str) -> nbformat.NotebookNode:
 
 
 def verify(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, "verify", *map(str, arguments)]
+    command = [*program_command(), "verify", *map(str, arguments)]
     return subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=WAIT, check=False)
 
 

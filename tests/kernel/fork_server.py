@@ -3,6 +3,7 @@
 Imports are most of what a test with a kernel costs: 1.2 s of CPU until the first prompt is answered. One process has
 made them (`_Server`) and forks for each kernel. What a test starts in its place (`CLIENT`) hands over arguments,
 environment and files, and stands for the kernel: it passes signals on, ends as it ends, and takes it along when killed.
+The program `vibe-jupyter` comes in the same way, from a process of its own (`program_command`).
 
 Tests of what is imported when start a kernel as users do (`AS_USERS_START_IT`).
 """
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import threading
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -58,19 +60,37 @@ PRELOADED = (
 )
 """What a kernel imports until it has answered a first prompt, with an MCP server and without. Not ipywidgets, which is
 in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
+OF_PROGRAM = (
+    *(name for name in PRELOADED if not name.startswith("ipykernel.")),
+    "vibe_jupyter.cli.ask",
+    "vibe_jupyter.cli.run",
+    "vibe_jupyter.cli.schema",
+    "vibe_jupyter.cli.verify",
+)
+"""What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
 
-@cache
 def kernel_command() -> list[str]:
-    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts the server."""
+    """What starts a kernel: in place of `python -m ipykernel_launcher -f {connection_file}`. Starts its server."""
+    return [*_client(PRELOADED), "ipykernel_launcher", "-f", "{connection_file}"]
+
+
+def program_command() -> list[str]:
+    """What starts the program: in place of `vibe-jupyter`. Starts its server."""
+    return [*_client(OF_PROGRAM), "vibe_jupyter.cli:main"]
+
+
+@cache
+def _client(preloaded: tuple[str, ...]) -> list[str]:
+    """What a server of processes with these modules is asked with, followed by what one is to run."""
     folder = tempfile.mkdtemp(prefix="vibe-fork-")
     address = str(Path(folder, "server"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     # Its standard input is a pipe of ours: it ends when this process does, however that ends.
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.fork_server", address],
+        [sys.executable, "-m", "tests.kernel.fork_server", address, *preloaded],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -88,7 +108,7 @@ def kernel_command() -> list[str]:
             Path(folder).rmdir()
 
     atexit.register(end)
-    return [sys.executable, "-I", "-S", str(CLIENT), address, "ipykernel_launcher", "-f", "{connection_file}"]
+    return [sys.executable, "-I", "-S", str(CLIENT), address]
 
 
 def kernels_on_path(folder: Path) -> str:
@@ -209,22 +229,24 @@ def _build_models(model: "type[BaseModel]") -> None:
         _build_models(below)
 
 
-def main(address: str) -> None:
-    """Serve; in a child, be a kernel."""
-    for name in PRELOADED:
+def main(address: str, *preloaded: str) -> None:
+    """Serve; in a child, be what was asked for: a module, or a function of one."""
+    for name in preloaded:
         __import__(name)
     from pydantic import BaseModel
 
     _build_models(BaseModel)
-    assert NOT_PRELOADED not in sys.modules
+    assert preloaded != PRELOADED or NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
     gc.collect()
     server = _Server(address)
     print("ready", flush=True)
-    module, *arguments = server.serve()
-    sys.argv = [module, *arguments]
+    sys.argv = server.serve()
+    module, _, function = sys.argv[0].partition(":")
     try:
+        if function:
+            sys.exit(getattr(import_module(module), function)())
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         _end(end.code if isinstance(end.code, int) else int(end.code is not None))
@@ -242,4 +264,4 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -61,10 +61,11 @@ export class ConnectForm {
     }
   }
 
-  /** The first field that is to be filled in. */
-  focus(): void {
+  /** The first field that is to be filled in takes the focus; false where there is nothing yet. */
+  focus(): boolean {
     const empty = [this.#key, this.#base].find((one) => one.isConnected && one.value === "");
     (empty ?? this.#primary)?.focus();
+    return this.#primary !== null;
   }
 
   /** The kernel is gone: nobody hears what is pressed. */

@@ -24,9 +24,16 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   el.append(host);
   const tellCards = (): void => { document.dispatchEvent(new CustomEvent("vibe-cards")); };
   const form = new ConnectForm(root, (message: FromForm) => { model.send(message); });
-  const receive = (message: ToForm): void => { form.receive(message); };
+  let isAwaited = false; // keys are to go to it, as soon as there is something to fill in
+  const lead = (): void => { isAwaited = !form.focus(); };
+  const receive = (message: ToForm): void => {
+    form.receive(message);
+    if (isAwaited) {
+      lead();
+    }
+  };
   model.on("msg:custom", receive);
-  host.addEventListener("vibe-focus-card", () => { form.focus(); }, { signal: gone.signal });
+  host.addEventListener("vibe-focus-card", lead, { signal: gone.signal });
   host.addEventListener("vibe-lost", () => { form.lose(); }, { signal: gone.signal });
   model.send({ type: "alive" });
   tellCards();
