@@ -202,6 +202,13 @@ def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
     )
 
 
+async def may_foresee(prepared: PreparedCall, call_context: CallContext) -> bool:
+    """Whether somebody will be asked about a call who may be told what it would change."""
+    if not call_context.permissions.foresees(prepared.tool, prepared.args, call_context.terms):
+        return False
+    return isinstance(decide_call(prepared, call_context), Ask) and await call_context.attended()
+
+
 def _with_reason(decision: D, tried: str, mark: str) -> D:
     return decision.model_copy(update={"reason": f"{decision.reason}{mark}{tried}"}) if tried else decision
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from vibe_jupyter.agent.approval import ask_user, may_explore, permit_call
+from vibe_jupyter.agent.approval import ask_user, may_explore, may_foresee, permit_call
 from vibe_jupyter.agent.call_context import (
     CallContext,
     PreparedCall,
@@ -35,6 +35,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.tools.contract import (
     ExploringTool,
+    ForeseeingTool,
     NotExplored,
     SelfLimitedTool,
     SubagentReport,
@@ -64,6 +65,8 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         if not isinstance(explored, NotExplored):
             return explored, False
         tried = explored.reason
+    elif isinstance(prepared, PreparedCall) and await may_foresee(prepared, call_context):
+        tried = await _foresee(prepared, call_context)
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
     if isinstance(permitted, PreparedCall):
         answer = await _run_prepared(permitted, call_context, _run_tool)
@@ -132,6 +135,17 @@ async def _explore(prepared: PreparedCall, call_context: CallContext) -> ToolRes
     """Do it where it can have no effects."""
     assert isinstance(prepared.tool, ExploringTool)
     return await prepared.tool.explore(prepared.args, _tool_context(prepared, call_context))
+
+
+async def _foresee(prepared: PreparedCall, call_context: CallContext) -> str:
+    """What it would change, in words for its card; empty where nobody can tell."""
+    assert isinstance(prepared.tool, ForeseeingTool)
+    try:
+        words = await prepared.tool.foresee(prepared.args, _tool_context(prepared, call_context))
+    except ToolError:  # interrupted: the run hears of it by itself
+        return ""
+    call_context.redactor.look()
+    return call_context.redactor(words)
 
 
 async def _run_tool(prepared: PreparedCall, call_context: CallContext) -> ToolResult:

@@ -16,6 +16,7 @@ from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
 from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification, VerifyNotebookTool
@@ -35,6 +36,7 @@ from vibe_jupyter.tools.shell_path import find_shell
 from vibe_jupyter.tools.task import TaskTool
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
+from vibe_jupyter.variables.describe import value_line
 from vibe_jupyter.variables.looks import VariableLooks
 from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
@@ -48,6 +50,8 @@ class BuiltInTools:
         self._todo = TodoTool()
         self._memory = ReadMemory()
         self._plan = ExitPlanModeTool(_plan_document(parts), parts.plan)
+        self._exploration = self._make_exploration()
+        self._foresight = self._make_foresight()
         self._fixed = [*self._cell_tools(), *self._kernel_tools(), self._plan]
         self.take(settings)
 
@@ -66,10 +70,12 @@ class BuiltInTools:
         if self._parts.notebook is None:
             return []
         cells, sees_images = self._parts.notebook.cells, self._parts.sees_images
+        insert_cell = InsertCellTool(cells, sees_images=sees_images)
+        insert_cell.foresight = self._foresight
         return [
             ReadNotebookTool(cells.reads, sees_images=sees_images),
             EditCellTool(cells, sees_images=sees_images),
-            InsertCellTool(cells, sees_images=sees_images),
+            insert_cell,
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
             BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images),
@@ -97,10 +103,21 @@ class BuiltInTools:
             hint=MissingNames(parts.host.namespace).hint,
             drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
         )
-        tool.exploration = self._exploration()
+        tool.exploration, tool.foresight = self._exploration, self._foresight
         return tool
 
-    def _exploration(self) -> CodeExploration | None:
+    def _make_foresight(self) -> CodeForesight | None:
+        if self._exploration is None:
+            return None
+        namespace = self._parts.host.namespace
+
+        def line(name: str) -> str:
+            names = namespace()
+            return value_line(names[name]) if name in names else ""
+
+        return CodeForesight(self._exploration, VariableLooks(namespace).of_code, line)
+
+    def _make_exploration(self) -> CodeExploration | None:
         """None where no copy of a kernel can be made on this machine, and in a terminal."""
         parts, secrets = self._parts, self._parts.host.secrets
         if machine_refusal() or parts.pump is None:

@@ -241,6 +241,23 @@ class ExploringTool(Protocol):
 
 
 @runtime_checkable
+class ForeseeingTool(Protocol):
+    """A tool that can try what a call would do where it has no effects, so that the card says it."""
+
+    def can_foresee(self, args: Any) -> bool:
+        """Whether this call may be tried so."""
+        ...
+
+    async def foresee(self, args: Any, context: ToolContext) -> str:
+        """What the call would change, in a line; empty where that cannot be told. Never takes longer than seconds.
+
+        Raises:
+            ToolError: the user interrupted it.
+        """
+        ...
+
+
+@runtime_checkable
 class RenamedTool(Protocol):
     """A tool that settings may name in other ways too."""
 

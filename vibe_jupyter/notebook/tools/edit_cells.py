@@ -21,6 +21,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     touched_by_write,
     with_newlines,
 )
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
@@ -198,6 +199,17 @@ class InsertCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
+        self.foresight: CodeForesight | None = None
+        """Says what code would change; None where nobody can."""
+
+    def can_foresee(self, args: InsertCellArgs) -> bool:
+        """What runs is tried before it is asked about."""
+        return self.foresight is not None and _does_run(args)
+
+    async def foresee(self, args: InsertCellArgs, context: ToolContext) -> str:
+        """What it would change, in a line."""
+        must_be_no_prompt("the new cell", args.source)
+        return await self.foresight.words(args.source, context) if self.foresight is not None else ""
 
     def headline(self, args: InsertCellArgs) -> Headline:
         places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}

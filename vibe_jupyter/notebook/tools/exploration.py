@@ -49,6 +49,8 @@ class CopiedRun(Value):
     changed: tuple[str, ...] = ()
     """Names of objects that were changed in place, in the copy."""
     hint: str = ""
+    effects: tuple[str, ...] = ()
+    """What it would change, a line for each variable; only of a trial."""
     refused: str = ""
     """What it failed for that a copy may not do; empty where it would have ended so anyway."""
     attempts: tuple[str, ...] = ()
@@ -65,6 +67,8 @@ class CodeRun(NamedTuple):
     changed: tuple[str, ...]
     """Names of objects that were changed in place."""
     hint: str
+    effects: tuple[str, ...] = ()
+    """What it changed, a line for each variable; only of a trial."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,20 @@ class CodeExploration:
         Raises:
             ToolError: the user interrupted it, or no cell serves any more.
         """
+        ran = await self._run(code, seconds, context, execute)
+        return NotExplored(ran.refused) if isinstance(ran, CopiedRun) and ran.refused else ran
+
+    async def trial(
+        self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
+    ) -> CopiedRun | None:
+        """The same for code that will run for real: also what it failed for that a copy may not do; None where no copy
+        can be made, or where it broke off."""
+        ran = await self._run(code, seconds, context, execute)
+        return ran if isinstance(ran, CopiedRun) else None
+
+    async def _run(
+        self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
+    ) -> CopiedRun | NotExplored:
         if _STARTS_PROGRAMS.search(TransformerManager().transform_cell(code)):
             return NotExplored("a copy of the kernel may not start a program")
         if refusal := await asyncio.to_thread(process_refusal):
@@ -171,6 +189,7 @@ class CodeExploration:
             result=ran.result,
             changed=ran.changed,
             hint=ran.hint,
+            effects=ran.effects,
             refused=refused and f"a copy of the kernel may not {refused}",
             attempts=attempts.words,
             secrets=found,
@@ -182,8 +201,6 @@ class CodeExploration:
         except ValidationError:  # the code wrote into the report
             return NotExplored(_ENDINGS["died"])
         self._secrets.learn(ran.secrets)
-        if ran.refused:
-            return NotExplored(ran.refused)
         return ran.model_copy(update={"cpu_seconds": report.cpu_seconds})
 
 

@@ -30,6 +30,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     status_line,
 )
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
 from vibe_jupyter.protocol import (
     WHOLE,
@@ -135,6 +136,8 @@ class RunCodeTool:
         self._drawing = drawing or ChartDrawing()
         self.exploration: CodeExploration | None = None
         """Where code runs that only looks; None where it cannot."""
+        self.foresight: CodeForesight | None = None
+        """Says what code would change; None where nobody can."""
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -189,6 +192,15 @@ class RunCodeTool:
         return told.model_copy(
             update={"summary": f"{told.summary}, {_IN_YOUR_COPY}", "details": {**told.details, **in_copy}}
         )
+
+    def can_foresee(self, args: RunCodeArgs) -> bool:
+        """What is to stay is tried before it is asked about."""
+        return self.foresight is not None and args.keep
+
+    async def foresee(self, args: RunCodeArgs, context: ToolContext) -> str:
+        """What it would change, in a line."""
+        must_be_no_prompt("this code", args.code)
+        return await self.foresight.words(args.code, context) if self.foresight is not None else ""
 
     def _execute(
         self,

@@ -1,0 +1,105 @@
+"""What the card says code would change, found out in copies of the kernel before the click. Real kernels."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.app.conftest import Session, running_session
+from tests.kernel.matrix import INSTALLED
+from tests.notebook.test_agent import ClickedPage, end, prompt
+from tests.sandbox.test_exploring_runs import ON
+from vibe_jupyter.sandbox.availability import machine_refusal
+from vibe_jupyter.testing import call, say
+
+pytestmark = [
+    pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine"),
+    pytest.mark.xdist_group("exploring"),
+]
+WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems = [1]\nn = 1"
+"""What is there before each of the snippets."""
+EFFECTS = {
+    "clean = frame.dropna()": "clean: new, pandas DataFrame 2 × 1",
+    "frame = frame.dropna()": "frame: pandas DataFrame 3 × 1 (x float64) → pandas DataFrame 2 × 1 (x float64)",
+    "frame['y'] = 1": "pandas DataFrame 3 × 2",
+    "items.append(2)": "items: list of 1 item [1] → list of 2 items [1, 2]",
+    "del n": "n: removed",
+    "n = n + 1": "n: int",
+    "m = 1\n1 / 0": "raises ZeroDivisionError",
+    "other = 1; third = 2": "other: new",
+    "import random; random.seed(1); drawn = random.random()": "drawn: new",
+    "open('made.txt', 'w')": "in a trial run it wanted to write made.txt",
+    "import socket; socket.create_connection(('127.0.0.1', 9))": "in a trial run it wanted to use the network",
+    "import os; os.remove('config.toml')": "in a trial run it wanted to delete config.toml",
+}
+SILENT = (
+    "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
+    "import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))",
+    "import secrets; token_list = [0] * secrets.randbelow(10**6)",
+    "import time; time.sleep(60)",
+    "while True: pass",
+    "import os; os._exit(0)",
+    "import os; os.kill(os.getpid(), 9)",
+    "!touch made.txt",
+)
+"""What differs each time, does not end, breaks off, or cannot be tried."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with running_session(INSTALLED, tmp_path_factory.mktemp("foresight")) as session:
+        session.wire.run(ON)
+        yield session
+
+
+def reason_on_card(session: Session, code: str) -> str:
+    """Why the card asks, for code that is then denied."""
+    session.run(f"%vibe reset\n{WORLD}")
+    session.model.will_reply(call("run_code", code=code, keep=True), say("Denied."))
+    request = session.wire.send("%%vibe\nrun it")
+    view = session.view(request)
+    approval = view.card()
+    html = view.wait_for(approval)
+    view.command(type="reject", approval_id=approval)
+    session.wire.cell(request)
+    found = re.findall(r'class="vibe-why">(.*?)</span>', html, re.DOTALL)
+    return found[-1]
+
+
+@pytest.mark.parametrize("code", EFFECTS)
+def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: Session, code: str) -> None:
+    said = reason_on_card(asked, code)
+    assert EFFECTS[code] in said
+    look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('vibe/config.toml'))"
+    assert asked.run(look).text == "(3, 1) [1] 1 False True\n"
+
+
+@pytest.mark.parametrize("code", SILENT)
+def test_what_differs_each_time_or_cannot_be_tried_is_not_told(asked: Session, code: str) -> None:
+    assert "in a trial run" not in reason_on_card(asked, code)
+
+
+def test_what_the_card_says_is_what_happens(asked: Session) -> None:
+    asked.run(f"%vibe reset\n{WORLD}")
+    asked.model.will_reply(
+        call("run_code", code="frame['y'] = frame.x * 2\nframe = frame.dropna()", keep=True), say("Kept.")
+    )
+    request = asked.wire.send("%%vibe\nrun it")
+    view = asked.view(request)
+    approval = view.card()
+    assert "→ pandas DataFrame 2 × 2" in view.wait_for(approval)
+    view.command(type="approve", approval_id=approval)
+    asked.wire.cell(request)
+    assert asked.run("print(frame.shape)").text == "(2, 2)\n"
+
+
+def test_a_new_cell_that_runs_is_tried_too_and_not_where_the_settings_want_no_copies(asked: Session) -> None:
+    for setting, told in (("sandbox", True), ("ask", False)):
+        asked.wire.run(ON.replace("'sandbox'", f"{setting!r}"))
+        asked.run(f"%vibe reset\n{WORLD}")
+        asked.model.will_reply(call("insert_cell", source="clean = frame.dropna()", run=True), say("Denied."))
+        page = ClickedPage(asked.wire)
+        cell = prompt(page, "%%vibe\nrun it")
+        assert ("in a trial run: clean: new" in page.deny(cell)) == told
+        end(page, cell)
+    asked.wire.run(ON)
