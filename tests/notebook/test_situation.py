@@ -156,6 +156,32 @@ def test_the_report_shows_cells_so_that_their_places_can_be_run_and_shifted_ones
     assert new.startswith(f"#1 {page.cells[0].id[:4]} [{page.cells[0].count}] ok in ")
 
 
+def test_a_range_means_its_cells_in_another_order_too_but_not_others(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = c", "c = 2", "d = 3")
+    session.model.will_reply(
+        call("move_cells", cells=["#3"], before="#2"), call("run_cells", cells=["#1-#4"]), say("Done.")
+    )
+    run(page, page.add("%%vibe --yes=move_cells,run_cells\nput them in order, and run them"))
+    assert session.model.requests[2].tool_results[-1].startswith("ran 4 of 4 cells, 4 ok")
+
+    page.cells.insert(1, PageCell("new = 1"))
+    session.model.will_reply(call("run_cells", cells=["#1-#4"]), say("Refused."))
+    run(page, page.add("%%vibe --yes=run_cells\nonce more"))
+    assert session.model.requests[-1].tool_results[-1].startswith("Nothing was done: #1-#4 may not be what you mean")
+
+
+def test_what_a_cell_shows_is_told_by_its_error_its_kind_or_its_text_without_borders(session: Session) -> None:
+    broken_plot = "import matplotlib.pyplot as plt\n_ = plt.figure()\n1 / 0"
+    chart = "display({'application/vnd.vegalite.v6+json': {}, 'text/plain': 'alt.Chart(...)'}, raw=True)"
+    page = Page(session.wire, "%matplotlib inline", broken_plot, chart, "import polars as pl\npl.DataFrame({'x': [1]})")
+    run_all(page)
+
+    report = ask(session, page, "look")
+
+    told = [line.partition(" -> ")[2] for line in report.split("\n") if " -> " in line]
+    assert told == ["ZeroDivisionError: division by zero", "chart", "shape: (1, 1) x --- i64 1"]
+
+
 def test_the_same_state_gives_the_same_bytes(session: Session) -> None:
     page = Page(session.wire, "a = [1, 2, 3]", "b = {'k': a}")
     run_all(page)

@@ -122,7 +122,7 @@ def _facts(series: Series, level: int) -> str:
     middle = median_of(column) if series.kind in _DISTRIBUTIONS and not are_counts else None
     if middle is not None and level < 2:
         facts.append(f"median {value_text(middle)}")
-    if other.kind != "text" or series.kind == "line":
+    if other.kind != "text" or series.kind.startswith("line"):
         facts.append(trend_of(other, column) if other.values and series.kind not in _DISTRIBUTIONS else "")
     facts.append(series.note if level < 2 else "")
     return ", ".join(filter(None, facts))

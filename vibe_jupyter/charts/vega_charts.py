@@ -237,7 +237,8 @@ def _kind_of(layer: Mapping[str, Any], fields: Mapping[str, _Field]) -> str:
         return "heatmap"
     if name == "bar" and "x" in fields and (fields["x"].aggregate and "y" in fields and not fields["y"].aggregate):
         return "horizontal bar"
-    return _MARKS.get(name, name)
+    shown = _MARKS.get(name, name)
+    return f"{shown} with markers" if mapping_of(mark).get("point") else shown
 
 
 def _axis(name: str, field: _Field, rows: Rows) -> Axis:

@@ -15,6 +15,14 @@ LISTED: Final = 8
 """Cells or names told in one line."""
 HEADINGS: Final = 25
 """Headings told in one line."""
+_DRAWN: Final[Mapping[str, str]] = {
+    "image/": "image",
+    "application/vnd.vega": "chart",
+    "application/vnd.plotly": "chart",
+}
+"""Beginnings of MIME types of what is seen and not read."""
+_BORDERS: Final = re.compile("[\N{BOX DRAWINGS LIGHT HORIZONTAL}-\N{BOX DRAWINGS LIGHT ARC UP AND RIGHT}]+")
+"""Of tables, as polars and others print them."""
 _COMMENT: Final = re.compile(r"#[^\w\n]*\w")
 """One with words, and not a line of dashes."""
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
@@ -104,9 +112,11 @@ def cut(text: str, width: int) -> str:
 
 
 def _result_words(cell: Cell) -> str:
-    """What the cell shows, in a word or a line."""
+    """What the cell shows, in a word or a line; of one that failed the error, which figures may follow."""
     if not cell.outputs:
         return ""
-    last = cell.outputs[-1]
-    image = next((mime for mime in last.mimes if mime.startswith("image/")), "")
-    return "image" if image else " ".join(last.text.split())
+    told = next((one for one in cell.outputs if one.type == "error"), cell.outputs[-1])
+    for begin, word in _DRAWN.items():
+        if any(mime.startswith(begin) for mime in told.mimes):
+            return word
+    return " ".join(_BORDERS.sub(" ", told.text).split())

@@ -76,13 +76,17 @@ class ReadVersions:
     def must_be_shown(self, reference: str, found: Sequence[Cell], cells: Sequence[Cell]) -> None:
         """Let through cells that a place or a number still means, as they were shown under it.
 
+        Of a range the ends must be what was shown there, and between them cells that were shown: in which order they
+        stand there may have changed.
+
         Raises:
             NothingDone: it means others now, or others than the model knows; with what is there now.
         """
         key = number_of(reference)
         is_single = bool(key) and key != LAST and len(found) == 1
-        others = [cell for cell in found if not self._is_shown(key if is_single else f"#{cell.number}", cell)]
-        if not others:
+        ends = {found[0].id, found[-1].id}
+        keys = [key if is_single else f"#{cell.number}" if cell.id in ends else cell.id for cell in found]
+        if all(map(self._is_shown, keys, found)):
             return
         self.show(found)
         if len(found) == 1:
