@@ -38,7 +38,8 @@ async function textOfStyles({ path }) {
 
 /** JupyterLab's own builder decides what the page shares with us; it takes JavaScript. */
 async function buildExtension() {
-  await build({ ...common, entryPoints: ["src/index.ts"], outfile: "lib/index.js", packages: "external" });
+  rmSync("lib", { recursive: true, force: true });
+  await build({ ...common, entryPoints: ["src/index.ts"], outdir: "lib", splitting: true, packages: "external" });
   rmSync("../vibe_jupyter/labextension", { recursive: true, force: true });
   const require = createRequire(import.meta.url);
   const builder = require.resolve("@jupyter/builder/lib/build-labextension.js");

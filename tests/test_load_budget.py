@@ -1,6 +1,7 @@
 """What `%load_ext vibe_jupyter` costs, counted where time would lie: modules, not milliseconds."""
 
 import gc
+import gzip
 import json
 import os
 import subprocess
@@ -32,6 +33,7 @@ FORBIDDEN = {
     "tree_sitter_bash",
 }
 KERNEL_WAIT = 60  # seconds
+VIEW_BYTES, EXTENSION_BYTES = 20_000, 60_000  # compressed
 
 pytestmark = pytest.mark.xdist_group("load")
 
@@ -230,3 +232,10 @@ def test_the_first_request_waits_for_nothing_that_only_its_answer_needs(tmp_path
     assert said["requests"] == 1
     assert "All done." in done.stdout
     assert said["collects"]
+
+
+def test_what_the_page_loads_stays_small() -> None:
+    package = ROOT / "vibe_jupyter"
+    extension = [gzip.compress(file.read_bytes()) for file in (package / "labextension" / "static").glob("*.js")]
+    assert len(gzip.compress((package / "ui" / "static" / "run-view.js").read_bytes())) < VIEW_BYTES
+    assert sum(map(len, extension)) < EXTENSION_BYTES

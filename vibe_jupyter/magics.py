@@ -23,6 +23,7 @@ from vibe_jupyter.safe_imports import without_collections, without_working_folde
 if TYPE_CHECKING:
     from vibe_jupyter.app import App
     from vibe_jupyter.app.run_view import Reply
+    from vibe_jupyter.commands.panel import PanelAnswer
     from vibe_jupyter.kernel.pump import Pump
 
 _QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
@@ -155,6 +156,24 @@ class VibeMagics(Magics):
         """
         if reply.reason == "interrupted" and not self.app.stopped_for_queue and not options.keep_going:
             raise KeyboardInterrupt
+
+    def panel(self, command: str = "") -> "PanelAnswer":
+        """How everything stands, for JupyterLab's side panel, after a command of `%vibe` that a button there gave."""
+        with self._presses.owned():
+            app = self.app
+            with without_working_folder():
+                from vibe_jupyter.commands.panel import PanelAnswer, panel_state
+            with self._presses.raising():
+                return PanelAnswer(panel_state(app, command))
+
+    def panel_models(self) -> "PanelAnswer":
+        """The models that the server of the current model lists, for the same."""
+        with self._presses.owned():
+            app = self.app
+            with without_working_folder():
+                from vibe_jupyter.commands.panel import PanelAnswer, panel_models
+            with self._presses.raising():
+                return PanelAnswer(panel_models(app))
 
     def close(self) -> None:
         """End everything this kernel started."""

@@ -448,3 +448,79 @@ export interface ViewAddress {
   /** Its own name among the views of one tab. */
   panel: string;
 }
+
+/** Everything the panel shows. */
+export interface PanelState {
+  sessions: PanelSession[];
+  /** What the model of the next prompt was chosen by; empty where there is none. */
+  model: string;
+  models: PanelModel[];
+  context: PanelContext | null;
+  /** US dollars of the open conversation; null where no price is known. */
+  cost: number | null;
+  grants: PanelGrant[];
+  servers: PanelServer[];
+  stale: PanelCell[];
+  /** What the command printed, or why it failed; empty where none was given. */
+  said: string;
+  failed: boolean;
+}
+
+/** A saved conversation. */
+export interface PanelSession {
+  /** As short as it can be told from the others. */
+  id: string;
+  title: string;
+  /** Where it was held, and what it cost. */
+  about: string;
+  age: string;
+  /** Whether it belongs to this notebook. */
+  here: boolean;
+  /** Whether it is the open one. */
+  present: boolean;
+}
+
+/** A model that can be chosen. */
+export interface PanelModel {
+  name: string;
+  /** What it lacks; empty where it lacks nothing. */
+  problem: string;
+}
+
+/** What the next request would carry. */
+export interface PanelContext {
+  tokens: number;
+  window: number;
+  parts: Record<string, number>;
+}
+
+/** A saved permission. */
+export interface PanelGrant {
+  /** As `%vibe permissions revoke` takes it. */
+  pattern: string;
+  scope: "session" | "project";
+}
+
+/** An MCP server. */
+export interface PanelServer {
+  name: string;
+  state: string;
+  /** The command behind `%vibe mcp` that helps it on; empty where none does. */
+  action: string;
+}
+
+/** A cell that no longer shows what the cells above it give. */
+export interface PanelCell {
+  id: string;
+  /** Its place in the notebook, from 1. */
+  number: number;
+  why: string;
+}
+
+/** What the server of the current model offers. */
+export interface PanelModels {
+  /** As `%vibe model` takes them. */
+  models: string[];
+  /** Why there are none; empty where there are. */
+  error: string;
+}

@@ -6,5 +6,6 @@ import { changes } from "./plugins/changes";
 import { commands } from "./plugins/commands";
 import { fullEditor } from "./plugins/full-editor";
 import { promptCells } from "./plugins/prompt-cells";
+import { sidePanel } from "./plugins/side-panel";
 
-export default [approvals, bridge, cellActions, changes, commands, fullEditor, promptCells];
+export default [approvals, bridge, cellActions, changes, commands, fullEditor, promptCells, sidePanel];

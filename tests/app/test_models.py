@@ -253,3 +253,13 @@ def test_where_a_key_was_found_is_known(tmp_path: Path, place: str) -> None:
         "file": f"MISTRAL_API_KEY in {tmp_path / '.env'}",
     }
     assert ModelChoice(environ).current().server.key_from == words[place]
+
+
+def test_any_model_of_a_provider_is_chosen_by_the_names_of_both(tmp_path: Path) -> None:
+    settings = settings_of('[[providers]]\nname = "here"\napi_base = "http://127.0.0.1:9/v1"', tmp_path)
+    choice = ModelChoice({"VIBE_HOME": str(tmp_path)}, load=lambda: settings)
+    assert choice.choose("qwen3@here") == "Model: qwen3@here at 127.0.0.1:9."
+    assert (choice.current().name, choice.chosen_name()) == ("qwen3", "qwen3@here")
+    assert ("qwen3@here", "") in choice.choices()
+    with pytest.raises(ConfigError, match="There is no model 'qwen3@there'"):
+        choice.choose("qwen3@there")

@@ -1,7 +1,7 @@
 """`%vibe context` and `%vibe compact`: what the next request would carry, and how to make it less."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from vibe_jupyter.files.truncation import cut_line
 from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import HistoryEdit, HistoryRewritten, ImagePart, Message, ToolMessage, UserMessage
-from vibe_jupyter.session.conversation import check_history, rewrite_history
+from vibe_jupyter.session.conversation import Conversation, check_history, rewrite_history
 from vibe_jupyter.ui.front_end import EVERYTHING
 
 NOWHERE: Final = Surroundings("")
@@ -65,7 +65,7 @@ class ContextCommands:
         if conversation is None:
             return NONE_YET
         agent = self._next_agent()
-        size = ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs())
+        size = _next_size(conversation, agent)
         lines = [_size_line(size, agent), *_part_lines(conversation.history, agent), *_limit_lines(size, agent)]
         exchanges = find_exchanges(conversation.history)
         if exchanges:
@@ -77,6 +77,18 @@ class ContextCommands:
                 for number, one in numbered[-_LISTED:]
             ]
         return "\n".join(lines)
+
+    def measure(self) -> tuple[ContextSize, Mapping[ContextPart, int]] | None:
+        """What the next request would carry, whole and by part; None before the first prompt.
+
+        Raises:
+            ConfigError: no model, or a wrong setting.
+        """
+        conversation = self._parts.conversation()
+        if conversation is None:
+            return None
+        agent = self._next_agent()
+        return _next_size(conversation, agent), _part_counts(conversation.history, agent)
 
     def drop(self, number: int) -> str:
         """Send an exchange no more; the journal keeps it. Returns what to print.
@@ -92,7 +104,7 @@ class ContextCommands:
         if conversation is None or not 1 <= number <= len(exchanges):
             raise ConfigError(f"There is no exchange {number}. %vibe context lists them.")
         chosen, agent = exchanges[number - 1], self._next_agent()
-        before = ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs()).tokens
+        before = _next_size(conversation, agent).tokens
         freed = count_messages(chosen.messages, sees_images=agent.model.sees_images)
         event = HistoryRewritten(
             kind="dropped",
@@ -144,16 +156,25 @@ def find_exchanges(history: Sequence[Message]) -> list[HistoryExchange]:
     return [HistoryExchange(at, tuple(history[at:end])) for at, end in zip(places, ends, strict=False)]
 
 
+def _next_size(conversation: Conversation, agent: Agent) -> ContextSize:
+    return ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs())
+
+
 def _size_line(size: ContextSize, agent: Agent) -> str:
     window = f"{size.window:,} tokens" + ("" if size.is_known else f" (the window of {agent.model.alias} is not known)")
     return f"Context: about {size.tokens:,} of {window}, {size.share:.0%}"
 
 
-def _part_lines(history: Sequence[Message], agent: Agent) -> list[str]:
+def _part_counts(history: Sequence[Message], agent: Agent) -> Mapping[ContextPart, int]:
     counts = Counter[ContextPart]()
     counts.update({"system": count_text(agent.instructions), "tools": count_tools(agent.tools.specs())})
     for message in history:
         counts.update(count_message(message, sees_images=agent.model.sees_images))
+    return counts
+
+
+def _part_lines(history: Sequence[Message], agent: Agent) -> list[str]:
+    counts = _part_counts(history, agent)
     images = sum(
         isinstance(part, ImagePart)
         for message in history

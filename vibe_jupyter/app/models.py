@@ -95,15 +95,28 @@ class ModelChoice:
     def listing(self) -> str:
         """The models one may choose, the current one marked."""
         settings = self._load()
-        current, advice = self._chosen or settings.active_model, list[str]()
-        if not current:
-            try:
-                current = self.current().alias
-            except ConfigError as error:
-                advice = ["", str(error)]
+        current, advice = "", list[str]()
+        try:
+            current = self.chosen_name()
+        except ConfigError as error:
+            advice = ["", str(error)]
         names = dict.fromkeys(filter(None, (*settings.model_names(), TOUR, current)))
         table = model_table([self._table_row(settings, name, is_current=name == current) for name in names])
         return "\n".join([table, *remote_model_lines(self._usable_models(settings, names)), *advice])
+
+    def chosen_name(self) -> str:
+        """What the model of the next prompt was chosen by, whether it can be used or not.
+
+        Raises:
+            ConfigError: nothing is configured.
+        """
+        return self._chosen or self._load().active_model or self.current().alias
+
+    def choices(self) -> list[tuple[str, str]]:
+        """The name of each model one may choose, and what it lacks; empty where it lacks nothing."""
+        settings = self._load()
+        names = dict.fromkeys(filter(None, (*settings.model_names(), self._chosen or settings.active_model, TOUR)))
+        return [(name, "" if name == TOUR else self._model_problem(settings, name)) for name in names]
 
     def _table_row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:
         mark = "●" if is_current else " "

@@ -40,7 +40,7 @@ NOTE_WAIT: Final = 5.0
 END_NOTE_WAIT: Final = 0.5
 """The same at the end of a run, which a slow disk does not hold up; it is written all the same."""
 LISTING_WAIT: Final = 2.0
-"""Seconds in which a page tells its cells when a conversation is continued."""
+"""Seconds in which a page tells its cells when nothing runs."""
 _NOTHING: Final = JournalNote(variables=(), background=())
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
@@ -173,7 +173,7 @@ class KernelSessions:
         found = self.saved.find(text, but=self._present_id())
         if found.id == self._present_id():
             return f"{found.title!r} is the open conversation."
-        cells = self._cells()
+        cells = self.notebook_cells()
         try:
             if found.is_foreign:
                 journal, contents = self.saved.fork(found)
@@ -194,7 +194,7 @@ class KernelSessions:
         """
         self._check_free()
         found = self.saved.find(text) if text else self.present()
-        cells = self._cells()
+        cells = self.notebook_cells()
         journal, contents = self.saved.fork(found)
         copy = contents.header.session_id[:SHORT_ID] if contents.header is not None else ""
         said = f"Continuing in a copy, {copy}, of {_described(found)}. %vibe resume {found.short_id} goes back."
@@ -252,6 +252,17 @@ class KernelSessions:
             concurrent.futures.wait([closing], timeout=CLOSE_WAIT)
             self._client = None
 
+    def notebook_cells(self) -> Sequence[Cell]:
+        """The notebook's, as far as they are there at once."""
+        notebook = self._parts.notebook
+        if notebook is None:
+            return ()
+        notebook.cells.resume()
+        with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
+            listing = self._parts.engine.submit(notebook.cells.reads.glance()).result(LISTING_WAIT)
+            return listing.cells if listing is not None else ()
+        return ()
+
     def _present_id(self) -> str:
         return self.conversation.id if self.conversation is not None else ""
 
@@ -272,17 +283,6 @@ class KernelSessions:
         self._ended = next((note.background for note in reversed(contents.notes) if note.background is not None), ())
         ended = f"No longer running in the background: {', '.join(self._ended)}." if self._ended else ""
         return "\n".join(filter(None, [said, *contents.dropped, loss_text(self._lost, cells, present), ended]))
-
-    def _cells(self) -> Sequence[Cell]:
-        """The notebook's, as far as they are there at once."""
-        notebook = self._parts.notebook
-        if notebook is None:
-            return ()
-        notebook.cells.resume()
-        with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
-            listing = self._parts.engine.submit(notebook.cells.reads.glance()).result(LISTING_WAIT)
-            return listing.cells if listing is not None else ()
-        return ()
 
     def _note(self, note: JournalNote) -> None:
         assert self.conversation is not None

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -255,6 +255,40 @@ def server_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins) -> str:
         lines += [f"  {line}" for line in _server_remarks(one, servers.get(one.name), pins)]
     told = [problem for problem in plan.problems if problem not in {one.problem for one in plan.servers}]
     return "\n".join([*(lines or [NONE]), *(f"! {problem}" for problem in told)])
+
+
+class ServerRow(NamedTuple):
+    """One server, as the side panel lists it."""
+
+    name: str
+    state: str
+    action: str
+    """The command behind ``%vibe mcp`` that helps it on; empty where none does."""
+
+
+def server_rows(mcp: McpServers) -> list[ServerRow]:
+    """Each server that is declared.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    found = [(one, mcp.servers.get(one.name)) for one in mcp.look().servers]
+    return [ServerRow(one.name, _server_state(one, it), _next_action(one, it, mcp.pins)) for one, it in found]
+
+
+def _next_action(one: PlannedServer, connection: ServerConnection | None, pins: ToolPins) -> str:
+    match one.standing:
+        case "disabled":
+            return "on"
+        case "unknown" | "refused":
+            return "accept"
+        case "incomplete":
+            return ""
+        case "accepted":
+            if connection is None or connection.state in ("stopped", "failed"):
+                return "restart"
+            changed = any(pins.state(one.name, tool) == "changed" for tool in connection.tools)
+            return "accept" if changed else "off" if connection.state == "ready" else ""
 
 
 def tool_table(plan: ServerPlan, servers: ServerPool, pins: ToolPins, tools: McpToolset, *, only: str = "") -> str:

@@ -167,8 +167,8 @@ def _show_permissions(call: TypedCommand) -> str | None:
     match call.words:
         case []:
             return call.build_app().grants.listing()
-        case ["revoke", *named]:
-            return call.build_app().grants.revoke(" ".join(named))
+        case ["revoke", *_]:
+            return call.build_app().grants.revoke(call.text.strip().removeprefix("revoke"))
         case _:
             return None
 

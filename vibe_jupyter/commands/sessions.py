@@ -59,8 +59,8 @@ def session_table(listed: Sequence[SavedSession], known: Sequence[SavedSession],
         cost = "" if one.cost is None else f"${one.cost:.2f}"
         mark = "*" if one.id == present else " "
         rows.append(
-            f"{mark} {ids[one.id]:<{width}}  {_age(one.ended):>8}  {one.messages:>8,}  {cost:>7}  "
-            f"{_cut(_where(one), _PLACE):<{_PLACE}}  {_cut(one.title, _TITLE)}"
+            f"{mark} {ids[one.id]:<{width}}  {age_of(one.ended):>8}  {one.messages:>8,}  {cost:>7}  "
+            f"{_cut(place_of(one), _PLACE):<{_PLACE}}  {_cut(one.title, _TITLE)}"
         )
     return "\n".join(row.rstrip() for row in rows)
 
@@ -68,7 +68,7 @@ def session_table(listed: Sequence[SavedSession], known: Sequence[SavedSession],
 def delete_command(sessions: "KernelSessions", name: str, *, is_sure: bool) -> str:
     """`%vibe delete`."""
     found = sessions.saved.find(name)
-    told = f"{found.title!r} ({found.short_id}, {found.messages:,} messages, {_age(found.ended)} old)"
+    told = f"{found.title!r} ({found.short_id}, {found.messages:,} messages, {age_of(found.ended)} old)"
     if not is_sure:
         try:
             answer = builtins.input(f"Delete {told}? It cannot be brought back. [y/N] ")
@@ -128,7 +128,8 @@ def recall_command(sessions: "KernelSessions", number: int) -> str:
     return ""
 
 
-def _where(session: SavedSession) -> str:
+def place_of(session: SavedSession) -> str:
+    """Where a conversation was held, in a few words."""
     if session.is_foreign:
         return f"Mistral Vibe, {PurePath(session.folder).name}"
     if session.notebook:
@@ -139,7 +140,8 @@ def _where(session: SavedSession) -> str:
         return session.folder
 
 
-def _age(time: str) -> str:
+def age_of(time: str) -> str:
+    """How long ago that was."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):

@@ -6,12 +6,12 @@ A key never stands in TOML, and never on a command line.
 import importlib.util
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from vibe_jupyter.config.loading import effective_environment
 from vibe_jupyter.config.mcp_servers import McpHttp
-from vibe_jupyter.config.providers import ProviderEntry
+from vibe_jupyter.config.providers import ModelEntry, ProviderEntry
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.config.toml_file import config_path, env_path
 from vibe_jupyter.errors import ConfigError, MissingModel
@@ -100,7 +100,8 @@ def _find_in_keyring(variable: str) -> str:
 
 
 def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, keyed: bool = True) -> Model:
-    """The model of an alias or name, or one given as ``NAME@URL``, with its key unless it is only to be described.
+    """The model of an alias or name, any model of a provider as ``NAME@PROVIDER``, or one given as ``NAME@URL``; with
+    its key unless it is only to be described.
 
     Raises:
         MissingModel: no such model or provider, or its key is not set.
@@ -108,12 +109,13 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
     if match := NAME_AT_URL.fullmatch(name):
         return Model(server=Server(name="", api_base=match["base"]), name=match["name"], alias=match["name"])
     by_alias = [entry for entry in settings.models if entry.known_as == name]
-    entry = next(iter([*by_alias, *(entry for entry in settings.models if entry.name == name)]), None)
+    by_name = [entry for entry in settings.models if entry.name == name]
+    entry = next(iter([*by_alias, *by_name, *_of_provider(settings, name)]), None)
     if entry is None:
         known = ", ".join(settings.model_names())
         raise MissingModel(
             f"There is no model {name!r} in {config_path(environ)}. Known: {known}. "
-            "A remote server can be given as NAME@URL, with http:// or https://; tour needs no key."
+            "Any model of a provider is NAME@PROVIDER, a server elsewhere NAME@URL; tour needs no key."
         )
     provider = next((one for one in settings.providers if one.name == entry.provider), None)
     if provider is None:
@@ -135,6 +137,12 @@ def choose_model(settings: Settings, name: str, environ: Mapping[str, str], *, k
         compact_at=entry.auto_compact_threshold,
     )
     return complete_model(model, sees_images=entry.supports_images)
+
+
+def _of_provider(settings: Settings, name: str) -> Iterator[ModelEntry]:
+    own, _, provider = name.rpartition("@")
+    if own and any(one.name == provider for one in settings.providers):
+        yield ModelEntry(name=own, provider=provider, alias=name)
 
 
 def key_variables(settings: Settings) -> tuple[str, ...]:

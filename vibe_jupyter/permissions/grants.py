@@ -159,9 +159,14 @@ class Grants:
         """Take back what holds for the session and begins so: these names mean something else now."""
         self._session = {pattern for pattern in self._session if not pattern.startswith(words)}
 
+    def numbered(self) -> list[tuple[Scope, str]]:
+        """Scope and pattern of each, in the order in which `revoke` counts them from 1."""
+        out: list[tuple[Scope, str]] = [("session", pattern) for pattern in self.session()]
+        return out + [("project", pattern) for pattern in sorted(self._of_project())]
+
     def listing(self) -> str:
         """What is allowed, numbered for `revoke`."""
-        numbered = self._numbered_grants()
+        numbered = self.numbered()
         if not numbered:
             return f"Nothing is allowed in advance.{self._project_problem()}"
         titles = {"session": "Until this session ends:", "project": "For this project, in every session:"}
@@ -181,7 +186,7 @@ class Grants:
         Raises:
             ConfigError: it names nothing that is allowed, or the kept file cannot be changed.
         """
-        numbered = self._numbered_grants()
+        numbered = self.numbered()
         chosen = _chosen_grants(words.strip(), numbered)
         kept = [pattern for scope, pattern in chosen if scope == "project"]
         if kept and self._kept is not None:
@@ -193,10 +198,6 @@ class Grants:
         if not chosen:
             return "Nothing was allowed."
         return "Asked about again: " + ", ".join(dict.fromkeys(pattern for _, pattern in chosen)) + "."
-
-    def _numbered_grants(self) -> list[tuple[Scope, str]]:
-        out: list[tuple[Scope, str]] = [("session", pattern) for pattern in self.session()]
-        return out + [("project", pattern) for pattern in sorted(self._of_project())]
 
     def _of_project(self) -> set[str]:
         if self._kept is None:

@@ -63,7 +63,7 @@ export function insertBelow({ content }: NotebookPanel, above: Cell, source: str
  * Load the magic where it is not loaded; false where it cannot be. The request is silent, so it prints and counts nothing,
  * and a kernel that is busy does it before the cell that is sent next.
  */
-async function loadMagic({ sessionContext }: NotebookPanel): Promise<boolean> {
+export async function loadMagic({ sessionContext }: NotebookPanel): Promise<boolean> {
   const kernel = sessionContext.session?.kernel;
   const reply = await kernel?.requestExecute({ code: LOAD, silent: true, store_history: false, allow_stdin: false }).done;
   return reply?.content.status !== "error";
