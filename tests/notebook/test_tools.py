@@ -871,7 +871,7 @@ def test_a_cell_that_is_queued_already_is_not_run_twice(open_page: OpenPage) -> 
     outer = page.add(f"serve_calls(('read_notebook', {{}}), ('run_cells', {{'cells': [{cell.id!r}]}}))")
     page.press(outer)
     page.until(lambda: bool(cell.status), "the user's own run")
-    assert "the user started #1 " in error(json.loads(outer.text)[1])
+    assert "waits for its turn already, started by the user" in error(json.loads(outer.text)[1])
     assert cell.text == "once\n"
 
 
@@ -907,7 +907,7 @@ def test_a_cell_the_person_started_stays_where_it_is(open_page: OpenPage, name: 
     outer = page.add(f"serve_calls(('read_notebook', {{}}), ({name!r}, {arguments!r}))")
     page.press(outer)
     page.until(lambda: bool(cell.status), "the user's own run")
-    assert "the user started #2 " in error(json.loads(outer.text)[1])
+    assert "waits for its turn already, started by the user" in error(json.loads(outer.text)[1])
     assert page.cells[1] is cell
 
 
@@ -921,7 +921,7 @@ def test_an_edit_of_a_cell_the_person_started_says_what_will_run(open_page: Open
     page.press(outer)
     page.until(lambda: bool(cell.status), "the user's own run")
     _, with_run, without = json.loads(outer.text)
-    assert "the user started #1 " in error(with_run)
+    assert "waits for its turn already, started by the user" in error(with_run)
     assert "runs as it was" in text(without)
     assert "you started it before" in without["summary"]
     assert (cell.source, cell.text) == ("print('after')", "before\n")
@@ -938,7 +938,8 @@ def test_a_cell_started_between_its_edit_and_its_run_is_named_as_edited(open_pag
     page.until(lambda: bool(cell.status), "the user's own run")
     said = error(json.loads(outer.text)[1])
     assert said.startswith(f"edited #1 {cell.id[:4]}")
-    assert "; not run: the user started #1 " in said
+    assert f"; not run: #1 {cell.id[:4]}" in said
+    assert "waits for its turn already, started by the user" in said
 
 
 def test_a_notebook_that_is_read_only_says_so(open_page: OpenPage) -> None:
