@@ -93,13 +93,21 @@ def test_what_the_card_says_is_what_happens(asked: Session) -> None:
     assert asked.run("print(frame.shape)").text == "(2, 2)\n"
 
 
-def test_a_new_cell_that_runs_is_tried_too_and_not_where_the_settings_want_no_copies(asked: Session) -> None:
-    for setting, told in (("sandbox", True), ("ask", False)):
+def test_cells_that_are_to_run_are_tried_too_and_not_where_the_settings_want_no_copies(asked: Session) -> None:
+    page = ClickedPage(asked.wire, "part = frame.head(1)", "rest = frame.tail(2)", "%%time\nshort = 1")
+    cells = [cell.id for cell in page.cells]
+    for setting, made, words in (
+        ("sandbox", call("insert_cell", source="clean = frame.dropna()", run=True), "in a trial run: clean: new"),
+        ("sandbox", call("run_cells", cells=cells[:2]), "part: new, pandas DataFrame 1 × 1"),
+        ("sandbox", call("run_cells", cells=cells), ""),
+        ("ask", call("run_cells", cells=cells[:2]), ""),
+    ):
         asked.wire.run(ON.replace("'sandbox'", f"{setting!r}"))
         asked.run(f"%vibe reset\n{WORLD}")
-        asked.model.will_reply(call("insert_cell", source="clean = frame.dropna()", run=True), say("Denied."))
-        page = ClickedPage(asked.wire)
+        asked.model.will_reply(call("read_notebook"), made, say("Denied."))
         cell = prompt(page, "%%vibe\nrun it")
-        assert ("in a trial run: clean: new" in page.deny(cell)) == told
+        said = page.deny(cell)
         end(page, cell)
+        assert words in said
+        assert words or "in a trial run" not in said
     asked.wire.run(ON)

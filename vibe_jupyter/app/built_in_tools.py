@@ -71,14 +71,15 @@ class BuiltInTools:
             return []
         cells, sees_images = self._parts.notebook.cells, self._parts.sees_images
         insert_cell = InsertCellTool(cells, sees_images=sees_images)
-        insert_cell.foresight = self._foresight
+        run_cells = BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images)
+        insert_cell.foresight = run_cells.foresight = self._foresight
         return [
             ReadNotebookTool(cells.reads, sees_images=sees_images),
             EditCellTool(cells, sees_images=sees_images),
             insert_cell,
             DeleteCellsTool(cells),
             MoveCellsTool(cells),
-            BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images),
+            run_cells,
             VerifyNotebookTool(NotebookVerification(cells.reads, self._parts.folder), cells.reads),
         ]
 

@@ -54,6 +54,10 @@ class BackgroundRunCellsTool(RunCellsTool):
         super().__init__(access, sees_images=sees_images)
         self._queue = queue
 
+    def can_foresee(self, args: RunCellsArgs) -> bool:
+        """What waits for the end of the run finds another state."""
+        return super().can_foresee(args) and _going_on(args) is None
+
     def headline(self, args: RunCellsArgs) -> Headline:
         head = super().headline(args)
         match _going_on(args):

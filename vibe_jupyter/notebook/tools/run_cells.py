@@ -275,6 +275,20 @@ class RunCellsTool:
         self._sees_images = sees_images
         self._checked: Listing | None = None
         """The cells when the last call was checked: what its card shows, and so what it runs."""
+        self.foresight: CodeForesight | None = None
+        """Says what code would change; None where nobody can."""
+
+    def can_foresee(self, args: RunCellsArgs) -> bool:
+        """What runs is tried before it is asked about."""
+        return self.foresight is not None
+
+    async def foresee(self, args: RunCellsArgs, context: ToolContext) -> str:
+        """What they would change, in a line; nothing of cells with a magic of their own."""
+        await self._access.reads.listing()
+        sources = [cell.source for cell in await self._chosen_cells(args)]
+        if self.foresight is None or any(source.lstrip().startswith("%%") for source in sources):
+            return ""
+        return await self.foresight.words("\n\n".join(sources), context)
 
     def headline(self, args: RunCellsArgs) -> Headline:
         cells = self._known_cells(args)
