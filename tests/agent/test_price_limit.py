@@ -41,7 +41,7 @@ def text_of(events: list[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-@pytest.mark.requirement("agent.events.finish")
+@pytest.mark.requirement("agent.events.finish", "middleware.price.limit")
 async def test_before_each_request_the_cost_is_looked_at(bench: Bench) -> None:
     dear = answer(calls=[call("quiet", text="a")], usage=Tokens(prompt=400_000, completion=0))
     bench.model.will_reply(dear, dear, dear, say("never asked"))
@@ -54,6 +54,7 @@ async def test_before_each_request_the_cost_is_looked_at(bench: Bench) -> None:
     check_history(bench.conversation.history)
 
 
+@pytest.mark.requirement("middleware.price.limit")
 async def test_an_answer_that_grows_too_dear_is_ended_and_what_it_said_is_kept(bench: Bench) -> None:
     pieces = [chunk(f"{number} ", used=number * MILLION) for number in range(1, 200)]
     bench.model.will_reply(raw(pieces, delay_between=0.005), say("Here again."))

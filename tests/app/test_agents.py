@@ -181,6 +181,7 @@ def test_another_agent_goes_on_with_the_conversation_and_its_counts_under_its_ow
         ["accept-edits", "destructive"],
         ["●", "auto-approve"],
     ]
+    assert listed[3].split()[2] == "yolo"
     assert "sub-agent" in listed[4]
     assert "'explore' is a sub-agent" in session.run("%vibe agent explore").text
     assert "'explore' is a sub-agent" in session.run("%vibe --agent explore hello").text

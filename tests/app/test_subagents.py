@@ -344,6 +344,14 @@ def test_a_subagents_history_is_compacted_at_the_threshold_too(session: Session,
 @pytest.mark.requirement("middleware.price.limit", "subagent.middleware.inherited")
 def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session, cast: Cast) -> None:
     a_dollar = Tokens(1_000, 0)
+    cast.delegates(("explore", "look"))
+    cast.sub = lambda _: answer("Found.", usage=a_dollar)
+    session.run("%vibe --model=dear --max-price=0 --yes=task go")
+    assert results(session) == ["Found.\n(completed in 1 turn, $1.0000)"]
+
+    session.run("%vibe reset")
+    session.model.requests.clear()
+    cast.of_subagents.clear()
     cast.main = lambda _: answer(calls=[call("task", task="look")], usage=a_dollar)
     cast.sub = lambda _: answer(calls=[call("grep", pattern="x")], usage=a_dollar)
     cell = session.run("%vibe --model=dear --max-price=1.5 --yes=task go")

@@ -51,7 +51,7 @@ def test_a_file_says_name_display_name_description_safety_type_and_overrides() -
     assert profile.overrides.plain() == {"active_model": "local", "tools": {"bash": {"permission": "never"}}}
 
 
-@pytest.mark.requirement("agents.profile.type", "agents.files.name")
+@pytest.mark.requirement("agents.profile.type", "agents.profile.safety", "agents.files.name")
 def test_what_a_file_leaves_out_is_neutral_an_agent_and_named_as_the_file_is() -> None:
     profile = read_profile(profile_of("", "quiet.one.toml"))
     assert (profile.name, profile.safety, profile.agent_type) == ("quiet.one", "neutral", "agent")

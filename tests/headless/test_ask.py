@@ -15,6 +15,7 @@ import pytest
 from tests.app.conftest import CONFIG
 from tests.headless.schema_changes import breaking_changes
 from tests.kernel.fork_server import program_command
+from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
 from vibe_jupyter.testing import ScriptedModel, call
 
 pytestmark = pytest.mark.xdist_group("headless")
@@ -142,6 +143,17 @@ def test_streaming_prints_a_line_for_each_event_while_it_happens_and_each_fits_t
     assert kinds.index("tool_started") < kinds.index("tool_finished") < kinds.index("text_delta")
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"type": "run_started"}, schema)
+
+
+@pytest.mark.requirement("programmatic.protocol.schema")
+def test_each_command_fits_the_schema_of_commands(schema: dict[str, Any]):
+    of_commands = {**schema, "$ref": "#/$defs/Command"}
+    answered = Answered(question="Which?", selected=("this",))
+    for command in (Approve(approval_id="a"), Reject(approval_id="a"), Answer(question_id="q", answers=(answered,))):
+        jsonschema.validate(command.model_dump(mode="json"), of_commands)
+    jsonschema.validate({"type": "interrupt"}, of_commands)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"type": "approve"}, of_commands)
 
 
 @pytest.mark.requirement("programmatic.protocol.schema")
