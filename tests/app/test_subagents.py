@@ -350,6 +350,12 @@ def test_what_a_subagent_costs_counts_in_the_run_that_called_it(session: Session
     assert results(session) == ["Found.\n(completed in 1 turn, $1.0000)"]
 
     session.run("%vibe reset")
+    with file(session.folder / "vibe" / "agents" / "cheap.toml", 'agent_type = "subagent"\nmax_price = 0.5\n'):
+        cast.delegates(("cheap", "look"))
+        session.run("%vibe --model=dear --max-price=0 --yes=task go")
+    assert results(session)[0].startswith("(interrupted after 0 turns")
+
+    session.run("%vibe reset")
     session.model.requests.clear()
     cast.of_subagents.clear()
     cast.main = lambda _: answer(calls=[call("task", task="look")], usage=a_dollar)

@@ -1,26 +1,34 @@
 """The sub-agents of a run: each with its profile's settings, as far as they narrow those of the agent it works for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from vibe_jupyter.agent.agent import Agent, Subagent
-from vibe_jupyter.agent.limits import RunLimit, TurnLimit
+from vibe_jupyter.agent.limits import PriceLimit, RunLimit, TimeLimit, TokenLimit
+from vibe_jupyter.agent.middleware import Middleware
 from vibe_jupyter.agent.turn_rules import ContextWarning
 from vibe_jupyter.app.instructions import SubagentTerms
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
 from vibe_jupyter.app.run_rules import RunRules
-from vibe_jupyter.config import SettingsReading
-from vibe_jupyter.config.agents import PLAN_TOOL
+from vibe_jupyter.config import Settings, SettingsReading
+from vibe_jupyter.config.agents import PLAN_TOOL, AgentProfile
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.llm.request import Model
 from vibe_jupyter.options import Options
 from vibe_jupyter.permissions.decide import level_under, tool_names
 from vibe_jupyter.tools.contract import TASK, FilteredToolset
 
 NOT_OFFERED: Final = frozenset({TASK, "ask_user_question", PLAN_TOOL})
 """Tools of the main agent alone: a sub-agent delegates nothing further, and has no user to talk to."""
+_SHARED_LIMITS: Final[Mapping[str, type[RunLimit]]] = {
+    "max_price": PriceLimit,
+    "max_tokens": TokenLimit,
+    "max_seconds": TimeLimit,
+}
+"""Limits of a run that its sub-agents draw on too, by the key with which a profile sets one of its own."""
 _ROLE: Final = (
     "You are the sub-agent {name}{about}. Another agent gave you the task below and gets everything you say. Nobody "
     "answers questions. End with a complete answer: names, numbers and places, not what you did."
@@ -62,19 +70,23 @@ class Subagents:
             raise ToolError(str(error)) from error
 
         about = f", {profile.description}" if profile.description else ""
-        # Its own rules; and of its caller the limits that both share, all but that of turns.
-        rules = self._rules.middleware(reading.settings, Options(), model)
-        shared = [one for one in agent.middleware if isinstance(one, RunLimit) and not isinstance(one, TurnLimit)]
+        shared = [one for one in agent.middleware if isinstance(one, tuple(_SHARED_LIMITS.values()))]
         works = replace(
             agent,
             name=profile.name,
             model=model,
             tools=tools,
-            middleware=[*shared, *(one for one in rules if not isinstance(one, ContextWarning))],
+            middleware=[*shared, *self._own_rules(profile, reading.settings, model)],
             instructions=f"{instructions}\n\n{_ROLE.format(name=profile.name, about=about)}",
             find_subagent=None,
         )
         return Subagent(works, reading.rules.within(current.reading.rules).levels)
+
+    def _own_rules(self, profile: AgentProfile, settings: Settings, model: Model) -> Sequence[Middleware]:
+        """Beside the limits that it shares with its caller, which may be those of one cell."""
+        theirs = tuple(kind for key, kind in _SHARED_LIMITS.items() if key not in profile.overrides.table)
+        rules = self._rules.middleware(settings, Options(), model)
+        return [one for one in rules if not isinstance(one, (ContextWarning, *theirs))]
 
 
 def _check_delegation(reading: SettingsReading) -> None:
