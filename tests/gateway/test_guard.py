@@ -1,10 +1,14 @@
 """Who may speak to the gateway."""
 
+import asyncio
 from collections.abc import Mapping
 
+import httpx
 import pytest
 
 from tests.gateway.conftest import TOKEN, Gateway, chat_body
+from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.prefix import BelowPrefix
 
 RIGHT: Mapping[str, str] = {"authorization": f"Bearer {TOKEN}"}
 
@@ -50,3 +54,18 @@ def test_the_token_goes_into_either_header(gateway: Gateway) -> None:
     del request.headers["authorization"]
     assert gateway.client.send(request).status_code == 200
     assert gateway.client.get("/v1/models", headers=RIGHT).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/services/vibe/v1/models", 200), ("/v1/models", 200), ("/services/vibes/v1/models", 404)]
+)
+def test_a_proxy_may_have_it_below_a_path(gateway: Gateway, path: str, status: int) -> None:
+    guarded = make_app(gateway.server.parts, token=TOKEN, hosts={"hub.example"}, origins=())
+    app = BelowPrefix(guarded, "/services/vibe")
+
+    async def ask() -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://hub.example") as client:
+            assert (await client.get(path)).status_code == 401
+            return (await client.get(path, headers=RIGHT)).status_code
+
+    assert asyncio.run(ask()) == status

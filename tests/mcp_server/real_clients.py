@@ -23,6 +23,7 @@ FROM_NPM = (
     "@google/gemini-cli@0.61.0",
     "opencode-ai@1.18.33",
     "@modelcontextprotocol/inspector@0.15.0",
+    "@openai/codex@0.169.0",
 )
 FROM_PYPI = ("mistral-vibe==3.0.2",)
 VIBE_PYTHON = "3.12"
@@ -33,6 +34,7 @@ _INSTALL = 900  # seconds
 _CLAUDE = "node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs"
 _COMMANDS = {
     "claude": _CLAUDE,
+    "codex": "node_modules/@openai/codex/bin/codex.js",
     "gemini": "node_modules/@google/gemini-cli/bundle/gemini.js",
     "opencode": "node_modules/opencode-linux-*/bin/opencode",
     "inspector": "node_modules/@modelcontextprotocol/inspector/cli/build/cli.js",

@@ -166,6 +166,8 @@ class Gateway(Entry):
     """Names under which it is reached, beside those of this machine: ``gateway.example.org``, with a port if any."""
     origins: tuple[str, ...] = ()
     """Origins of web pages that may ask it: ``https://chat.example.org``."""
+    prefix: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*/?$")
+    """The path below which a proxy has it: ``/services/vibe``."""
     file_origins: tuple[str, ...] = ()
     """Where it reads a request's ``file_url``: ``https://files.example.org``."""
 

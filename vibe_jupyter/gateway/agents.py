@@ -1,6 +1,7 @@
 """What the gateway's runs are made of: settings, models, MCP servers, permissions; shared by all requests."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -35,6 +36,8 @@ DEFAULT: Final = "default"
 """A request's name for the model that the gateway is set to."""
 PROFILE: Final = "gateway"
 """Stands where the name of a profile stands."""
+FRESH: Final = 1.0
+"""Seconds for which settings that were read hold: requests share them."""
 _MODEL_KEY: Final = "key of the model server"
 
 
@@ -70,14 +73,20 @@ class AgentParts:
         self._servers = ServerPool(folder, environ, requests)
         self.mcp = McpToolset(self._servers, self._pins, ToolWays(requests.calls, sees_images=lambda: True))
         self._secrets: Mapping[str, str] = {}
+        self._current: CurrentSettings | None = None
+        self._read_at = 0.0
 
     def current(self) -> CurrentSettings:
-        """The settings as they are now.
+        """The settings as they are now, or were a moment ago.
 
         Raises:
             ConfigError: one is wrong; says where.
         """
-        return self._setup.current()
+        now = time.monotonic()
+        if self._current is None or now - self._read_at > FRESH:
+            self._current, self._read_at = None, now
+            self._current = self._setup.current()
+        return self._current
 
     def waiting_servers(self) -> tuple[PlannedServer, ...]:
         """MCP servers that nobody has decided on.

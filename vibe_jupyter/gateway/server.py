@@ -1,6 +1,7 @@
 """The gateway's server: where it listens, its token, and how it ends."""
 
 import asyncio
+import importlib.util
 import math
 import secrets
 import socket
@@ -21,6 +22,7 @@ from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, Sess
 from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.prefix import BelowPrefix
 from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
@@ -144,7 +146,7 @@ class GatewayServer:
         self._grace = waits.grace
         self._uvicorn = _EndingServer(
             uvicorn.Config(
-                app,
+                BelowPrefix(app, gateway.prefix),
                 log_config=None,
                 log_level="critical",
                 access_log=False,
@@ -192,6 +194,13 @@ class GatewayServer:
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self.listening.close()
+
+
+def skip_sniffio() -> None:
+    """For a process that does nothing but serve: httpcore looks for a module at each request, which is slow where it is
+    not installed."""
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # pyright: ignore[reportArgumentType]
 
 
 def _make_parts(
