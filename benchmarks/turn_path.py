@@ -8,6 +8,7 @@ counts a comprehension as a call.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -88,6 +89,7 @@ def main() -> int:
     options.add_argument("--files", action="store_true", help="also list the files with their calls")
     options.add_argument("--functions", action="store_true", help="also list the functions that are called most")
     given = options.parse_args()
+    os.environ["VIBE_SANDBOX__EXPLORE"] = "ask"  # else the code needs no click
     with tempfile.TemporaryDirectory() as folder, running_session(INSTALLED, Path(folder)) as session:
         session.wire.run(BEGIN)
         time.sleep(SETTLED / 1e9)  # a file that was just written is read again for so long

@@ -53,6 +53,7 @@ class DeferredTools:
         self._settings = Settings()
         missing = {*(_CELL_TOOLS if parts.notebook is None else ()), *(["bash"] if find_shell() is None else [])}
         self._specs = {spec.name: spec for spec in stored_specs() if spec.name not in missing}
+        self._specs_but_memory = tuple(spec for name, spec in self._specs.items() if name != "memory")
         self._offers_memory = False
         self._tools: BuiltInTools | None = None
 
@@ -77,7 +78,7 @@ class DeferredTools:
         return tuple(self._specs)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(spec for name, spec in self._specs.items() if name != "memory" or self._offers_memory)
+        return tuple(self._specs.values()) if self._offers_memory else self._specs_but_memory
 
     def _has_memory(self) -> bool:
         folder = self._parts.home / "memory"
