@@ -94,10 +94,27 @@ OFFERS: Final = (
         model="gpt-5-mini",
         key_page="https://platform.openai.com/api-keys",
     ),
+    ProviderOffer(
+        "openrouter",
+        "OpenRouter",
+        "with an API key; models of many makers",
+        api_base="https://openrouter.ai/api/v1",
+        variable="OPENROUTER_API_KEY",
+        key_page="https://openrouter.ai/keys",
+    ),
+    ProviderOffer(
+        "groq",
+        "Groq",
+        "with an API key",
+        api_base="https://api.groq.com/openai/v1",
+        variable="GROQ_API_KEY",
+        key_page="https://console.groq.com/keys",
+    ),
     ProviderOffer("ollama", "Ollama", api_base="http://127.0.0.1:11434", backend="ollama", model="qwen3"),
     ProviderOffer("llamacpp", "llama.cpp", "llama-server", api_base="http://127.0.0.1:8080/v1", model="default"),
     ProviderOffer("mistralrs", "mistral.rs", api_base="http://127.0.0.1:1234/v1", backend="mistralrs", model="default"),
-    ProviderOffer("", "Other server", "any OpenAI-compatible API: vLLM, LiteLLM, your company's"),
+    ProviderOffer("vllm", "vLLM", api_base="http://127.0.0.1:8000/v1"),
+    ProviderOffer("", "Other server", "any OpenAI-compatible API: LiteLLM, LM Studio, your company's"),
 )
 
 
