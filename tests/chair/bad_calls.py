@@ -54,6 +54,7 @@ WRONG_ID: Final = (
     BadCall("wrong id", "run_cells", '{"cells": ["$c1", "$w2"]}', "2 of 2", TWO),
     BadCall("wrong id", "run_cells", '{"cells": ["below:$w1"]}', "2 of 2", THREE),
     BadCall("wrong id", "run_cells", '{"cells": ["2"]}', "#2", ()),
+    BadCall("wrong id", "verify_notebook", '{"until": "$w1"}', "ran from the top", TWO),
     BadCall("wrong id", "read_notebook", '{"cells": ["#99"]}', "", ()),
     BadCall("wrong id", "run_cells", '{"cells": ["[999]"]}', "ok", TWO),
     BadCall(
@@ -188,6 +189,7 @@ TYPES: Final = (
     BadCall("wrong type", "read_notebook", '{"state": "broken"}', "cells"),
     BadCall("wrong type", "read_notebook", '{"cells": ["$c1"], "outputs": "all"}', "rate", TWO),
     BadCall("wrong type", "insert_cell", '{"source": "text", "cell_type": "text"}', "inserted"),
+    BadCall("wrong type", "checkpoint", '{"action": "lists"}', ""),
     BadCall("wrong type", "inspect", '{"names": {"name": "flats"}}', ""),
     BadCall("wrong type", "todo", '{"todos": [{"content": "look", "status": "done"}]}', "look"),
     BadCall("wrong type", "todo", '{"todos": ["look", "write"]}', "look"),

@@ -11,7 +11,9 @@ from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import CellOutcome, KernelProcess, NotebookRun
 
-ALLOWED = "run_code,edit_cell,insert_cell,delete_cells,move_cells,run_cells,bash,write_file,search_replace"
+ALLOWED = (
+    "run_code,edit_cell,insert_cell,delete_cells,move_cells,run_cells,verify_notebook,bash,write_file,search_replace"
+)
 """Nobody is at the desk to click."""
 CELL_TIMEOUT = 120.0
 """Seconds of one cell, where a scripted expert answers."""
