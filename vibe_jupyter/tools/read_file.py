@@ -66,7 +66,7 @@ class ReadFileTool:
     name = "read_file"
     description = (
         "Read a text file, or the cells of an .ipynb; of .csv and .parquet columns, types and first rows. Long files "
-        "come in pages: go on with offset (lines, from 0)."
+        "come in pages: offset counts lines, from 0."
     )
     level: Level = "always"
     arguments = ReadFileArgs

@@ -28,8 +28,8 @@ class TaskTool:
 
     name = TASK
     description = (
-        "Have a sub-agent do work of several steps of which you need only the answer. Calls in one answer run at "
-        "once. For a simple look-up use read_file or grep."
+        "Have a sub-agent do work of several steps of which you need only the answer; not a simple look-up. Calls in "
+        "one answer run at once."
     )
     level: Level = "ask"
     arguments = TaskArgs

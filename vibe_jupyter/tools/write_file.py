@@ -37,7 +37,7 @@ class WriteFileTool:
     name = "write_file"
     description = (
         "Make a file, with its folders. overwrite replaces one: read it first, prefer search_replace. "
-        "Write no files nobody asked for, documentation above all. For cells use insert_cell."
+        "Write none that nobody asked for. For cells use insert_cell."
     )
     level: Level = "ask"
     arguments = WriteFileArgs

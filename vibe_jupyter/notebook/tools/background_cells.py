@@ -39,7 +39,7 @@ class BackgroundRunCellsArgs(RunCellsArgs):
 
     background: GoingOn | None = Field(
         default=None,
-        description="Behind your turn; then you go on at a click, or by yourself if the user asked for that.",
+        description="Behind your turn; then you go on at a click, or unasked if the user wants that.",
     )
 
 

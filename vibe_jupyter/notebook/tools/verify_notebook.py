@@ -72,7 +72,7 @@ class VerifyNotebookTool:
     """Runs the notebook beside the live kernel, which is neither asked nor changed."""
 
     name = "verify_notebook"
-    description = "Run the notebook from the top in a fresh kernel; tells the first error and each differing output."
+    description = "Run the notebook from the top in a fresh kernel: the first error, each differing output."
     level: Level = "ask"
     arguments = VerifyNotebookArgs
 
