@@ -245,6 +245,8 @@ UNKNOWN_ARGUMENT: Final = (
     BadCall("unknown argument", "bash", '{"cmd": "echo hello"}', "hello"),
     BadCall("unknown argument", "grep", '{"query": "beta"}', "beta", files=NOTES),
     BadCall("unknown argument", "inspect", '{"variable": "flats"}', "flats"),
+    BadCall("unknown argument", "checkpoint", '{"action": "list", "runs": 1}', ""),
+    BadCall("unknown argument", "verify_notebook", '{"untill": "$c1"}', "", needs_user=True),
     BadCall("unknown argument", "move_cells", '{"cells": ["$c1"], "to": "end"}', "moved", TWO, READ),
 )
 UNKNOWN_COLUMN: Final = (

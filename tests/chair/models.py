@@ -16,7 +16,8 @@ def leaking_model(names: Names) -> Case:
     seed, width = names.number(10, 90), names.number(3, 9)
 
     def find_leak(seen: Seen) -> Script:
-        data, to_tell = seen.find(r"^(\w+): pandas DataFrame"), _target_of(seen)
+        to_tell = _target_of(seen)
+        data = seen.find(rf"^(\w+): pandas DataFrame.*\b{to_tell}\b")
         yield do(
             f"What is computed from {to_tell}?",
             call("read_notebook", query=rf"{to_tell}"),
