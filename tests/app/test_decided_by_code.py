@@ -19,7 +19,7 @@ from vibe_jupyter.protocol import Approve
 
 def waiting():
     views = [one for one in list(registry._instances.values()) if type(one).__name__ == "RunView"]
-    fronts = [heard.__self__._receive.__self__ for view in views for heard in view._msg_callbacks.callbacks]
+    fronts = [heard.__self__.receive.__self__ for view in views for heard in view._msg_callbacks.callbacks]
     return next(((front._page._view, *front._waiting) for front in fronts if front._waiting), None)
 
 def found_run():

@@ -277,7 +277,7 @@ def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab
     book.over(2)
     assert (book.sources()[2], book.text(2)) == ("print('edited')", "as it was\n")
     with_run, without = model.requests[-1].tool_results[-2:]
-    assert "the user started #3 " in with_run
+    assert "waits for its turn already, started by the user" in with_run
     assert "runs as it was" in without
     expect(book.output(PROMPT)).to_contain_text("you started it before")
     book.run(2)
@@ -294,7 +294,7 @@ def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: Sc
     book.allow("Run cell #3")
     book.over(2)
     assert book.text(2) == "['it']\n"
-    assert all("the user started #3 " in result for result in model.requests[-1].tool_results)
+    assert all("waits for its turn already, started by the user" in result for result in model.requests[-1].tool_results)
     assert len(model.requests) == 3
 
 

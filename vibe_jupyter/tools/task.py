@@ -28,8 +28,8 @@ class TaskTool:
 
     name = TASK
     description = (
-        "Have a sub-agent do work of several steps of which you need only the answer; not a simple look-up. Calls in "
-        "one answer run at once."
+        "A sub-agent does work of several steps and answers; for simple look-ups use read_file or grep. Calls in one "
+        "answer run at once."
     )
     level: Level = "ask"
     arguments = TaskArgs
