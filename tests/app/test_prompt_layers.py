@@ -144,7 +144,7 @@ def test_the_use_of_each_tool_is_told_with_it_where_details_are_wanted(session: 
     assert {name: full[name]["description"] for name in built_in} == built_in
     assert full["weigh"]["description"] == "Weighs a thing. Give its name in lower case."
     assert brief["weigh"]["description"] == "Weighs a thing."
-    assert brief["bash"]["description"] == "Run one shell command in the project folder: git, tests, system tools; no input."
+    assert brief["bash"]["description"] == "Run one shell command in the project folder: git, tests; no input."
     assert all(one["parameters"] == full[name]["parameters"] for name, one in brief.items())
 
 

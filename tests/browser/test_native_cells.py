@@ -294,7 +294,9 @@ def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: Sc
     book.allow("Run cell #3")
     book.over(2)
     assert book.text(2) == "['it']\n"
-    assert all("waits for its turn already, started by the user" in result for result in model.requests[-1].tool_results)
+    assert all(
+        "waits for its turn already, started by the user" in result for result in model.requests[-1].tool_results
+    )
     assert len(model.requests) == 3
 
 

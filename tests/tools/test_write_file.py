@@ -233,7 +233,7 @@ async def test_the_description_says_to_edit_to_read_first_and_to_write_nothing_u
 
     assert "prefer search_replace" in said
     assert "read it first" in said
-    assert "no files nobody asked for, documentation above all" in said
+    assert "No unasked documentation" in said
 
 
 # ---- the kernel's notebook ----

@@ -67,8 +67,8 @@ class BashTool:
 
     name = "bash"
     description = (
-        "Run one shell command in the project folder: git, tests, system tools; no input. For files use read_file, "
-        "grep, write_file and search_replace, for Python run_code."
+        "Run one shell command in the project folder: git, tests; no input. Use read_file, grep, write_file and "
+        "search_replace instead of cat, find, echo > and sed, for Python run_code."
     )
     level: Level = "ask"
     arguments = BashArgs

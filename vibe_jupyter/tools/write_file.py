@@ -37,7 +37,7 @@ class WriteFileTool:
     name = "write_file"
     description = (
         "Make a file, with its folders. overwrite replaces one: read it first, prefer search_replace. "
-        "Write none that nobody asked for. For cells use insert_cell."
+        "No unasked documentation. For cells use insert_cell."
     )
     level: Level = "ask"
     arguments = WriteFileArgs
