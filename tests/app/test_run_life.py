@@ -249,7 +249,7 @@ def test_code_that_runs_on_after_an_answer_still_has_its_limit(session: Session)
     session.model.will_reply(call("run_code", code=code, timeout=0.5), say("Seen."))
     cell = session.type_in(session.wire.send("%%vibe --yes=run_code\ngo", allow_stdin=True), "Ada")
     assert "Seen." in transcript(cell)
-    assert session.model.requests[1].tool_results[0].startswith("timeout after 0.5 s\n")
+    assert session.model.requests[1].tool_results[0].startswith("timeout after 0.5 s")
 
 
 def test_the_traceback_of_code_that_took_too_long_shows_no_frames_of_ours(session: Session) -> None:
