@@ -11,9 +11,6 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/browser/test_connect_form\.py::test_the_form_is_reached_and_left_by_keys_alone_and_stop_ends_it": (
-        "F8 soon after the cell was run does not always leave the focus in the form on a busy machine; cause unknown"
-    ),
     r"tests/browser/test_looks\.py::test_who_reads_elsewhere_when_a_run_ends_is_left_there": (
         "seen once above a load of 10: the page stood at 205 px when the run had ended, not at 100; cause unknown"
     ),

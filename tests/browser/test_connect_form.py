@@ -120,7 +120,10 @@ def test_a_wrong_key_leads_back_to_the_form_and_no_key_is_kept_but_where_the_use
 
 def test_the_form_is_reached_and_left_by_keys_alone_and_stop_ends_it(book: Lab) -> None:
     book.run(PROMPT)
-    expect(form(book, PROMPT)).to_be_visible()
+    for drawn_anew, position in (("move-cell-down", SET_UP), ("move-cell-up", PROMPT)):
+        expect(book.page.get_by_role("button", name="Vibe needs a model")).to_be_visible()
+        book.page.evaluate("name => window.jupyterapp.commands.execute(`notebook:${name}`)", drawn_anew)
+        expect(form(book, position)).to_be_visible()
     expect(book.page.get_by_role("button", name="Vibe needs a model")).to_be_visible()
     book.page.keyboard.press("F8")
     expect(form(book, PROMPT).get_by_role("button", name="Save and run the cell")).to_be_focused()

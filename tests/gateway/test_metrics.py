@@ -14,10 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, until
 from vibe_jupyter.gateway.app import make_app
-from vibe_jupyter.gateway.metrics import HttpMetrics
+from vibe_jupyter.gateway.metrics import Counted, HttpMetrics
 from vibe_jupyter.testing import hold
 
 COMMAND = "import sys; from vibe_jupyter.cli import main; sys.exit(main())"
@@ -64,6 +65,25 @@ def test_requests_and_their_durations_are_counted(gateway: Gateway) -> None:
     assert "# TYPE http_request_duration_seconds histogram" in found.text
     after = [value(gateway, name, {**CHAT, "status": "200"}) for name in ("http_requests_total", durations)]
     assert after == [count + 2 for count in before]
+
+
+def test_who_has_the_whole_answer_finds_it_counted() -> None:
+    metrics, is_counted = HttpMetrics(), list[bool]()
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        is_counted.append(b'status="204"} 1.0' in metrics.text())
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/skills", "headers": []}
+    asyncio.run(Counted(answer, metrics, [], str)(scope, receive, send))
+    assert is_counted == [False, False, True]
 
 
 @pytest.mark.requirement("gateway.api.metrics.in-flight")

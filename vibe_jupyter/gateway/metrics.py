@@ -109,18 +109,22 @@ class Counted:
             model = self._model(body)
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
         end = self._metrics.begin((method, path, model), _known_size(scope))
-        status = LEFT
+        status, is_over = LEFT, False
 
-        async def sent(message: Message) -> None:
-            nonlocal status
+        async def count_and_send(message: Message) -> None:
+            nonlocal status, is_over
             if message["type"] == "http.response.start":
                 status = message["status"]
+            elif not message.get("more_body") and not is_over:
+                is_over = True
+                end(status)  # before its last byte: who has the whole answer finds it counted
             await send(message)
 
         try:
-            await self._inner(scope, receive, sent)
+            await self._inner(scope, receive, count_and_send)
         finally:
-            end(status)
+            if not is_over:
+                end(status)
 
     def _pattern(self, scope: Scope) -> str:
         return next((one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE), UNMATCHED)

@@ -31,12 +31,14 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     if (isAwaited) {
       lead();
     }
+    if (message.type === "form") {
+      tellCards(); // not when it is rendered: then `el` may not be in the notebook yet
+    }
   };
   model.on("msg:custom", receive);
   host.addEventListener("vibe-focus-card", lead, { signal: gone.signal });
   host.addEventListener("vibe-lost", () => { form.lose(); }, { signal: gone.signal });
   model.send({ type: "alive" });
-  tellCards();
   return () => {
     model.off("msg:custom", receive);
     gone.abort();
