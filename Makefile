@@ -13,7 +13,7 @@ JOBS ?= 3
 # (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
-.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
+.PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean
 
 help:
 	@echo "make demo          the agent on a small data set: no key, no network; leaves a notebook and its HTML"
@@ -56,6 +56,10 @@ model-vendors: python
 gateway-sdks: python
 	@$(PY) tests/gateway/sdks.py
 
+# A real Redis for the gateway's tests, from Debian.
+redis: python
+	@$(PY) tests/gateway/redis_server.py
+
 # MCP servers that others wrote, for the tests.
 mcp-servers: python
 	@$(WITH_NODE) $(PY) tests/mcp/real_servers.py
@@ -70,7 +74,7 @@ demo: python
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
-test: setup kernels llama model-vendors gateway-sdks mcp-servers check
+test: setup kernels llama model-vendors gateway-sdks redis mcp-servers check
 	$(WITH_NODE) $(PYTEST)
 
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.

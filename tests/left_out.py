@@ -24,6 +24,7 @@ REASONS: Final = {
     r"no sandbox on this machine": "there everything asks, which is tested everywhere",
     r"limits of a process .*": "only Linux has them",
     r"Java is not installed here": "Spark runs on it; make test-matrix describes its objects where there is one",
+    r"redis-server is not installed here": "its package needs the rights of root; the same tests run on SQLite",
     r"llama-server.*": "its package does not run on this processor; every dialect is tested on scripted servers too",
 }
 """What a skip may say (a regular expression of the whole reason), and why the run is whole all the same."""

@@ -1,4 +1,5 @@
-"""Several processes behind one address, real ones: each answers for all, and one that is killed takes nothing along."""
+"""Several processes behind one address, and gateways of several machines behind a Redis, real ones: each answers for
+all, and one that is killed takes nothing along."""
 
 import os
 import re
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
@@ -19,15 +20,20 @@ from tests.gateway.conftest import (
     PATIENCE,
     TOKEN,
     TOKEN_VARIABLE,
+    Gateway,
     chat_body,
     chunks_of,
+    gateway_at,
     read_events,
     settings_text,
     text_of,
     until,
 )
+from tests.gateway.redis_server import RedisServer, redis_server
 from tests.gateway.test_approvals import ECHO, REQUIRED
 from vibe_jupyter.cli import main
+from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.gateway.server import GatewayServer
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, answer, call, hold
 
@@ -141,35 +147,102 @@ class Stream:
         assert not self._thread.is_alive()
 
 
-def test_what_one_worker_keeps_another_has(workers: Workers) -> None:
-    with workers.clients() as (one, other):
-        made = one.post("/v1/files", files={"file": ("a.txt", b"here")}, data={"purpose": "user_data"}).json()
-        assert other.get(f"/v1/files/{made['id']}/content").content == b"here"
+class Pair(NamedTuple):
+    """Clients of two that answer for each other."""
 
-        add = call("mcp__sample__add", a=2, b=40)
-        workers.model.will_reply(add, "It is 42.", "Still 42.")
-        first = one.post("/v1/responses", json={"input": "add 2 and 40", "model": "default"}).json()
-        asked = {"input": "and now?", "model": "default", "previous_response_id": first["id"]}
-        other.post("/v1/responses", json=asked).raise_for_status()
-        roles = [message["role"] for message in workers.model.requests[-1].messages]
-        assert roles == ["user", "assistant", "tool", "assistant", "user"]
-
-        workers.model.will_reply(answer("Let me see. ", [add]), "It is 42.")
-        one.post("/v1/chat/completions", json=chat_body("add", session_id="shared")).raise_for_status()
-        assert len(other.get("/v1/sessions/shared").json()["rounds"]) == 1
+    one: httpx.Client
+    other: httpx.Client
+    model: ScriptedModel
 
 
-def test_an_approval_is_answered_once_through_any_worker(workers: Workers) -> None:
-    with workers.clients() as (one, other):
-        workers.model.will_reply(call(ECHO, text="hi"), "Said.")
-        stream = Stream(one, agent_permission="ask")
-        path = f"/v1/agent/approvals/{stream.event(REQUIRED)['approval_id']}"
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
 
-        said = [other.post(path, json={"decision": "approve"}) for _ in range(2)]
-        stream.end()
+
+@pytest.fixture(scope="module")
+def machines(
+    tmp_path_factory: pytest.TempPathFactory, own_home: Path, redis: RedisServer
+) -> Iterator[tuple[Gateway, Gateway]]:
+    """Two gateways with nothing in common but a Redis and the token."""
+    shared = f'{_ALLOWED}store = "{redis.url}"\n'
+    with (
+        ScriptedModel(strict=False) as model,
+        gateway_at(tmp_path_factory.mktemp("one"), model, shared) as one,
+        gateway_at(tmp_path_factory.mktemp("other"), model, shared) as other,
+    ):
+        yield one, other
+
+
+@pytest.fixture(params=["two workers", "two machines"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    if request.param == "two workers":
+        workers: Workers = request.getfixturevalue("workers")
+        with workers.clients() as (one, other):
+            yield Pair(one, other, workers.model)
+    else:
+        machines: tuple[Gateway, Gateway] = request.getfixturevalue("machines")
+        yield Pair(machines[0].client, machines[1].client, machines[0].model)
+
+
+def test_what_one_keeps_the_other_has(pair: Pair) -> None:
+    one, other, model = pair
+    made = one.post("/v1/files", files={"file": ("a.txt", b"here")}, data={"purpose": "user_data"}).json()
+    assert other.get(f"/v1/files/{made['id']}/content").content == b"here"
+
+    add = call("mcp__sample__add", a=2, b=40)
+    model.will_reply(add, "It is 42.", "Still 42.")
+    first = one.post("/v1/responses", json={"input": "add 2 and 40", "model": "default"}).json()
+    asked = {"input": "and now?", "model": "default", "previous_response_id": first["id"]}
+    other.post("/v1/responses", json=asked).raise_for_status()
+    roles = [message["role"] for message in model.requests[-1].messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+    model.will_reply(answer("Let me see. ", [add]), "It is 42.")
+    one.post("/v1/chat/completions", json=chat_body("add", session_id="shared")).raise_for_status()
+    assert len(other.get("/v1/sessions/shared").json()["rounds"]) == 1
+
+
+def test_an_approval_is_answered_once_through_either(pair: Pair) -> None:
+    one, other, model = pair
+    model.will_reply(call(ECHO, text="hi"), "Said.")
+    stream = Stream(one, agent_permission="ask")
+    path = f"/v1/agent/approvals/{stream.event(REQUIRED)['approval_id']}"
+
+    said = [other.post(path, json={"decision": "approve"}) for _ in range(2)]
+    stream.end()
 
     assert [one.json()["status"] for one in said] == ["queued", "not_found"]
     assert text_of(chunks_of(read_events(stream.raw))) == "Said."
+
+
+def test_without_its_redis_a_gateway_says_so_and_with_it_goes_on(
+    machines: tuple[Gateway, Gateway], redis: RedisServer
+) -> None:
+    one, other = machines
+    one.will("First.")
+    one.chat("hello", session_id="away").raise_for_status()
+    redis.stop()
+    try:
+        refused = [one.client.get("/v1/sessions/away"), one.chat("hello", session_id="away")]
+        one.will("Nothing of it is kept.")
+        passed = one.chat("hello", mcp_mode="off")
+    finally:
+        redis.start()
+    assert [answer.status_code for answer in refused] == [503, 503]
+    assert {answer.json()["error"]["type"] for answer in refused} == {"server_error"}
+    assert passed.json()["choices"][0]["message"]["content"] == "Nothing of it is kept."
+    assert other.client.get("/v1/sessions/away").json()["id"] == "away"
+
+
+def test_gateways_that_share_a_redis_need_a_token_that_is_given(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[gateway]\nstore = "redis://127.0.0.1:1"\n', encoding="utf-8")
+    variables = {"VIBE_HOME": str(tmp_path)}
+    with pytest.raises(ConfigError, match=f"needs {TOKEN_VARIABLE}"):
+        GatewayServer(tmp_path, variables, port=0)
+    with pytest.raises(ConfigError, match="cannot be used"):
+        GatewayServer(tmp_path, {**variables, TOKEN_VARIABLE: TOKEN}, port=0)
 
 
 def test_requests_of_all_workers_are_counted_together(workers: Workers) -> None:

@@ -170,6 +170,8 @@ class Gateway(Entry):
     """The path below which a proxy has it: ``/services/vibe``."""
     file_origins: tuple[str, ...] = ()
     """Where it reads a request's ``file_url``: ``https://files.example.org``."""
+    store: str = Field(default="", pattern=r"^((rediss?|unix)://.+)?$")
+    """The Redis that gateways on several machines share: ``redis://cache.example.org:6379/0``; a file where empty."""
 
 
 class Settings(Entry):

@@ -24,6 +24,7 @@ from vibe_jupyter.gateway.routes.metrics import metrics_routes
 from vibe_jupyter.gateway.routes.responses import responses_routes
 from vibe_jupyter.gateway.routes.sessions import session_routes
 from vibe_jupyter.gateway.routes.skills import skill_routes
+from vibe_jupyter.gateway.store import StoreDown
 from vibe_jupyter.version import __version__
 
 ROUTES: Final = (
@@ -90,6 +91,10 @@ def make_app(
     @app.exception_handler(ConfigError)
     async def misconfigured(_request: Request, error: ConfigError) -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(error_body(500, str(error)), 500, media_type=JSON)
+
+    @app.exception_handler(StoreDown)
+    async def storeless(_request: Request, error: StoreDown) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return Response(error_body(503, str(error)), 503, media_type=JSON)
 
     inner: ASGIApp = app
     if parts.metrics is not None:

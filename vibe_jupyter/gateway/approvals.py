@@ -7,12 +7,13 @@ store, where the run's worker looks for it.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.gateway.store import Store
+from vibe_jupyter.gateway.store import Store, StoreDown
 from vibe_jupyter.permissions.grants import Grants
 from vibe_jupyter.protocol import Approve, Reject
 
@@ -92,9 +93,10 @@ class PendingApprovals:
         until = loop.time() + self._wait
         while loop.time() < until:
             await asyncio.sleep(min(_LOOK, self._wait))
-            if (raw := await self._store.take(_ANSWERS, self._key(approval_id))) is not None:
-                run.send(_command(approval_id, ApprovalAnswer.model_validate_json(raw)))
-                return
+            with suppress(StoreDown):  # it may come back in time
+                if (raw := await self._store.take(_ANSWERS, self._key(approval_id))) is not None:
+                    run.send(_command(approval_id, ApprovalAnswer.model_validate_json(raw)))
+                    return
         run.send(Reject(approval_id=approval_id, message=EXPIRED))
 
     def _key(self, approval_id: str) -> str:

@@ -33,6 +33,7 @@ from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
 from vibe_jupyter.gateway.run_files import RunFiles
 from vibe_jupyter.gateway.skill_bundles import GivenSkill, placed_skills, skill_messages
+from vibe_jupyter.gateway.store import StoreDown
 from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.work_tools import WorkTerms, work_tools
 from vibe_jupyter.gateway.writer import AgenticCall, AnswerWriter, Ending
@@ -169,6 +170,10 @@ class GatewayExchange(Response):
             await self._drive(run, relay)
             if keep_grants is not None:
                 await keep_grants()
+        except StoreDown as down:
+            if not wire.streams:
+                raise
+            await wire.write(self._writer.fail(error_object(503, str(down))), more=False)
         finally:
             self._parts.live.discard(self)
             alive.cancel()

@@ -185,7 +185,7 @@ class FileStore:
 
     async def all(self) -> list[FileObject]:
         """Every file, the newest first."""
-        keys = await self._store.keys(_FILES, f"{self._owner}:")
+        keys = await self._store.keys(_FILES, self._owner)
         kept = [await self._store.get(_FILES, key) for key in reversed(keys)]
         return [FileObject.model_validate_json(one) for one in kept if one is not None]
 
@@ -200,14 +200,14 @@ class FileStore:
         await self._store.take(_BODIES, self._body_key(found))
 
     async def _make_room(self) -> None:
-        files = await self._store.keys(_FILES, f"{self._owner}:")
+        files = await self._store.keys(_FILES, self._owner)
         gone = files[: max(0, len(files) - MOST_FILES)]
         for key in gone:
             await self._store.take(_FILES, key)
-        bodies = await self._store.keys(_BODIES, f"{self._owner}:")
+        bodies = await self._store.keys(_BODIES, self._owner)
         kept = sum(map(_size, bodies))
         for key in bodies:
-            if kept > self._bodies_limit or key.rpartition(":")[0] in gone:
+            if kept > self._bodies_limit or key.rpartition("/")[0] in gone:
                 await self._store.take(_BODIES, key)
                 kept -= _size(key)
 
@@ -216,7 +216,7 @@ class FileStore:
 
     def _body_key(self, found: FileObject) -> str:
         """Ends with the body's size, so that all sizes can be summed without reading a body."""
-        return f"{self._key(found.id)}:{found.bytes}"
+        return f"{self._key(found.id)}/{found.bytes}"
 
 
 def text_preview(body: bytes, most: int) -> str | None:
@@ -240,4 +240,4 @@ def _body_fields(body: bytes) -> Object:
 
 
 def _size(body_key: str) -> int:
-    return int(body_key.rpartition(":")[2])
+    return int(body_key.rpartition("/")[2])

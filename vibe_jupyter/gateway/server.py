@@ -27,7 +27,7 @@ from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
-from vibe_jupyter.gateway.store import SqliteStore, owner_mark
+from vibe_jupyter.gateway.store import SqliteStore, Store, owner_mark
 from vibe_jupyter.gateway.work_folders import WorkFolders
 from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
@@ -131,10 +131,13 @@ class GatewayServer:
         self.token, self.is_new_token = _token(environ)
         self.agents = AgentParts(folder, environ)
         gateway = self.agents.current().reading.settings.gateway
+        if gateway.store and self.is_new_token:
+            raise ConfigError(f"store in [gateway] needs {TOKEN}, the same for every gateway that shares it.")
+        store = _open_store(gateway.store, config.vibe_home(environ))
         self.listening = _listen(host, port) if isinstance(port, int) else port
         self._thread: threading.Thread | None = None
         self.host, self.port = host, self.listening.getsockname()[1]
-        self.parts = _make_parts(self.agents, environ, owner_mark(self.token), waits, metrics=metrics)
+        self.parts = _make_parts(self.agents, environ, store, owner_mark(self.token), waits, metrics=metrics)
         names = {"127.0.0.1", "localhost", "[::1]", host}
         app = make_app(
             self.parts,
@@ -203,11 +206,19 @@ def skip_sniffio() -> None:
         sys.modules["sniffio"] = None  # pyright: ignore[reportArgumentType]
 
 
+def _open_store(url: str, home: Path) -> Store:
+    if not url:
+        return SqliteStore(home / STORE)
+    try:
+        from vibe_jupyter.gateway.redis_store import RedisStore  # noqa: PLC0415 - an extra of its own
+    except ImportError as error:
+        raise ConfigError(f"{error.name} is missing. Install it with: pip install 'vibe-jupyter[redis]'") from error
+    return RedisStore(url)
+
+
 def _make_parts(
-    agents: AgentParts, environ: Mapping[str, str], owner: str, waits: ServerWaits, *, metrics: bool
+    agents: AgentParts, environ: Mapping[str, str], store: Store, owner: str, waits: ServerWaits, *, metrics: bool
 ) -> GatewayParts:
-    home = config.vibe_home(environ)
-    store = SqliteStore(home / STORE)
     grants = SessionGrants(store, owner)
     return GatewayParts(
         agents=agents,
@@ -219,7 +230,7 @@ def _make_parts(
         sessions=KeptSessions(store, owner, grants),
         files=FileStore(store, owner),
         skills=SkillStore(store, owner),
-        folders=WorkFolders(home / WORK, store, owner),
+        folders=WorkFolders(config.vibe_home(environ) / WORK, store, owner),
         journals=RunJournals(environ, agents.workspace),
         metrics=HttpMetrics() if metrics else None,
         keep_alive=_keep_alive(environ),

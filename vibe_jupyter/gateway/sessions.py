@@ -82,7 +82,7 @@ class KeptSessions:
 
     async def join(self, session_id: str, messages: Sequence[JsonValue]) -> Sequence[JsonValue]:
         """The client's messages with the rounds that it does not see; the very same where there are none."""
-        if not await self._store.keys(_ROUNDS, self._prefix(session_id)):
+        if not await self._store.keys(_ROUNDS, self._key(session_id)):
             return messages
         joined: list[JsonValue] = []
         for mark, message in _marked(messages):
@@ -96,7 +96,7 @@ class KeptSessions:
         made = await self._store.get(_SESSIONS, self._key(session_id)) or made
         await self._store.put(_SESSIONS, self._key(session_id), made, seconds=KEPT)
         if rounds:
-            key = f"{self._prefix(session_id)}{await asyncio.to_thread(_mark, messages)}"
+            key = self._rounds_key(session_id, await asyncio.to_thread(_mark, messages))
             await self._store.put(_ROUNDS, key, json.dumps(list(rounds)).encode(), seconds=KEPT)
 
     async def export(self, session_id: str) -> SerializedSession | None:
@@ -104,8 +104,7 @@ class KeptSessions:
         made = await self._store.get(_SESSIONS, self._key(session_id))
         if made is None:
             return None
-        prefix = self._prefix(session_id)
-        marks = [key.removeprefix(prefix) for key in await self._store.keys(_ROUNDS, prefix)]
+        marks = [key.rpartition(":")[2] for key in await self._store.keys(_ROUNDS, self._key(session_id))]
         rounds = [{"after": mark, "messages": await self._rounds(session_id, mark)} for mark in marks]
         kept = [one for one in rounds if one["messages"]]
         return SerializedSession.model_validate({"id": session_id, "rounds": kept, **json.loads(made)})
@@ -115,7 +114,7 @@ class KeptSessions:
         await self.delete(session_id)
         for one in session.rounds:
             value = json.dumps([message.model_dump() for message in one.messages]).encode()
-            await self._store.put(_ROUNDS, f"{self._prefix(session_id)}{one.after}", value, seconds=KEPT)
+            await self._store.put(_ROUNDS, self._rounds_key(session_id, one.after), value, seconds=KEPT)
         made = json.dumps({"created_at": session.created_at}).encode()
         await self._store.put(_SESSIONS, self._key(session_id), made, seconds=KEPT)
 
@@ -123,19 +122,19 @@ class KeptSessions:
         """Forget a session, and what was granted in it."""
         await self._grants.forget(session_id)
         await self._store.take(_SESSIONS, self._key(session_id))
-        for key in await self._store.keys(_ROUNDS, self._prefix(session_id)):
+        for key in await self._store.keys(_ROUNDS, self._key(session_id)):
             await self._store.take(_ROUNDS, key)
 
     async def _rounds(self, session_id: str, mark: str) -> list[Object]:
-        kept = await self._store.get(_ROUNDS, f"{self._prefix(session_id)}{mark}")
+        kept = await self._store.get(_ROUNDS, self._rounds_key(session_id, mark))
         return [] if kept is None else cast("list[Object]", json.loads(kept))
 
     def _key(self, session_id: str) -> str:
         return f"{self._owner}:{session_id}"
 
-    def _prefix(self, session_id: str) -> str:
-        """Session ids hold no colon, so no prefix begins another."""
-        return f"{self._owner}:{session_id}:"
+    def _rounds_key(self, session_id: str, mark: str) -> str:
+        """In the group of its session: session ids hold no colon."""
+        return f"{self._key(session_id)}:{mark}"
 
 
 def _inside(value: object) -> Iterable[object]:

@@ -66,7 +66,7 @@ class SkillStore:
         Raises:
             Refused: there are too many.
         """
-        if len(await self._store.keys(_SKILLS, f"{self._owner}:")) >= MOST_SKILLS:
+        if len(await self._store.keys(_SKILLS, self._owner)) >= MOST_SKILLS:
             raise Refused(409, f"There are {MOST_SKILLS} skills; delete one first.", code="too_many_skills")
         return (await self._add_version(f"skill_{secrets.token_hex(_ID_BYTES)}", int(time.time()), 1, bundle))[0]
 
@@ -105,7 +105,7 @@ class SkillStore:
 
     async def all(self) -> list[SkillObject]:
         """Every skill, the one that changed last first."""
-        keys = await self._store.keys(_SKILLS, f"{self._owner}:")
+        keys = await self._store.keys(_SKILLS, self._owner)
         kept = [await self._store.get(_SKILLS, key) for key in reversed(keys)]
         return [SkillObject.model_validate_json(one) for one in kept if one is not None]
 
@@ -117,15 +117,15 @@ class SkillStore:
         """
         await self.find(skill_id)
         await self._store.take(_SKILLS, self._key(skill_id))
-        for key in await self._store.keys(_VERSIONS, f"{self._key(skill_id)}:"):
+        for key in await self._store.keys(_VERSIONS, self._key(skill_id)):
             await self._store.take(_VERSIONS, key)
 
     async def _add_version(
         self, skill_id: str, created: int, number: int, bundle: SkillBundle
     ) -> tuple[SkillObject, SkillVersion]:
         """The first number from there that is free: another version may come at the same time."""
-        versions = f"{self._key(skill_id)}:"
-        while not await self._store.add(_VERSIONS, f"{versions}{number}", bundle.packed, seconds=SKILL_SECONDS):
+        versions = self._key(skill_id)
+        while not await self._store.add(_VERSIONS, f"{versions}:{number}", bundle.packed, seconds=SKILL_SECONDS):
             number += 1
         skill = SkillObject(
             id=skill_id,

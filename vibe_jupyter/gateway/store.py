@@ -1,7 +1,8 @@
 """What the gateway remembers between requests, and shares with other workers of the same gateway.
 
 Entries are bytes under a kind and a key, each until its time is over. Whoever writes one says whose it is: keys begin
-with the mark of the token (`owner_mark`), so that nobody reads what another token wrote.
+with the mark of the token (`owner_mark`), so that nobody reads what another token wrote. What stands before a key's
+last colon is its group, and the entries of a group can be listed.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
+
+from vibe_jupyter.errors import VibeError
 
 T = TypeVar("T")
 
@@ -32,15 +35,19 @@ create index if not exists entries_made on entries (kind, made);
 """
 
 
+class StoreDown(VibeError):
+    """What is kept cannot be read or written now."""
+
+
 class Store(Protocol):
-    """Where it is kept. Every method is atomic among all workers."""
+    """Where it is kept. Every method is atomic among all workers, and raises `StoreDown`."""
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """An entry; None where there is none, or no more."""
         ...
 
     async def put(self, kind: str, key: str, value: bytes, *, seconds: float) -> None:
-        """Write an entry, in the place of one that is there; it is gone after so many seconds."""
+        """Write an entry, in the place of one that is there; it is gone after so many seconds, the same for a kind."""
         ...
 
     async def add(self, kind: str, key: str, value: bytes, *, seconds: float) -> bool:
@@ -51,8 +58,8 @@ class Store(Protocol):
         """Get an entry and delete it: of several who take it, one gets it."""
         ...
 
-    async def keys(self, kind: str, prefix: str) -> list[str]:
-        """Keys that begin so, the oldest first."""
+    async def keys(self, kind: str, group: str) -> list[str]:
+        """Keys of a group, the one that was written longest ago first."""
         ...
 
     async def close(self) -> None:
@@ -63,6 +70,11 @@ class Store(Protocol):
 def owner_mark(token: str) -> str:
     """What the keys of a token's entries begin with."""
     return hashlib.sha256(token.encode()).hexdigest()[:_MARK]
+
+
+def group_of(key: str) -> str:
+    """What stands before its last colon."""
+    return key.rpartition(":")[0]
 
 
 class SqliteStore:
@@ -100,10 +112,11 @@ class SqliteStore:
 
         return await self._on_thread(take)
 
-    async def keys(self, kind: str, prefix: str) -> list[str]:
+    async def keys(self, kind: str, group: str) -> list[str]:
         def keys(now: float) -> list[str]:
-            words = "select key from entries where kind = ? and ends > ? and substr(key, 1, ?) = ? order by made, key"
-            return [row[0] for row in self._base.execute(words, (kind, now, len(prefix), prefix))]
+            words = "select key from entries where kind = ? and key > ? and key < ? and ends > ? order by made, key"
+            found = self._base.execute(words, (kind, f"{group}:", f"{group};", now))
+            return [row[0] for row in found if group_of(row[0]) == group]
 
         return await self._on_thread(keys)
 
@@ -112,7 +125,10 @@ class SqliteStore:
             self._base.close()
 
     async def _on_thread(self, work: Callable[[float], T]) -> T:
-        return await asyncio.to_thread(self._locked, work)
+        try:
+            return await asyncio.to_thread(self._locked, work)
+        except sqlite3.Error as error:
+            raise StoreDown(f"The gateway's store cannot be used: {error}") from error
 
     def _locked(self, work: Callable[[float], T]) -> T:
         now = time.time()  # other workers have other monotonic clocks
