@@ -22,7 +22,7 @@ SAMPLE = Path(__file__).parents[1] / "mcp" / "sample_server.py"
 PATIENCE = 30.0
 """Seconds for what takes a moment, on a machine that is busy."""
 
-_SETTINGS = """
+_MODELS = """
 active_model = "scripted"
 [[providers]]
 name = "here"
@@ -35,6 +35,8 @@ provider = "here"
 name = "scripted"
 alias = "other-name"
 provider = "here"
+"""
+_SERVERS = """
 [[mcp_servers]]
 name = "sample"
 transport = "stdio"
@@ -126,7 +128,12 @@ def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 def settings_text(model: ScriptedModel) -> str:
     """What all of them have: the model, and an MCP server."""
-    return _SETTINGS.format(url=model.url, python=sys.executable, sample=SAMPLE)
+    return model_settings(model) + _SERVERS.format(python=sys.executable, sample=SAMPLE)
+
+
+def model_settings(model: ScriptedModel) -> str:
+    """The model alone."""
+    return _MODELS.format(url=model.url)
 
 
 @contextmanager

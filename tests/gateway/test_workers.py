@@ -3,14 +3,11 @@ all, and one that is killed takes nothing along."""
 
 import os
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any, NamedTuple
+from threading import Event
+from typing import NamedTuple
 
 import httpx
 import psutil
@@ -31,6 +28,7 @@ from tests.gateway.conftest import (
 )
 from tests.gateway.redis_server import RedisServer, redis_server
 from tests.gateway.test_approvals import ECHO, REQUIRED
+from tests.gateway.worker_processes import START, Stream, Workers, serving
 from vibe_jupyter.cli import main
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.server import GatewayServer
@@ -39,112 +37,22 @@ from vibe_jupyter.testing import ScriptedModel, answer, call, hold
 
 pytestmark = pytest.mark.xdist_group("gateway workers")
 
-START = 120.0
-"""Seconds for processes that start, on a machine that is busy."""
-_COMMAND = "from vibe_jupyter.cli import main; raise SystemExit(main())"
 _ALLOWED = """
 [gateway]
 allow = ["mcp__sample__add", "mcp__sample__wait"]
 """
 
 
-class Workers:
-    """A gateway of two, and clients that speak to one of them each."""
-
-    def __init__(self, process: "subprocess.Popen[str]", url: str, model: ScriptedModel, home: Path) -> None:
-        self.process = psutil.Process(process.pid)
-        self.url = url
-        self.model = model
-        self.home = home
-
-    def all(self) -> list[psutil.Process]:
-        """Those that live."""
-        return [one for one in self.process.children() if one.status() != psutil.STATUS_ZOMBIE]
-
-    @contextmanager
-    def client(self, worker: psutil.Process) -> Iterator[httpx.Client]:
-        """One whose connection this worker has: the others can't take it."""
-        others = [one for one in self.all() if one.pid != worker.pid]
-        with httpx.Client(base_url=self.url, headers={"x-api-key": TOKEN}, timeout=START) as client:
-            for one in others:
-                one.suspend()
-            try:
-                client.get("/health").raise_for_status()
-            finally:
-                for one in others:
-                    one.resume()
-            yield client
-
-    @contextmanager
-    def clients(self) -> Iterator[tuple[httpx.Client, httpx.Client]]:
-        """One of each worker."""
-        first, second = self.all()
-        with self.client(first) as one, self.client(second) as other:
-            yield one, other
-
-
 @contextmanager
-def serving(folder: Path) -> Iterator[Workers]:
-    """Two workers, as `vibe-jupyter serve --workers 2` starts them."""
-    home = folder / "home"
-    home.mkdir()
-    variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
-    argv = [sys.executable, "-c", _COMMAND, "serve", "--port", "0", "--workers", "2", "--accept", "sample"]
-    with ScriptedModel(strict=False) as model:
-        (home / "config.toml").write_text(settings_text(model) + _ALLOWED, encoding="utf-8")
-        with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stdout is not None
-                address = re.search(r"http://[\w.:]+", process.stdout.readline())
-                assert address is not None
-                workers = Workers(process, address[0], model, home)
-                until(lambda: len(workers.all()) == 2)
-                for one in workers.all():
-                    with workers.client(one):
-                        pass
-                yield workers
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(START)
+def sample_workers(folder: Path) -> Iterator[Workers]:
+    with ScriptedModel(strict=False) as model, serving(folder, model, settings_text(model) + _ALLOWED) as workers:
+        yield workers
 
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator[Workers]:
-    with serving(tmp_path_factory.mktemp("workers")) as workers:
+    with sample_workers(tmp_path_factory.mktemp("workers")) as workers:
         yield workers
-
-
-class Stream:
-    """A stream that is read on a thread."""
-
-    def __init__(self, client: httpx.Client, **fields: Any) -> None:
-        self.raw = b""
-        self.broke: httpx.TransportError | None = None
-        self._body = chat_body("go on", stream=True, **fields)
-        self._client = client
-        self._thread = Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        try:
-            with self._client.stream("POST", "/v1/chat/completions", json=self._body) as response:
-                for piece in response.iter_bytes():
-                    self.raw += piece
-        except httpx.TransportError as error:
-            self.broke = error
-
-    def event(self, name: str) -> Mapping[str, Any]:
-        """The first event of that name."""
-        found = re.compile(rf"event: {name}\ndata: .*\n\n".encode())
-        until(lambda: found.search(self.raw) is not None)
-        match = found.search(self.raw)
-        assert match is not None
-        return read_events(match[0])[0].data
-
-    def end(self) -> None:
-        """Wait for it."""
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
 
 
 class Pair(NamedTuple):
@@ -298,7 +206,7 @@ def test_of_a_killed_worker_the_rest_goes_on(workers: Workers) -> None:
 
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, own_home: Path) -> None:
-    with serving(tmp_path) as workers:
+    with sample_workers(tmp_path) as workers:
         all_of_them = workers.process.children(recursive=True)
         assert len(all_of_them) >= 4  # each worker has its MCP server
 

@@ -15,6 +15,7 @@ SWEEPS: tuple[str, ...] = (
     "agent_commands",
     "copies",
     "fresh_runs",
+    "gateway_kills",
     "held",
     "interrupt_lines",
     "interrupts",

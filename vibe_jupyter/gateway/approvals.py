@@ -1,8 +1,8 @@
 """Approvals over HTTP: what waits, who answers, and what happens where nobody does.
 
-An approval is announced in the store before its client hears of it, and whoever takes the announcement out answers it:
-so it is answered once, whichever worker the answer reaches. A worker that is not the run's own leaves the answer in the
-store, where the run's worker looks for it.
+An approval is announced in the store before its client hears of it. An answer goes into the store too, unless there is
+one, and the run's worker takes it out: so it is answered once, whichever worker the answer reaches. One that the run's
+worker does not take, because it was killed, is taken back.
 """
 
 import asyncio
@@ -33,7 +33,9 @@ _ANNOUNCED: Final = "approvals"
 _ANSWERS: Final = "answers"
 _GRANTS: Final = "grants"
 _LOOK: Final = 0.25
-"""Seconds between two looks for an answer that another worker took."""
+"""Seconds between two looks for an answer that reached another worker, and whether it was taken."""
+_RECEIPT: Final = 5.0
+"""Seconds after which a worker that has not taken an answer is held for dead."""
 
 Status = Literal["resolved", "queued", "not_found"]
 
@@ -60,6 +62,7 @@ class PendingApprovals:
         self._runs: dict[str, Run] = {}
         """By the run's own id of the approval."""
         self._waits: dict[str, asyncio.Task[None]] = {}
+        self._delivering = asyncio.Lock()
 
     async def announce(self, approval_id: str, run: Run) -> None:
         """A run asks. From now on it can be answered."""
@@ -77,27 +80,47 @@ class PendingApprovals:
     async def answer(self, name: str, said: ApprovalAnswer) -> Status:
         """Take an answer to an approval, by the name that its client was given."""
         approval_id = name.removeprefix(APPROVAL_PREFIX)
-        if await self._store.take(_ANNOUNCED, self._key(approval_id)) is None:
+        key, raw = self._key(approval_id), said.model_dump_json().encode()
+        is_here = approval_id in self._runs
+        if await self._store.get(_ANNOUNCED, key) is None:
             return "not_found"
-        run = self._runs.get(approval_id)
-        if run is None:
-            raw = said.model_dump_json().encode()
-            await self._store.put(_ANSWERS, self._key(approval_id), raw, seconds=self._wait)
-            return "queued"
-        run.send(_command(approval_id, said))
-        return "resolved"
+        if not await self._store.add(_ANSWERS, key, raw, seconds=self._wait):
+            return "not_found"
+        if not (await self._deliver(approval_id) or await self._is_taken(key)):
+            return "not_found"
+        return "resolved" if is_here else "queued"
+
+    async def _deliver(self, approval_id: str) -> bool:
+        """Give a run of this worker the answer that is there for it; whether it got one now."""
+        async with self._delivering:
+            run = self._runs.get(approval_id)
+            raw = None if run is None else await self._store.take(_ANSWERS, self._key(approval_id))
+            if run is None or raw is None:
+                return False
+            self._runs.pop(approval_id, None)
+            run.send(_command(approval_id, ApprovalAnswer.model_validate_json(raw)))
+            return True
+
+    async def _is_taken(self, key: str) -> bool:
+        """Whether the run's worker takes an answer; else it is there no more."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _RECEIPT
+        while loop.time() < until and await self._store.get(_ANNOUNCED, key) is not None:
+            if await self._store.get(_ANSWERS, key) is None:
+                return True
+            await asyncio.sleep(_LOOK)
+        return await self._store.take(_ANSWERS, key) is None
 
     async def _wait_elsewhere(self, approval_id: str, run: Run) -> None:
         """Look for an answer that reached another worker, until the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait
-        while loop.time() < until:
+        while approval_id in self._runs and loop.time() < until:
             await asyncio.sleep(min(_LOOK, self._wait))
             with suppress(StoreDown):  # it may come back in time
-                if (raw := await self._store.take(_ANSWERS, self._key(approval_id))) is not None:
-                    run.send(_command(approval_id, ApprovalAnswer.model_validate_json(raw)))
-                    return
-        run.send(Reject(approval_id=approval_id, message=EXPIRED))
+                await self._deliver(approval_id)
+        if self._runs.pop(approval_id, None) is not None:
+            run.send(Reject(approval_id=approval_id, message=EXPIRED))
 
     def _key(self, approval_id: str) -> str:
         return f"{self._owner}:{approval_id}"

@@ -11,8 +11,8 @@ class ApprovalStatus(BaseModel):
     """What became of an answer."""
 
     status: Status
-    """``resolved``: the call goes on; ``queued``: it is kept until the run takes it; ``not_found``: unknown, answered
-    before, or too late."""
+    """``resolved``: the call goes on; ``queued``: another worker has the run, and takes it; ``not_found``: unknown,
+    answered before, or too late."""
 
 
 def approval_routes(parts: GatewayParts) -> APIRouter:
