@@ -13,6 +13,8 @@ from vibe_jupyter.commands.registry import run_command
 from vibe_jupyter.commands.serve import KernelGateway
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
+from vibe_jupyter.protocol import RunFinished
+from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, call, hold
 
 
@@ -58,11 +60,12 @@ def _no_app() -> Any:
     raise AssertionError
 
 
-def test_a_gateway_that_is_stopped_tells_the_streams_that_do_not_end(tmp_path: Path, own_home: Path) -> None:
+@pytest.mark.parametrize("mode", ["execute", "off"])
+def test_a_gateway_that_is_stopped_tells_the_streams_that_do_not_end(tmp_path: Path, own_home: Path, mode: str) -> None:
     never = threading.Event()
     with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, grace=0.2) as gateway:
         gateway.will(hold(never, "Wait"))
-        body = chat_body("hello", stream=True)
+        body = chat_body("hello", stream=True, mcp_mode=mode)
         with gateway.client.stream("POST", "/v1/chat/completions", json=body) as response:
             pieces = response.iter_bytes()
             read = next(pieces)
@@ -88,6 +91,13 @@ def test_a_gateway_that_is_stopped_ends_tools_too(tmp_path: Path, own_home: Path
         events = read_events(read)
         assert "error" in events[-2].data
         assert mark.read_text() == "cancelled"
+
+    (journal,) = (tmp_path / "home/logs/session/gateway").glob("*/journal.jsonl")
+    contents = read_journal(journal)
+    assert contents.dropped == ()
+    ended = contents.events[-1]
+    assert isinstance(ended, RunFinished)
+    assert ended.reason == "interrupted"
 
 
 def test_a_gateway_that_is_stopped_lets_short_answers_end(tmp_path: Path, own_home: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pydantic import JsonValue
 from starlette.responses import Response
@@ -61,6 +61,7 @@ from vibe_jupyter.session.conversation import Conversation
 
 STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
 KeepMessages = Callable[[Sequence[JsonValue]], Awaitable[None]]
+BROKEN_OFF: Final = "The request was broken off."
 DENIED: Final = "Not run: this request allows no actions (agent_permission is deny)."
 
 
@@ -131,6 +132,9 @@ class GatewayExchange(Response):
         self.background = None
         self.calls = CallRecords()
         self.run: Run | None = None
+        self._passing: asyncio.Task[None] | None = None
+        """Passes an answer on as it is."""
+        self._is_ending = False
         self.session_id = request.session_id
         """Empty where the request neither names nor needs one."""
         self._parts = parts
@@ -159,8 +163,10 @@ class GatewayExchange(Response):
         try:
             terms = self._relay_terms(await self._joined_messages())
             if self._is_plain:
-                watch = asyncio.create_task(_watch(receive, asyncio.current_task()))
-                await pass_through(self._parts, self._model, terms.body(self._tools.offered(())), self._writer, wire)
+                body = terms.body(self._tools.offered(()))
+                self._passing = asyncio.create_task(pass_through(self._parts, self._model, body, self._writer, wire))
+                watch = asyncio.create_task(_watch(receive, self._passing))
+                await self._passing
                 return
             relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
             grants = self._parts.agents.grants()
@@ -171,9 +177,11 @@ class GatewayExchange(Response):
             if keep_grants is not None:
                 await keep_grants()
         except StoreDown as down:
-            if not wire.streams:
+            await self._break_off(str(down))
+        except asyncio.CancelledError:
+            if not self._is_ending:
                 raise
-            await wire.write(self._writer.fail(error_object(503, str(down))), more=False)
+            await self._break_off(BROKEN_OFF)
         finally:
             self._parts.live.discard(self)
             alive.cancel()
@@ -185,8 +193,18 @@ class GatewayExchange(Response):
 
     def end(self) -> None:
         """Break off: the gateway is shut down."""
+        self._is_ending = True
         if self.run is not None:
             self.run.send(Interrupt())
+        if self._passing is not None:
+            self._passing.cancel()
+
+    async def _break_off(self, words: str) -> None:
+        """End the answer wherever it is."""
+        if self._wire.streams:
+            await self._wire.write(self._writer.fail(error_object(503, words)), more=False)
+        elif not self._wire.has_begun:
+            await self._wire.answer(503, error_body(503, words))
 
     # ---- what the relay writes to: `vibe_jupyter.gateway.relay.Outlet` ----
 
@@ -338,7 +356,7 @@ class GatewayExchange(Response):
         await self._wire.answer(200, json.dumps(made, ensure_ascii=False).encode())
 
     async def _fail(self, relay: RelayingClient, finished: RunFinished) -> None:
-        refusal, words = relay.refusal, finished.error or "The request was broken off."
+        refusal, words = relay.refusal, finished.error or BROKEN_OFF
         if self._wire.streams:
             status = 502 if refusal is None else refusal.status
             error = error_object(status, words) if refusal is None else _said_error(refusal, words)
@@ -353,13 +371,13 @@ class GatewayExchange(Response):
             await self._wire.answer(status, error_body(status, words))
 
 
-async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[Any] | None") -> None:
+async def _watch(receive: Receive, goes_on: "Run | asyncio.Task[None]") -> None:
     """Break off what nobody waits for any more."""
     while (await receive())["type"] != "http.disconnect":
         pass
     if isinstance(goes_on, Run):
         goes_on.send(Interrupt())
-    elif goes_on is not None:
+    else:
         goes_on.cancel()
 
 

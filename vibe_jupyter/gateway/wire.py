@@ -13,6 +13,7 @@ class AnswerWire:
     """One answer: `begin` it once, then `write` until the last."""
 
     def __init__(self, send: Send) -> None:
+        self.has_begun = False
         self.streams = False
         """Whether it has begun as a stream."""
         self._send = send
@@ -21,7 +22,7 @@ class AnswerWire:
 
     async def begin(self, status: int, headers: Mapping[str, str], *, stream: bool = False) -> None:
         """Send status and headers."""
-        self.streams = stream
+        self.has_begun, self.streams = True, stream
         pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         pairs.append((b"cache-control", b"no-store"))
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
