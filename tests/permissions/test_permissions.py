@@ -1,6 +1,6 @@
 """Which calls run, ask or do not run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import Allow, Ask, Deny, Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.skills.skill import Skill, SkillsInUse
+from vibe_jupyter.tools.bash import BashArgs, BashTool, ShellEnvironment
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
+from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
 
 class PathArguments(BaseModel):
@@ -227,3 +229,33 @@ def test_a_call_is_tried_unasked_only_where_reading_needs_nobody(
     rules = replace(permissions, **{"explore": True, **changes})
     assert rules.explores(Explorer("ask"), PathArguments(path=path), terms) is explores
     assert not rules.explores(Reader("ask"), PathArguments(path=path), terms)
+
+
+class Sandbox:
+    """Where commands could run unasked."""
+
+    async def run(self, command: ShellCommand, progress: Callable[[str], None]) -> FinishedCommand | NotExplored:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("changes", "command", "explores"),
+    [
+        ({}, "pytest -q", True),
+        ({"lists": {"bash": ToolLists(allow=("npm test",))}}, "pytest -q", True),
+        ({"lists": {"bash": ToolLists(deny=("npm *",))}}, "pytest -q", False),
+        ({"levels": {"bash": "ask"}}, "pytest -q", False),
+        ({}, "python /elsewhere/x.py", False),
+        ({}, "rm -rf build", False),
+        ({}, "git push", False),
+        ({}, "python x.py .env", False),
+    ],
+)
+def test_a_command_is_tried_unasked_unless_it_names_what_is_asked_about_each_time(
+    permissions: Permissions, changes: dict[str, Any], command: str, explores: bool
+) -> None:
+    tool = BashTool(ShellEnvironment(permissions.workspace, {}, {}))
+    tool.sandbox = Sandbox()
+    rules = replace(permissions, **{"explore": True, **changes})
+    assert rules.explores(tool, BashArgs(command=command), RunTerms()) is explores
+    assert not rules.explores(tool, BashArgs(command=command, background=True), RunTerms())

@@ -71,6 +71,30 @@ def test_code_whose_names_are_to_stay_asks(exploring: Session) -> None:
     assert exploring.wire.run("print('kept_name' in globals())").text == "False\n"
 
 
+def test_a_command_that_only_reads_runs_unasked_in_a_sandbox_also_where_nobody_can_answer(exploring: Session) -> None:
+    (exploring.folder / "numbers.txt").write_text("1\n2\n")
+    exploring.model.will_reply(
+        call("bash", command="awk 'BEGIN {while ((getline < \"numbers.txt\") > 0) n++; print n}'")
+    )
+    exploring.model.will_reply(say("Two."))
+    cell = exploring.run("%%vibe\ncount")
+    assert result(exploring) == "returncode: 0, in a sandbox: nothing was changed\nstdout:\n2"
+    assert "in a sandbox: nothing was changed" in exploring.html(cell)
+
+
+def test_what_a_command_wants_beyond_that_asks_with_the_reason_and_then_runs_for_real(exploring: Session) -> None:
+    exploring.model.will_reply(call("bash", command="mkdir -p made; echo x > made/out.txt"), say("Made."))
+    request = exploring.wire.send("%%vibe\nmake it")
+    view = exploring.view(request)
+    approval = view.card()
+    view.wait_for("in a sandbox it wanted to make the folder made")
+    assert not (exploring.folder / "made").exists()
+    view.command(type="approve", approval_id=approval)
+    exploring.wire.cell(request)
+    assert (exploring.folder / "made" / "out.txt").read_text() == "x\n"
+    assert "sandbox" not in result(exploring)
+
+
 def test_where_nobody_can_answer_the_denial_says_what_a_copy_could_not_do(exploring: Session) -> None:
     exploring.model.will_reply(call("run_code", code="!touch made.txt"), say("Denied."))
     exploring.run("%%vibe\nmake it")

@@ -24,6 +24,7 @@ from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.sandbox.availability import machine_refusal
+from vibe_jupyter.sandbox.commands import SandboxedCommands
 from vibe_jupyter.tools.ask_user_question import AskUserQuestionTool
 from vibe_jupyter.tools.bash import BashOptions, BashTool, ShellEnvironment
 from vibe_jupyter.tools.checkpoint import CheckpointTool
@@ -158,8 +159,12 @@ class BuiltInTools:
 
             return {**git_environment(), **search_guard(command, self._parts.workspace)}
 
+        if find_shell() is None:
+            return []
         around = ShellEnvironment(self._parts.workspace, os.environ, {}, guard)
-        return [BashTool(around, options, self._parts.sessions.background)] if find_shell() is not None else []
+        tool = BashTool(around, options, self._parts.sessions.background)
+        tool.sandbox = None if machine_refusal() else SandboxedCommands(self._parts.workspace.root)
+        return [tool]
 
 
 def _plan_document(parts: ToolParts) -> PlanDocument:

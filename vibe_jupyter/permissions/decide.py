@@ -154,9 +154,13 @@ class Permissions:
         """Whether a call that would ask may first be tried where it can have no effects.
 
         What it tells is what the tools that read would tell: where one of these asks, is denied or limited, it asks. So
-        does a tool for which the settings say ``ask`` in so many words.
+        does a tool for which the settings say ``ask`` in so many words, and a command that names what is asked about
+        each time.
         """
-        return isinstance(tool, ExploringTool) and tool.can_explore(args) and self._may_try(tool, terms)
+        if not (isinstance(tool, ExploringTool) and tool.can_explore(args) and self._may_try(tool, terms)):
+            return False
+        command = self._shell_verdict(lists_under(tool_names(tool), self.lists), tool.touches(args))
+        return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
 
     def foresees(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
         """Whether what a call would do may be found out, where it can have no effects, before it is asked about."""
@@ -167,7 +171,8 @@ class Permissions:
             return False
         reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)
         limited = any(lists_under(tool_names(name), self.lists).deny for name in READING_TOOLS)
-        is_set = level_under(tool_names(tool), terms.levels, self.levels) is not None or tool.name in self.lists
+        own = tool_names(tool)
+        is_set = level_under(own, terms.levels, self.levels) is not None or lists_under(own, self.lists).deny
         return not is_set and not limited and all(level in (None, "always") for level in reading)
 
     def decide(

@@ -13,7 +13,7 @@ from vibe_jupyter.sandbox.attempts import Attempts
 from vibe_jupyter.sandbox.inherited import make_descriptors_private, make_mappings_private, use_one_thread
 from vibe_jupyter.sandbox.landlock import restrict_paths
 from vibe_jupyter.sandbox.readable import ReadablePaths
-from vibe_jupyter.sandbox.seccomp import install_filter
+from vibe_jupyter.sandbox.seccomp import copy_rules, install_filter
 from vibe_jupyter.sandbox.system_calls import die_with_parent, drop_capabilities, gain_no_privileges
 
 MOST_DESCRIPTORS: Final = 4_096
@@ -68,7 +68,7 @@ def confine(confinement: Confinement, parent: int, report: int) -> Attempts:
     gain_no_privileges()
     drop_capabilities()
     restrict_paths(*confinement.paths)
-    install_filter(os.getpid())
+    install_filter(copy_rules(os.getpid()))
     attempts = Attempts()
     attempts.listen()
     return attempts

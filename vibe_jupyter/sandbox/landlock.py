@@ -1,4 +1,4 @@
-"""Which paths the copy may read: a rule for each, no right to write anywhere."""
+"""Which paths a confined process may use: a rule for each, and nothing beside them."""
 
 import ctypes
 import os
@@ -12,8 +12,13 @@ from vibe_jupyter.sandbox.system_calls import NUMBERS, c_library, system_call
 
 _ASK_VERSION: Final = 1
 _BENEATH: Final = 1
+_RUN: Final = 1
 _READ_FILE: Final = 4
 _READ_FOLDER: Final = 8
+_OF_FILES: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14
+"""To run, write, read and cut: all others are rights to a folder."""
+_DEVICES: Final = 1 << 6 | 1 << 11 | 1 << 15
+"""To make them, and to ask them anything."""
 _RIGHTS_SINCE: Final = ((1, 13), (2, 14), (3, 15), (5, 16))
 """From which version on the kernel knows so many rights to files."""
 _NETWORK_SINCE: Final = 4
@@ -28,12 +33,16 @@ def landlock_version() -> int:
     return max(0, c_library().syscall(number, None, ctypes.c_size_t(0), _ASK_VERSION))
 
 
-def restrict_paths(readable: Iterable[str], listable: Iterable[str]) -> None:
+def restrict_paths(
+    readable: Iterable[str], listable: Iterable[str], runnable: Iterable[str] = (), writable: Iterable[str] = ()
+) -> None:
     """Forbid this thread, and those it starts, every path but these and what is beneath them.
 
     Args:
         readable: files, and folders with all that is in them.
         listable: folders of which the names may be listed, of all that is beneath them.
+        runnable: programs, and folders of programs, that may be read and started.
+        writable: files and folders in which everything may be made and changed, but for devices.
 
     Raises:
         OSError: the kernel refused a rule.
@@ -48,6 +57,10 @@ def restrict_paths(readable: Iterable[str], listable: Iterable[str]) -> None:
         _allow(rules, path, _READ_FILE | _READ_FOLDER)
     for path in listable:
         _allow(rules, path, _READ_FOLDER)
+    for path in runnable:
+        _allow(rules, path, _RUN | _READ_FILE | _READ_FOLDER)
+    for path in writable:
+        _allow(rules, path, rights & ~_DEVICES)
     system_call("landlock_restrict_self", rules, 0)
     os.close(rules)
 
@@ -59,7 +72,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
         return  # not there, and so not to be read
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _READ_FILE
+            rights &= _OF_FILES
         if rights:
             rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
             system_call("landlock_add_rule", rules, _BENEATH, rule, 0)

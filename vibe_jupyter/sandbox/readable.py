@@ -22,6 +22,7 @@ _SYSTEM: Final = (
     *("/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/osrelease", "/sys/devices/system", "/sys/fs/cgroup"),
     *(f"/proc/self/{name}" for name in ("maps", "status", "stat", "statm", "cgroup")),
 )
+_PROGRAMS: Final = (*("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/libexec"), *("/bin", "/sbin"))
 _OF_PYTHON: Final = ("lib", "lib64", "share", "include", "pyvenv.cfg")
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
@@ -49,6 +50,17 @@ def readable_paths(project: Path) -> ReadablePaths:
         raise ProjectNotReadable("the project lies in a folder of the system or of Python")
     parts, whole = _Walk().below(root)
     return ReadablePaths((*around, *([root] if whole else parts)), (root,))
+
+
+def program_folders(path: str) -> tuple[str, ...]:
+    """Where programs lie that a command may start.
+
+    Args:
+        path: the folders in which the shell looks for them; one counts only where its name says what it is for.
+    """
+    named = (entry for entry in path.split(os.pathsep) if os.path.basename(entry.rstrip("/")) in ("bin", "sbin"))
+    own = (os.path.join(prefix, "bin") for prefix in sorted(_prefixes()))
+    return (*_PROGRAMS, *own, *(entry for entry in named if os.path.isabs(entry)))
 
 
 def _lies_in(path: str, folder: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which system calls the copy may make: those listed, some only with harmless arguments, no other.
+"""Which system calls a confined process may make: those listed, some only with harmless arguments, no other.
 
 The program is one of the kernel's packet filters: rows of (operation, jump if true, jump if false, value).
 """
@@ -7,12 +7,12 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from vibe_jupyter.sandbox.system_calls import system_call
 
-_ALLOWED: Final = {
+HARMLESS: Final = {
     "read": 0,
     "write": 1,
     "close": 3,
@@ -154,7 +154,7 @@ _ALLOWED: Final = {
 """Those of x86-64 that neither write nor reach another process, whatever their arguments."""
 
 
-class _Condition(NamedTuple):
+class Condition(NamedTuple):
     """One of these values must stand in a 32-bit word of the arguments, of which the bits of the mask count."""
 
     word: int
@@ -173,6 +173,8 @@ _FILE_CONTROL: Final = (0, 1, 2, 3, 4, 5, 6, 1030)
 _OWN_CONTROL: Final = (3, 15, 16, 23, 27, 0x53564D41)
 """PR_GET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ, GET_SECUREBITS, SET_VMA."""
 
+ASK: Final = 0x7FC00000
+"""The verdict that has whoever listens decide."""
 _ALLOW: Final = 0x7FFF0000
 _FAIL: Final = 0x00050000
 _KILL: Final = 0x80000000
@@ -183,54 +185,83 @@ _ARGUMENTS_AT: Final = 16
 _X86_64: Final = 0xC000003E
 _X32_BIT: Final = 0x40000000
 _SET_MODE_FILTER: Final = 1
+_NEW_LISTENER: Final = 8
 _Row = tuple[int, int, int, int]
 
 
-def _conditional_calls(own_pid: int) -> dict[int, tuple[_Condition, ...]]:
-    """System calls that may be made where all of these hold, by their numbers."""
+def conditional_calls(own_pid: int) -> dict[int, tuple[Condition, ...]]:
+    """System calls that a copy may make where all of these hold, by their numbers."""
     return {
-        2: (_Condition(2, _WRITE_FLAGS, (0,)),),  # open
-        257: (_Condition(4, _WRITE_FLAGS, (0,)),),  # openat
-        56: (_Condition(0, _NAMESPACES, (_CLONE_THREAD,)),),  # clone
-        16: (_Condition(2, _WHOLE, _TERMINAL_QUESTIONS),),  # ioctl
-        72: (_Condition(2, _WHOLE, _FILE_CONTROL),),  # fcntl
-        73: (_Condition(2, 2, (0,)),),  # flock: shared
-        53: (_Condition(0, _WHOLE, (1,)), _Condition(2, 0xF, (1,))),  # socketpair: of streams
-        44: (_Condition(8, _WHOLE, (0,)), _Condition(9, _WHOLE, (0,))),  # sendto: no address
-        157: (_Condition(0, _WHOLE, _OWN_CONTROL),),  # prctl
+        2: (Condition(2, _WRITE_FLAGS, (0,)),),  # open
+        257: (Condition(4, _WRITE_FLAGS, (0,)),),  # openat
+        56: (Condition(0, _NAMESPACES, (_CLONE_THREAD,)),),  # clone
+        16: (Condition(2, _WHOLE, _TERMINAL_QUESTIONS),),  # ioctl
+        72: (Condition(2, _WHOLE, _FILE_CONTROL),),  # fcntl
+        73: (Condition(2, 2, (0,)),),  # flock: shared
+        53: (Condition(0, _WHOLE, (1,)), Condition(2, 0xF, (1,))),  # socketpair: of streams
+        44: (Condition(8, _WHOLE, (0,)), Condition(9, _WHOLE, (0,))),  # sendto: no address
+        157: (Condition(0, _WHOLE, _OWN_CONTROL),),  # prctl
         302: (  # prlimit64: reads its own
-            *(_Condition(0, _WHOLE, (0, own_pid)), _Condition(4, _WHOLE, (0,)), _Condition(5, _WHOLE, (0,))),
+            *(Condition(0, _WHOLE, (0, own_pid)), Condition(4, _WHOLE, (0,)), Condition(5, _WHOLE, (0,))),
         ),
-        234: (_Condition(0, _WHOLE, (own_pid,)),),  # tgkill
-        62: (_Condition(0, _WHOLE, (own_pid,)),),  # kill
+        234: (Condition(0, _WHOLE, (own_pid,)),),  # tgkill
+        62: (Condition(0, _WHOLE, (own_pid,)),),  # kill
     }
 
 
-_ABSENT: Final = (435, 437)
+ABSENT: Final = (435, 437)
 """clone3 and openat2, whose arguments no filter sees: the C library then uses the older ones."""
 
 
-def install_filter(own_pid: int) -> None:
-    """Hold this thread, and those it starts, to the list from now on.
+class CallRules(NamedTuple):
+    """For `install_filter`."""
+
+    allowed: Collection[int]
+    absent: Collection[int]
+    """As if this Linux did not have them."""
+    conditional: Mapping[int, tuple[Condition, ...]]
+    """Allowed where all of these hold."""
+    unfit: int
+    """The verdict on one whose conditions do not hold."""
+    others: int
+    """The verdict on all that are not listed."""
+
+
+def copy_rules(own_pid: int) -> CallRules:
+    """Those of a copy of the kernel."""
+    unfit, others = _FAIL | errno.EACCES, _FAIL | errno.EPERM
+    return CallRules(HARMLESS.values(), ABSENT, conditional_calls(own_pid), unfit, others)
+
+
+def install_filter(rules: CallRules, *, listen: bool = False) -> int:
+    """Hold this thread, and those it starts, to the rules from now on.
+
+    Args:
+        rules: which calls are allowed.
+        listen: whether somebody decides on calls whose verdict is `ASK`.
+
+    Returns:
+        The descriptor at which they are heard; 0 where nobody listens.
 
     Raises:
         OSError: the kernel refused the filter.
     """
-    rows = b"".join(struct.pack("HBBI", *row) for row in filter_rows(own_pid))
+    rows = b"".join(struct.pack("HBBI", *row) for row in filter_rows(rules))
     held = ctypes.create_string_buffer(rows)
     program = struct.pack("HxxxxxxP", len(rows) // 8, ctypes.addressof(held))
-    system_call("seccomp", _SET_MODE_FILTER, 0, ctypes.create_string_buffer(program))
+    flags = _NEW_LISTENER if listen else 0
+    return system_call("seccomp", _SET_MODE_FILTER, flags, ctypes.create_string_buffer(program))
 
 
-def filter_rows(own_pid: int) -> list[_Row]:
+def filter_rows(rules: CallRules) -> list[_Row]:
     """The program."""
     return [
         *((_LOAD, 0, 0, _MACHINE_AT), (_EQUAL, 1, 0, _X86_64), (_RETURN, 0, 0, _KILL)),
         *((_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)),
-        *(row for number in _ALLOWED.values() for row in _answer(number, _ALLOW)),
-        *(row for number in _ABSENT for row in _answer(number, _FAIL | errno.ENOSYS)),
-        *(row for number, rules in _conditional_calls(own_pid).items() for row in _conditional_answer(number, rules)),
-        (_RETURN, 0, 0, _FAIL | errno.EPERM),
+        *(row for number in rules.allowed for row in _answer(number, _ALLOW)),
+        *(row for number in rules.absent for row in _answer(number, _FAIL | errno.ENOSYS)),
+        *(row for number, held in rules.conditional.items() for row in _conditional_answer(number, held, rules.unfit)),
+        (_RETURN, 0, 0, rules.others),
     ]
 
 
@@ -239,12 +270,12 @@ def _answer(number: int, verdict: int) -> Iterator[_Row]:
     yield _RETURN, 0, 0, verdict
 
 
-def _conditional_answer(number: int, conditions: tuple[_Condition, ...]) -> Iterator[_Row]:
+def _conditional_answer(number: int, conditions: tuple[Condition, ...], unfit: int) -> Iterator[_Row]:
     body: list[_Row] = []
     for word, mask, values in conditions:
         body += [(_LOAD, 0, 0, _ARGUMENTS_AT + 4 * word), (_AND, 0, 0, mask & _WHOLE)]
         body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
-        body.append((_RETURN, 0, 0, _FAIL | errno.EACCES))
+        body.append((_RETURN, 0, 0, unfit))
     yield _EQUAL, 0, len(body) + 1, number
     yield from body
     yield _RETURN, 0, 0, _ALLOW

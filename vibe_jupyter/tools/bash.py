@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,7 +11,7 @@ from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.background import LONGEST, BackgroundCommands
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import NotExplored, ToolContext, ToolOptions
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
@@ -21,6 +21,7 @@ STARTED: Final = (
     "Started; it runs until it ends, or the kernel does. The first prompt after its end reports how it ended and what "
     "it printed: do not wait for it, and end your turn when nothing else is to be done."
 )
+_IN_SANDBOX: Final = "in a sandbox: nothing was changed"
 _SAID: Final = 2_000
 """Characters for the status and the notes of a result."""
 _SHOWN_TEXT: Final = 100_000
@@ -62,6 +63,14 @@ class ShellEnvironment:
     command's searches away from protected files."""
 
 
+class CommandSandbox(Protocol):
+    """Runs a command where it can have no effects."""
+
+    async def run(self, command: ShellCommand, progress: Callable[[str], None]) -> FinishedCommand | NotExplored:
+        """What it gave; why it needs the real thing, where it was refused something."""
+        ...
+
+
 class BashTool:
     """Runs commands without a terminal and without input."""
 
@@ -82,6 +91,8 @@ class BashTool:
         self._around = surroundings
         self._options = options or BashOptions()
         self._background = background or BackgroundCommands()
+        self.sandbox: CommandSandbox | None = None
+        """Where commands run that nobody was asked about; None where there is none."""
 
     @property
     def result_limit(self) -> int:
@@ -103,11 +114,39 @@ class BashTool:
         return (Resource(kind="command", value=args.command, access="execute"),)
 
     async def run(self, args: BashArgs, context: ToolContext) -> ToolResult:
+        seconds = self._seconds(args)
+        command = self._command(args, seconds)
+        if not args.background:
+            return command_result(args.command, await run_command(command, context.progress), seconds)
+        started = await self._background.start(command, args.command, redact=context.redact)
+        if isinstance(started, FinishedCommand):
+            return command_result(args.command, started, seconds)
+        return ToolResult(parts=(TextPart(text=STARTED),), summary="runs in the background")
+
+    def can_explore(self, args: BashArgs) -> bool:
+        """What goes on behind the run is asked about."""
+        return self.sandbox is not None and not args.background
+
+    async def explore(self, args: BashArgs, context: ToolContext) -> ToolResult | NotExplored:
+        """Run it where it can read the project, and nothing else."""
+        assert self.sandbox is not None
+        seconds = self._seconds(args)
+        done = await self.sandbox.run(self._command(args, seconds), context.progress)
+        if isinstance(done, NotExplored):
+            return done
+        told = command_result(args.command, done, seconds, also=_IN_SANDBOX)
+        return told.model_copy(
+            update={"summary": f"{told.summary}, {_IN_SANDBOX}", "details": {**told.details, "in_sandbox": True}}
+        )
+
+    def _seconds(self, args: BashArgs) -> int:
+        return args.timeout or (LONGEST if args.background else self._options.default_timeout)
+
+    def _command(self, args: BashArgs, seconds: float) -> ShellCommand:
         shell = find_shell()
         if shell is None:
             raise ToolError(f"{why_no_shell()} Use run_code instead.")
-        seconds = args.timeout or (LONGEST if args.background else self._options.default_timeout)
-        command = ShellCommand(
+        return ShellCommand(
             argv=(shell, "--noprofile", "--norc", "-c", args.command),
             folder=self._around.workspace.root,
             environment={
@@ -118,18 +157,13 @@ class BashTool:
             timeout=seconds,
             output_limit=self._options.max_output_bytes,
         )
-        if not args.background:
-            return command_result(args.command, await run_command(command, context.progress), seconds)
-        started = await self._background.start(command, args.command, redact=context.redact)
-        if isinstance(started, FinishedCommand):
-            return command_result(args.command, started, seconds)
-        return ToolResult(parts=(TextPart(text=STARTED),), summary="runs in the background")
 
 
-def command_result(command: str, done: FinishedCommand, timeout: float) -> ToolResult:
-    """What a command that is over has given."""
+def command_result(command: str, done: FinishedCommand, timeout: float, also: str = "") -> ToolResult:
+    """What a command that is over has given; `also` goes behind the first line."""
     failed = done.returncode != 0
     status = f"returncode: {done.returncode}" if done.ended == "exit" else f"timeout: ended after {timeout:g} s"
+    status += f", {also}" if also else ""
     text = "\n".join(
         filter(
             None,

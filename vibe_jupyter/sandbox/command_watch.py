@@ -1,0 +1,369 @@
+"""Decides on the system calls of a confined command that are not harmless, and notes those it may not make.
+
+Nothing is allowed here that Landlock or seccomp does not hold by itself: a call goes on only where the system judges it
+again, or by its numbers alone, which no other thread can exchange meanwhile.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import select
+import stat
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from vibe_jupyter.sandbox import command_calls as calls
+
+MOST_STARTED: Final = 1_000
+"""Processes that one command may start."""
+MOST_SAID: Final = 5
+"""Things it may not do that are told; it ends with the last."""
+GOES_ON: Final = 1.0
+"""Seconds in which a command that was refused something may say what else it wants."""
+_LONGEST: Final = 80
+"""Characters of a path that is told."""
+_NOTICE: Final = struct.Struct("QIIiIQ6Q")
+_ANSWER: Final = struct.Struct("QqiI")
+_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_CONTINUE: Final = 1
+_LONGEST_PATH: Final = 4_096
+_PAGE: Final = 4_096
+_HERE: Final = -100
+"""AT_FDCWD."""
+_CHANGES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+_NAMESPACES: Final = 0x7E020000
+_TIME_NOW, _TIME_KEPT = (1 << 30) - 1, (1 << 30) - 2
+_INET6, _NETLINK, _STREAM = 10, 16, 1
+_CACHES: Final = re.compile(r"/(__pycache__|\.(pytest|mypy|ruff)_cache|\.hypothesis|pytest-cache-files-\w+)(/|\Z)")
+"""Folders that programs write to where they can, and do without."""
+_LOOKED_AT: Final = re.compile(
+    r"/etc/(passwd|group|nsswitch\.conf|ld\.so\.preload|hosts|host\.conf|resolv\.conf|gai\.conf)|/dev/tty|/sys/.*|/proc/sys/.*"
+)
+"""Files that programs look at by habit, and do without."""
+_GIT_SETTINGS: Final = re.compile(r"/\.gitconfig\Z|/\.config/git(/|\Z)")
+"""What other programs than git read for its list of ignored files, and do without."""
+_OWN_DESCRIPTORS: Final = {"/dev/stdin": "0", "/dev/stdout": "1", "/dev/stderr": "2"}
+_PASSES_ON: Final = ("/dev/null", "/dev/zero", "/dev/full")
+
+
+class CommandTerms(NamedTuple):
+    """What one command is confined to."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    mark: str
+    """The variable by which its processes are known; they have it as the guard has it."""
+    project: str
+    """These places without a link in them."""
+    own: str
+    """The one folder it writes to."""
+    readable: list[str]
+    listable: list[str]
+    runnable: list[str]
+    memory: int
+    """Bytes for each of its processes."""
+
+
+class _Call(NamedTuple):
+    id: int
+    thread: int
+    number: int
+    arguments: tuple[int, ...]
+
+
+class _Refused(NamedTuple):
+    """What the caller is told instead; 0 where it was done for it."""
+
+    error: int
+
+
+class CommandWatch:
+    """Listens to one command, from the guard's process."""
+
+    def __init__(self, terms: CommandTerms, listener: int, leader: int, *, is_scoped: bool) -> None:
+        """
+        Args:
+            terms: what it may use.
+            listener: where its calls are heard.
+            leader: its first process.
+            is_scoped: whether Landlock keeps its signals from all other processes.
+        """
+        self._terms = terms
+        self._listener = listener
+        self._leader = leader
+        self._is_scoped = is_scoped
+        self._allowed = frozenset(map(os.path.realpath, (*terms.readable, *terms.runnable, terms.own)))
+        self._listable = frozenset(map(os.path.realpath, terms.listable))
+        self._started = 0
+        self._said: dict[str, None] = {}
+
+    def until_end(self) -> tuple[str, ...]:
+        """Answer until the first process ends, or was refused something and had its time; what that was, in words."""
+        poll = select.poll()
+        ended = os.pidfd_open(self._leader)
+        poll.register(ended, select.POLLIN)
+        poll.register(self._listener, select.POLLIN)
+        last = None
+        while len(self._said) < MOST_SAID and (last is None or time.monotonic() < last):
+            wait = None if last is None else max(0.0, last - time.monotonic()) * 1_000
+            ready = dict(poll.poll(wait))
+            if ready.get(self._listener, 0) & select.POLLIN:
+                self._answer_next()
+            elif ended in ready:
+                break
+            if self._said and last is None:
+                last = time.monotonic() + GOES_ON
+        os.close(ended)
+        return tuple(self._said)
+
+    def _answer_next(self) -> None:
+        notice = bytearray(_NOTICE.size)
+        try:
+            fcntl.ioctl(self._listener, _RECEIVE, notice)
+        except OSError:  # the caller is gone
+            return
+        number, thread, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+        refused = self._judge(_Call(number, thread, call, tuple(arguments)))
+        answer = (number, 0, 0, _CONTINUE) if refused is None else (number, 0, -refused.error, 0)
+        with suppress(OSError):
+            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(*answer))
+
+    def _judge(self, call: _Call) -> _Refused | None:
+        """None where it goes on, to what the system says."""
+        match call.number:
+            case calls.OPEN | calls.OPENAT:
+                return self._judge_open(call)
+            case calls.EXECVE | calls.EXECVEAT:
+                return self._judge_program(call)
+            case number if number in calls.FORKS:
+                return self._judge_fork(call)
+            case calls.KILL | calls.TKILL | calls.TGKILL:
+                return self._judge_signal(_signed(call.arguments[0]))
+            case calls.SOCKET:
+                return self._judge_socket(call)
+            case calls.CONNECT:
+                return self._judge_connection(call)
+            case calls.CHMOD | calls.FCHMOD | calls.FCHMODAT | calls.UTIMENSAT:
+                return self._change_own(call)
+            case number if number in calls.PATH_CALLS:
+                return self._judge_path_call(call)
+            case number if number in calls.HABITS:
+                return _Refused(calls.HABITS[number])
+            case number:
+                return self._refuse(calls.CALL_WORDS.get(number, f"make the system call {number}"))
+
+    def _judge_open(self, call: _Call) -> _Refused | None:
+        at = call.number == calls.OPENAT
+        flags = call.arguments[2 if at else 1]
+        path = self._path(call, 0 if at else None, 1 if at else 0)
+        if flags & os.O_TRUNC and flags & os.O_ACCMODE == os.O_RDONLY:
+            return self._refuse("cut", path)  # an older Landlock does not judge it
+        if flags & os.O_TMPFILE == os.O_TMPFILE and path == self._terms.own:
+            return None
+        if flags & _CHANGES:
+            return self._judge_change("write", path)
+        if path is None or flags & os.O_PATH or self._may_read(path) or not os.access(path, os.R_OK):
+            return None
+        if _GIT_SETTINGS.search(path) and self._program(call.thread) != "git":
+            return _Refused(errno.EACCES)
+        return self._refuse("read", path)
+
+    def _judge_program(self, call: _Call) -> _Refused | None:
+        at = call.number == calls.EXECVEAT
+        path = self._path(call, 0 if at else None, 1 if at else 0)
+        if path is None or not os.access(path, os.X_OK):
+            return None
+        if os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return self._refuse("have the rights of another user, by", path)
+        return None if self._is_allowed(path) else self._refuse("start", path)
+
+    def _judge_fork(self, call: _Call) -> _Refused | None:
+        if call.number == calls.FORKS[0] and call.arguments[0] & _NAMESPACES:
+            return self._refuse("make namespaces of its own")
+        self._started += 1
+        return None if self._started <= MOST_STARTED else self._refuse(f"start more than {MOST_STARTED:,} programs")
+
+    def _judge_signal(self, process: int) -> _Refused | None:
+        if process == 0 and self._is_scoped:
+            return None
+        try:
+            is_own = process not in (0, -1, os.getpid()) and os.getsid(abs(process)) == os.getsid(self._leader)
+        except ProcessLookupError:
+            return _Refused(errno.ESRCH)
+        except OSError:
+            is_own = False
+        return None if is_own else self._refuse("send signals to other processes")
+
+    def _judge_socket(self, call: _Call) -> _Refused | None:
+        family, kind = call.arguments[0], call.arguments[1] & 0xF
+        if family == _NETLINK or (family == _INET6 and kind == _STREAM):  # to find out what there is
+            return _Refused(errno.EAFNOSUPPORT)
+        return self._refuse("use the network")
+
+    def _judge_connection(self, call: _Call) -> _Refused | None:
+        name = self._memory(call.thread, call.arguments[1], min(call.arguments[2], 110))[2:].partition(b"\0")[0]
+        if name and not os.path.lexists(name):
+            return _Refused(errno.ENOENT)
+        return self._refuse("talk to another program, by", os.fsdecode(name) or None)
+
+    def _judge_path_call(self, call: _Call) -> _Refused | None:
+        does = calls.PATH_CALLS[call.number]
+        refused = None
+        for folder, place in does.places:
+            path = self._path(call, folder, place, follow=False)
+            if path is not None and call.number in calls.MAKES_FOLDER and os.path.lexists(path):
+                return _Refused(errno.EEXIST)
+            refused = refused or self._judge_change(does.words, path)
+        return refused
+
+    def _judge_change(self, words: str, path: str | None) -> _Refused | None:
+        if path is not None:
+            folder = os.path.dirname(path)
+            if self._is_own(path) or path in _PASSES_ON or path.startswith("/proc/") or not os.path.isdir(folder):
+                return None
+            if words in ("delete", "rename") and not os.path.lexists(path):
+                return None
+            if _CACHES.search(path) or path == "/dev/tty":
+                return _Refused(errno.EACCES)
+        return self._refuse(words, path)
+
+    def _change_own(self, call: _Call) -> _Refused | None:
+        """Done here, and for files of its own alone: no Landlock judges it."""
+        by_descriptor = call.number == calls.FCHMOD or (call.number == calls.UTIMENSAT and not call.arguments[1])
+        at = call.number in (calls.FCHMODAT, calls.UTIMENSAT)
+        if by_descriptor:
+            path = self._link(call.thread, f"fd/{_signed(call.arguments[0])}")
+        else:
+            path = self._path(call, 0 if at else None, 1 if at else 0)
+        words = "change the times of" if call.number == calls.UTIMENSAT else "change the rights of"
+        if path is None or not self._is_own(path):
+            exists = path is None or os.path.lexists(path)
+            return self._refuse(words, path) if exists else _Refused(errno.ENOENT)
+        times = self._times(call) if call.number == calls.UTIMENSAT else None
+        mode = call.arguments[2 if at else 1] & 0o777
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            return _Refused(error.errno or errno.EACCES)
+        try:
+            link = f"/proc/self/fd/{descriptor}"
+            found = os.fstat(descriptor)
+            if not self._is_own(os.readlink(link)) or (found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)):
+                return self._refuse(words, path)
+            if call.number == calls.UTIMENSAT:
+                os.utime(link, ns=_new_times(times, found))
+            else:
+                os.chmod(link, mode)
+        except OSError as error:
+            return _Refused(error.errno or errno.EACCES)
+        finally:
+            os.close(descriptor)
+        return _Refused(0)
+
+    def _times(self, call: _Call) -> bytes | None:
+        return self._memory(call.thread, call.arguments[2], 32) if call.arguments[2] else None
+
+    def _may_read(self, path: str) -> bool:
+        if not os.path.lexists(path) or self._is_allowed(path) or _LOOKED_AT.fullmatch(path):
+            return True
+        if path.startswith("/proc/"):
+            process = path.split("/")[2]
+            return path.count("/") > 2 and process.isdigit() and self._is_of_command(int(process))
+        return os.path.isdir(path) and any(_lies_in(path, folder) for folder in self._listable)
+
+    def _is_of_command(self, process: int) -> bool:
+        with suppress(OSError):
+            return os.getsid(process) == os.getsid(self._leader)
+        return False
+
+    def _is_allowed(self, path: str) -> bool:
+        return path in self._allowed or any(str(above) in self._allowed for above in PurePosixPath(path).parents)
+
+    def _is_own(self, path: str) -> bool:
+        """Whether it lies in the folder that it may write to; that folder itself stays where it is."""
+        return path != self._terms.own and _lies_in(path, self._terms.own)
+
+    def _path(self, call: _Call, folder: int | None, place: int, *, follow: bool = True) -> str | None:
+        """A path in its arguments, whole and without links; None where it cannot be told."""
+        given = self._memory(call.thread, call.arguments[place], _LONGEST_PATH).partition(b"\0")[0]
+        path = os.fsdecode(given)
+        at = _HERE if folder is None else _signed(call.arguments[folder])
+        if not path.startswith("/"):
+            start = self._link(call.thread, "cwd" if at == _HERE else f"fd/{at}")
+            if start is None:
+                return None
+            path = os.path.join(start, path) if path else start
+        path = _of_thread(path, call.thread)
+        if follow:
+            return os.path.realpath(path)
+        above, name = os.path.split(path.rstrip("/") or "/")
+        return os.path.join(os.path.realpath(above), name)
+
+    def _link(self, thread: int, name: str) -> str | None:
+        with suppress(OSError):
+            return os.readlink(f"/proc/{thread}/{name}")
+        return None
+
+    def _program(self, thread: int) -> str:
+        with suppress(OSError), open(f"/proc/{thread}/comm", encoding="utf-8", errors="replace") as name:
+            return name.read().strip()
+        return ""
+
+    def _memory(self, thread: int, address: int, most: int) -> bytes:
+        """What is there, up to the end of what is mapped or the first zero byte past a page."""
+        data = b""
+        with suppress(OSError, OverflowError), open(f"/proc/{thread}/mem", "rb", buffering=0) as memory:
+            while len(data) < most:
+                size = min(most - len(data), _PAGE - (address + len(data)) % _PAGE)
+                chunk = os.pread(memory.fileno(), size, address + len(data))
+                data += chunk
+                if not chunk or b"\0" in chunk:
+                    break
+        return data
+
+    def _refuse(self, words: str, path: str | None = None) -> _Refused:
+        self._said[words if path is None else f"{words} {self._shown(path)}"] = None
+        return _Refused(errno.EACCES)
+
+    def _shown(self, path: str) -> str:
+        """Its end, which tells more than its beginning, on one line."""
+        project = self._terms.project
+        name = " ".join((os.path.relpath(path, project) if _lies_in(path, project) else path).split())
+        return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
+
+
+def _new_times(given: bytes | None, found: os.stat_result) -> tuple[int, int]:
+    now = time.time_ns()
+    if given is None:
+        return now, now
+    fields: Sequence[int] = struct.unpack("4q", given)
+    kept = (found.st_atime_ns, found.st_mtime_ns)
+    pairs = zip(fields[::2], fields[1::2], kept, strict=True)
+    chosen = [
+        now if part == _TIME_NOW else old if part == _TIME_KEPT else whole * 1_000_000_000 + part
+        for whole, part, old in pairs
+    ]
+    return chosen[0], chosen[1]
+
+
+def _of_thread(path: str, thread: int) -> str:
+    """With the caller's own descriptors where the guard's would be found."""
+    if path in _OWN_DESCRIPTORS:
+        return f"/proc/{thread}/fd/{_OWN_DESCRIPTORS[path]}"
+    if path.startswith("/dev/fd/"):
+        return f"/proc/{thread}/fd/{path[8:]}"
+    return re.sub(r"\A/proc/(self|thread-self)(?=/|\Z)", f"/proc/{thread}", path)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _signed(value: int) -> int:
+    low = value & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low

@@ -1,0 +1,85 @@
+"""The process between the kernel and a confined command: forks, confines and hears it, and passes on how it ended.
+
+A program of its own, since nothing of the kernel's memory may be in a command's ancestors. Imports little.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+from vibe_jupyter.sandbox.command_calls import command_rules
+from vibe_jupyter.sandbox.command_watch import CommandTerms, CommandWatch
+from vibe_jupyter.sandbox.landlock import landlock_version, restrict_paths
+from vibe_jupyter.sandbox.seccomp import install_filter
+from vibe_jupyter.sandbox.system_calls import die_with_parent, drop_capabilities, gain_no_privileges
+
+TERMS, REPORT = "terms.json", "report.json"
+"""Files in the folder that it is given: what it reads, and what it says at its end."""
+_SCOPED_SINCE: Final = 6
+"""The version of Landlock that judges signals."""
+_LARGEST_FILE: Final = 1 << 30
+"""Bytes."""
+_WRITABLE: Final = ("/dev/null", "/dev/zero", "/dev/full")
+_FIRST_TO_GO: Final = "1000"
+
+
+def main() -> NoReturn:
+    """Run the command whose terms lie in the folder that is the last argument; end as it ends."""
+    folder = Path(sys.argv[-1])
+    terms = CommandTerms(**json.loads((folder / TERMS).read_text(encoding="utf-8")))
+    near, far = socket.socketpair()
+    guard = os.getpid()
+    leader = os.fork()
+    if leader == 0:
+        near.close()
+        _be_the_command(terms, guard, far)
+    far.close()
+    error, listeners, _, _ = socket.recv_fds(near, 4_096, 1)
+    report: dict[str, object] = {"error": error[1:].decode("utf-8", "replace") or "it ended"}
+    if listeners:
+        watch = CommandWatch(terms, listeners[0], leader, is_scoped=landlock_version() >= _SCOPED_SINCE)
+        report = {"refused": watch.until_end()}
+        if report["refused"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(leader, signal.SIGKILL)
+    _, status = os.waitpid(leader, 0)
+    (folder / REPORT).write_text(json.dumps(report), encoding="utf-8")
+    if os.WIFSIGNALED(status):
+        with contextlib.suppress(OSError):  # of a signal that nobody handles
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(guard, os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoReturn:
+    try:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != guard:
+            raise OSError("its guard ended")
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, encoding="ascii")
+        for limit, value in (
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_FSIZE, _LARGEST_FILE),
+            (resource.RLIMIT_DATA, terms.memory),
+        ):
+            resource.setrlimit(limit, (value, value))
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores, and a command would inherit
+        gain_no_privileges()
+        drop_capabilities()
+        restrict_paths(terms.readable, terms.listable, terms.runnable, (terms.own, *_WRITABLE))
+        listener = install_filter(command_rules(), listen=True)
+        socket.send_fds(far, [b"+"], [listener])
+        os.close(listener)
+        os.execve(terms.argv[0], terms.argv, {**terms.environment, terms.mark: os.environ[terms.mark]})
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the command must not begin
+        with contextlib.suppress(OSError):
+            far.send(f"-{type(error).__name__}: {error}".encode("utf-8", "replace"))
+    finally:
+        os._exit(126)
