@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from vibe_jupyter.sandbox import command_calls as calls
+from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
 
 MOST_STARTED: Final = 1_000
 """Processes that one command may start."""
@@ -32,7 +33,6 @@ _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _CONTINUE: Final = 1
 _LONGEST_PATH: Final = 4_096
-_PAGE: Final = 4_096
 _HERE: Final = -100
 """AT_FDCWD."""
 _CHANGES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
@@ -47,7 +47,6 @@ _LOOKED_AT: Final = re.compile(
 """Files that programs look at by habit, and do without."""
 _GIT_SETTINGS: Final = re.compile(r"/\.gitconfig\Z|/\.config/git(/|\Z)")
 """What other programs than git read for its list of ignored files, and do without."""
-_OWN_DESCRIPTORS: Final = {"/dev/stdin": "0", "/dev/stdout": "1", "/dev/stderr": "2"}
 _PASSES_ON: Final = ("/dev/null", "/dev/zero", "/dev/full")
 
 
@@ -143,7 +142,7 @@ class CommandWatch:
             case number if number in calls.FORKS:
                 return self._judge_fork(call)
             case calls.KILL | calls.TKILL | calls.TGKILL:
-                return self._judge_signal(_signed(call.arguments[0]))
+                return self._judge_signal(signed(call.arguments[0]))
             case calls.SOCKET:
                 return self._judge_socket(call)
             case calls.CONNECT:
@@ -169,7 +168,7 @@ class CommandWatch:
             return self._judge_change("write", path)
         if path is None or flags & os.O_PATH or self._may_read(path) or not os.access(path, os.R_OK):
             return None
-        if _GIT_SETTINGS.search(path) and self._program(call.thread) != "git":
+        if _GIT_SETTINGS.search(path) and program_of(call.thread) != "git":
             return _Refused(errno.EACCES)
         return self._refuse("read", path)
 
@@ -206,7 +205,7 @@ class CommandWatch:
         return self._refuse("use the network")
 
     def _judge_connection(self, call: _Call) -> _Refused | None:
-        name = self._memory(call.thread, call.arguments[1], min(call.arguments[2], 110))[2:].partition(b"\0")[0]
+        name = memory_of(call.thread, call.arguments[1], min(call.arguments[2], 110))[2:].partition(b"\0")[0]
         if name and not os.path.lexists(name):
             return _Refused(errno.ENOENT)
         return self._refuse("talk to another program, by", os.fsdecode(name) or None)
@@ -237,14 +236,14 @@ class CommandWatch:
         by_descriptor = call.number == calls.FCHMOD or (call.number == calls.UTIMENSAT and not call.arguments[1])
         at = call.number in (calls.FCHMODAT, calls.UTIMENSAT)
         if by_descriptor:
-            path = self._link(call.thread, f"fd/{_signed(call.arguments[0])}")
+            path = link_of(call.thread, f"fd/{signed(call.arguments[0])}")
         else:
             path = self._path(call, 0 if at else None, 1 if at else 0)
         words = "change the times of" if call.number == calls.UTIMENSAT else "change the rights of"
         if path is None or not self._is_own(path):
             exists = path is None or os.path.lexists(path)
             return self._refuse(words, path) if exists else _Refused(errno.ENOENT)
-        times = self._times(call) if call.number == calls.UTIMENSAT else None
+        times = memory_of(call.thread, call.arguments[2], 32) if call.arguments[2] else None
         mode = call.arguments[2 if at else 1] & 0o777
         try:
             descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -264,9 +263,6 @@ class CommandWatch:
         finally:
             os.close(descriptor)
         return _Refused(0)
-
-    def _times(self, call: _Call) -> bytes | None:
-        return self._memory(call.thread, call.arguments[2], 32) if call.arguments[2] else None
 
     def _may_read(self, path: str) -> bool:
         if not os.path.lexists(path) or self._is_allowed(path) or _LOOKED_AT.fullmatch(path):
@@ -290,41 +286,19 @@ class CommandWatch:
 
     def _path(self, call: _Call, folder: int | None, place: int, *, follow: bool = True) -> str | None:
         """A path in its arguments, whole and without links; None where it cannot be told."""
-        given = self._memory(call.thread, call.arguments[place], _LONGEST_PATH).partition(b"\0")[0]
+        given = memory_of(call.thread, call.arguments[place], _LONGEST_PATH).partition(b"\0")[0]
         path = os.fsdecode(given)
-        at = _HERE if folder is None else _signed(call.arguments[folder])
+        at = _HERE if folder is None else signed(call.arguments[folder])
         if not path.startswith("/"):
-            start = self._link(call.thread, "cwd" if at == _HERE else f"fd/{at}")
+            start = link_of(call.thread, "cwd" if at == _HERE else f"fd/{at}")
             if start is None:
                 return None
             path = os.path.join(start, path) if path else start
-        path = _of_thread(path, call.thread)
+        path = of_thread(path, call.thread)
         if follow:
             return os.path.realpath(path)
         above, name = os.path.split(path.rstrip("/") or "/")
         return os.path.join(os.path.realpath(above), name)
-
-    def _link(self, thread: int, name: str) -> str | None:
-        with suppress(OSError):
-            return os.readlink(f"/proc/{thread}/{name}")
-        return None
-
-    def _program(self, thread: int) -> str:
-        with suppress(OSError), open(f"/proc/{thread}/comm", encoding="utf-8", errors="replace") as name:
-            return name.read().strip()
-        return ""
-
-    def _memory(self, thread: int, address: int, most: int) -> bytes:
-        """What is there, up to the end of what is mapped or the first zero byte past a page."""
-        data = b""
-        with suppress(OSError, OverflowError), open(f"/proc/{thread}/mem", "rb", buffering=0) as memory:
-            while len(data) < most:
-                size = min(most - len(data), _PAGE - (address + len(data)) % _PAGE)
-                chunk = os.pread(memory.fileno(), size, address + len(data))
-                data += chunk
-                if not chunk or b"\0" in chunk:
-                    break
-        return data
 
     def _refuse(self, words: str, path: str | None = None) -> _Refused:
         self._said[words if path is None else f"{words} {self._shown(path)}"] = None
@@ -351,19 +325,5 @@ def _new_times(given: bytes | None, found: os.stat_result) -> tuple[int, int]:
     return chosen[0], chosen[1]
 
 
-def _of_thread(path: str, thread: int) -> str:
-    """With the caller's own descriptors where the guard's would be found."""
-    if path in _OWN_DESCRIPTORS:
-        return f"/proc/{thread}/fd/{_OWN_DESCRIPTORS[path]}"
-    if path.startswith("/dev/fd/"):
-        return f"/proc/{thread}/fd/{path[8:]}"
-    return re.sub(r"\A/proc/(self|thread-self)(?=/|\Z)", f"/proc/{thread}", path)
-
-
 def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
-
-
-def _signed(value: int) -> int:
-    low = value & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low
