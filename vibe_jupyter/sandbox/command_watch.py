@@ -23,11 +23,11 @@ from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_o
 MOST_STARTED: Final = 1_000
 """Processes that one command may start."""
 MOST_SAID: Final = 5
-"""Things it may not do that are told; it ends with the last."""
+"""Refusals of one command that are named; it ends with the last."""
 GOES_ON: Final = 1.0
 """Seconds in which a command that was refused something may say what else it wants."""
 _LONGEST: Final = 80
-"""Characters of a path that is told."""
+"""Characters of a path in words."""
 _NOTICE: Final = struct.Struct("QIIiIQ6Q")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
@@ -76,7 +76,7 @@ class _Call(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """What the caller is told instead; 0 where it was done for it."""
+    """The error that the caller gets; 0 where the call was made in its place."""
 
     error: int
 
@@ -285,7 +285,7 @@ class CommandWatch:
         return path != self._terms.own and _lies_in(path, self._terms.own)
 
     def _path(self, call: _Call, folder: int | None, place: int, *, follow: bool = True) -> str | None:
-        """A path in its arguments, whole and without links; None where it cannot be told."""
+        """A path in its arguments, whole and without links; None where nothing says it."""
         given = memory_of(call.thread, call.arguments[place], _LONGEST_PATH).partition(b"\0")[0]
         path = os.fsdecode(given)
         at = _HERE if folder is None else signed(call.arguments[folder])
