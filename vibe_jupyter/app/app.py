@@ -382,7 +382,7 @@ class App:
     def _page_loaded(self) -> None:
         """On the control thread: what a page showed is gone when it was reloaded."""
         if self._notebook is not None:
-            view = self._run_view.view
+            view = self._run_view.page_loaded()
             if not self.background.page_loaded(view) and view is not None:
                 self._engine.submit(self._notebook.show(view))
             self.connect_form.page_loaded()

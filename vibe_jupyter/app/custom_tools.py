@@ -1,6 +1,7 @@
 """The user's custom tools, from files and from cells, and the main thread they run on."""
 
 import inspect
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from vibe_jupyter import config
 from vibe_jupyter.app.project import MIDDLEWARE, TOOLS, CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.kernel.capture import OnOutput, kernel_capture, terminal_capture
+from vibe_jupyter.kernel.capture import OnOutput, OnShown, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_await import run_nested
@@ -62,9 +63,11 @@ class MainThreadRunner:
         def run() -> WithOutput:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            outputs = CollectedOutputs()
-            with self._capture_outputs(outputs, context.progress):
+            outputs, shown = CollectedOutputs(), threading.Event()
+            with self._capture_outputs(outputs, context.progress, shown.set):
                 value = self._call_definition(definition, args, context)
+            if shown.is_set():
+                self._main_thread.note_outputs(context.call_id)
             return WithOutput(value, output_text(outputs.collected()))
 
         return await self._main_thread.call(run)
@@ -77,10 +80,12 @@ class MainThreadRunner:
         with serving:
             return run_nested(settle_value(value, context))
 
-    def _capture_outputs(self, outputs: CollectedOutputs, on_output: OnOutput) -> AbstractContextManager[None]:
+    def _capture_outputs(
+        self, outputs: CollectedOutputs, on_output: OnOutput, on_shown: OnShown
+    ) -> AbstractContextManager[None]:
         if self._kernel is None:
             return terminal_capture(self._shell, outputs, on_output)
-        return kernel_capture(self._kernel, outputs, on_output)
+        return kernel_capture(self._kernel, outputs, on_output, on_shown)
 
 
 class CustomTools:

@@ -199,6 +199,16 @@ class DeferredFrontEnd:
         if (is_drawn := getattr(self._view, "is_drawn", None)) is not None:
             await is_drawn(within=DRAWN_WITHIN)
 
+    def divide(self, call_id: str) -> None:
+        """A tool call has put outputs into the cell: the run goes on behind them. Main thread."""
+        if (divide := getattr(self._view, "divide", None)) is not None:
+            divide(call_id)
+
+    def join(self) -> None:
+        """A page was loaded, which has lost the outputs of the run. From any thread."""
+        if (join := getattr(self._view, "join", None)) is not None:
+            join()
+
     def close(self, metadata: "Metadata") -> MimeBundle:
         """Leave the kept form in the output, with this metadata. Main thread."""
         self._send = None
@@ -333,6 +343,12 @@ class RunView:
         """The run view that is open; None between runs, and where no page shows one."""
         return self._front_end.shown if self._front_end is not None else None
 
+    def page_loaded(self) -> "ShownView | None":
+        """A page was loaded; what it needs to draw the open run again, None between runs. From any thread."""
+        if self._front_end is not None:
+            self._front_end.join()
+        return self.view
+
     async def attended(self) -> bool:
         """Whether anyone can answer a question of the open run. On the engine's loop."""
         return self._front_end is not None and await self._front_end.attended()
@@ -386,7 +402,7 @@ class RunView:
             self._life = life
             front_end.open(begun.run.send)
             self._front_end = front_end
-            self._main_thread.before_calls = front_end.let_draw
+            self._main_thread.before_calls, self._main_thread.after_outputs = front_end.let_draw, front_end.divide
             if self._notebook is not None:
                 self._notebook.cells.begin()
             yield life
@@ -401,14 +417,16 @@ class RunView:
 
     def _leave(self, front_end: DeferredFrontEnd, metadata: "Metadata") -> None:
         view, self._front_end = self.view, None
-        self._main_thread.before_calls = None
+        self._main_thread.before_calls = self._main_thread.after_outputs = None
         try:
             if self._notebook is not None:
                 self._notebook.cells.end()
         finally:
             left = front_end.close(metadata)
         if self._notebook is not None and view is not None:
-            self._notebook.ends.add(view.model_id, left, metadata=metadata, number=self._notebook.number)
+            self._notebook.ends.add(
+                view.model_id, left, more=view.more, metadata=metadata, number=self._notebook.number
+            )
             self._engine.submit(self._notebook.ends.deliver_last())
 
     async def answers(self) -> bool:

@@ -22,6 +22,8 @@ from vibe_jupyter.kernel.outputs import CollectedOutputs
 
 OnOutput = Callable[[str], None]
 """Called with new text as it comes, from any thread; must not raise."""
+OnShown = Callable[[], None]
+"""Called when the cell gets an output, from any thread; must not raise."""
 
 MAX_LIVE_TEXT: Final = 16_384
 """Characters of one message handed on live; its end is what matters in a live tail."""
@@ -31,7 +33,13 @@ _SETTLE: Final = 0.1
 """Seconds at most that the output of child processes is waited for when the code is over."""
 _TEXT: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/latex"})
 _KINDS: Final = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"})
+_OF_DISPLAYS: Final = ("data", "metadata", "transient")
+"""What a display_data holds."""
 _ANSI: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
+
+
+def unseen() -> None:
+    """Where it matters to nobody."""
 
 
 def plain_text(text: str) -> str:
@@ -45,10 +53,12 @@ def exception_message(error: BaseException) -> str:
 
 
 @contextmanager
-def kernel_capture(kernel: IPythonKernel, outputs: CollectedOutputs, on_output: OnOutput) -> Generator[None]:
+def kernel_capture(
+    kernel: IPythonKernel, outputs: CollectedOutputs, on_output: OnOutput, on_shown: OnShown = unseen
+) -> Generator[None]:
     """Collect what the running cell sends on iopub."""
     session = kernel.session
-    tap = _Tap(session.send, _message_id(kernel.get_parent("shell")), outputs, on_output)
+    tap = _Tap(session.send, _message_id(kernel.get_parent("shell")), outputs, on_output, on_shown)
     _flush_streams()
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched_attribute(session, "send", tap.send))
@@ -95,12 +105,18 @@ class _Tap:
     """Stands before `session.send`. Streams come from the thread of iopub, the rest from the main thread."""
 
     def __init__(
-        self, send: Callable[..., Message | None], cell: str, outputs: CollectedOutputs, on_output: OnOutput
+        self,
+        send: Callable[..., Message | None],
+        cell: str,
+        outputs: CollectedOutputs,
+        on_output: OnOutput,
+        on_shown: OnShown,
     ) -> None:
         self._send = send
         self._cell = cell
         self._outputs = outputs
         self._on_output = on_output
+        self._on_shown = on_shown
         self._withheld: set[str] = set()
         """Ids of displays that the front end has not seen."""
 
@@ -118,9 +134,10 @@ class _Tap:
         if passes is None:
             return None
         if passes != kind:
+            content = {name: body[name] for name in _OF_DISPLAYS if name in body}
             if isinstance(msg_or_type, dict):
                 header = {**msg_or_type["header"], "msg_type": passes}
-                msg_or_type = {**msg_or_type, "header": header, "msg_type": passes}
+                msg_or_type = {**msg_or_type, "header": header, "msg_type": passes, "content": content}
             else:
                 msg_or_type = passes
         return self._send(stream, msg_or_type, content, *rest, **more)
@@ -154,13 +171,15 @@ class _Tap:
             if only_text:
                 return None
             self._withheld.discard(display_id)
+            self._on_shown()
             return "display_data"
         if kind == "execute_result":
             self._outputs.rich(_execute_result(data, metadata))
         else:
             self._outputs.rich(_display_output(data, metadata), display_id)
         if not only_text:
-            return kind
+            self._on_shown()
+            return "display_data"  # a result too: it has no number of its own
         self._on_output(str(data.get("text/plain", ""))[-MAX_LIVE_TEXT:] + "\n")
         if display_id:
             self._withheld.add(display_id)

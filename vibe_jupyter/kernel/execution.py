@@ -6,6 +6,7 @@ import functools
 import getpass
 import signal
 import sys
+import threading
 import time
 import tokenize
 from collections.abc import Callable, Generator, Iterable
@@ -18,7 +19,15 @@ import psutil
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
-from vibe_jupyter.kernel.capture import OnOutput, exception_message, kernel_capture, plain_text, terminal_capture
+from vibe_jupyter.kernel.capture import (
+    OnOutput,
+    OnShown,
+    exception_message,
+    kernel_capture,
+    plain_text,
+    terminal_capture,
+    unseen,
+)
 from vibe_jupyter.kernel.interrupts import Deadline, Proceed, sigint_goes_to
 from vibe_jupyter.kernel.ipython_types import CellResult, IPythonKernel, IPythonShell, NamespaceChanges
 from vibe_jupyter.kernel.nested_await import patched_attribute, run_nested
@@ -48,6 +57,8 @@ class ExecutionAttempt:
         self._on_asking = on_asking
         self._deadline = Deadline(timeout)
         self._asks = False
+        self.has_asked = False
+        """Whether the code asked the user for something: a front end may keep the answer as an output."""
         self._running = False
         self._timed_out = False
         self._interrupted = False
@@ -133,7 +144,7 @@ class ExecutionAttempt:
     @contextmanager
     def _told(self) -> Generator[None]:
         """IPython asks through a function of its own, which asks through the kernel's: told is the outermost alone."""
-        outermost, self._asks = not self._asks, True
+        outermost, self._asks, self.has_asked = not self._asks, True, True
         try:
             if outermost:
                 self._on_asking(True)
@@ -208,19 +219,22 @@ class CodeRunner:
         timeout: float | None,
         on_output: OnOutput,
         on_asking: OnAsking = unheard,
+        on_shown: OnShown = unseen,
     ) -> ExecutionResult:
-        """Run it to its end, or to the end of `timeout` seconds.
+        """Run it to its end, or to the end of `timeout` seconds; then say if the cell got outputs of it.
 
         Without `keep` the names it binds at the top level are bound afterwards as before. A user's interrupt goes
         on to the handler that stood before, so that the run hears of it too.
         """
         outputs = CollectedOutputs()
         names = NamespaceChanges(self._shell.user_ns)
-        attempt = ExecutionAttempt(timeout, on_asking)
+        attempt, shown = ExecutionAttempt(timeout, on_asking), threading.Event()
         began = time.monotonic()
         with sigint_goes_to(attempt.on_sigint) as proceed:
-            with self._capture_outputs(outputs, on_output), self._beside_the_notebook(code, attempt):
+            with self._capture_outputs(outputs, on_output, shown.set), self._beside_the_notebook(code, attempt):
                 attempt.run(lambda: self._shell.run_cell(code, store_history=False))
+            if shown.is_set() or attempt.has_asked:
+                on_shown()
             result = ExecutionResult(
                 status=attempt.status(),
                 outputs=(collected := outputs.collected()),
@@ -237,10 +251,12 @@ class CodeRunner:
                 proceed()
         return result
 
-    def _capture_outputs(self, outputs: CollectedOutputs, on_output: OnOutput) -> AbstractContextManager[None]:
+    def _capture_outputs(
+        self, outputs: CollectedOutputs, on_output: OnOutput, on_shown: OnShown
+    ) -> AbstractContextManager[None]:
         if self._kernel is None:
             return terminal_capture(self._shell, outputs, on_output)
-        return kernel_capture(self._kernel, outputs, on_output)
+        return kernel_capture(self._kernel, outputs, on_output, on_shown)
 
     @contextmanager
     def _beside_the_notebook(self, code: str, attempt: ExecutionAttempt) -> Generator[None]:

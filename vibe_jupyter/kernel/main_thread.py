@@ -70,6 +70,8 @@ class MainThread:
         self._server: object | None = None
         self.before_calls: Callable[[], Awaitable[None]] | None = None
         """Awaited by each call that an interrupt may end, such as for a view that could not be drawn meanwhile."""
+        self.after_outputs: Callable[[str], None] | None = None
+        """Called with the id of a tool call that has put outputs into the cell, before anything else is shown there."""
 
     @property
     def interrupted(self) -> bool:
@@ -85,6 +87,11 @@ class MainThread:
     def handled(self) -> Message | None:
         """The comm message that this thread handles for the cell that serves; None where it handles none."""
         return self._pump.handled if self._pump is not None else None
+
+    def note_outputs(self, call_id: str) -> None:
+        """A tool call has put outputs into the cell. On the main thread."""
+        if self.after_outputs is not None:
+            self.after_outputs(call_id)
 
     async def call(self, function: Callable[[], T], *, raises: bool = True) -> T:
         """Run `function` on the main thread and wait for it.

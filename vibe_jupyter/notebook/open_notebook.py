@@ -25,6 +25,7 @@ from vibe_jupyter.notebook.document import (
     Notebook,
 )
 from vibe_jupyter.notebook.file_notebook import FileNotebook
+from vibe_jupyter.notebook.kept_output import HTML, PLAIN
 from vibe_jupyter.notebook.live import LiveNotebook
 from vibe_jupyter.protocol import Cell, MimeBundle
 
@@ -164,6 +165,8 @@ class FinishedRun:
     left: MimeBundle
     metadata: Mapping[str, JsonValue]
     """Of the output."""
+    more: tuple[str, ...] = ()
+    """Ids of outputs below that went with the view; all that they held is in what is left."""
 
 
 class FinishedRuns:
@@ -181,11 +184,12 @@ class FinishedRuns:
         number: int | None,
         metadata: Mapping[str, JsonValue] | None = None,
         cell: str | None = None,
+        more: tuple[str, ...] = (),
     ) -> None:
         """The run in a cell is over, by default in the present one. Main thread."""
         cell = cell or self._bridge.prompt_cell
         if cell is not None:
-            self._runs.append(FinishedRun(cell, view, number, left, metadata or {}))
+            self._runs.append(FinishedRun(cell, view, number, left, metadata or {}, more))
 
     async def deliver_last(self) -> None:
         """Make sure that the page has the end of the run that has just ended; only where the run knew a page."""
@@ -203,6 +207,9 @@ class FinishedRuns:
             if answer.get("stands"):
                 data, metadata = {**run.left}, {**run.metadata}
                 await self._bridge.request("keep", cell=run.cell, model_id=run.view, data=data, metadata=metadata)
+                for one in run.more:
+                    nothing: dict[str, JsonValue] = {HTML: "", PLAIN: ""}
+                    await self._bridge.request("keep", cell=run.cell, model_id=one, data=nothing)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request
 

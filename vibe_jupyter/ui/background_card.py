@@ -74,7 +74,7 @@ class BackgroundCard:
     def close(self, words: str) -> MimeBundle:
         """Leave these words in its place; what stays in the notebook. Main thread."""
         left = _kept(words)
-        self._channel.close(left, words)
+        self._channel.close((left,), words)
         return left
 
     def turned_into(self, transcript: Transcript) -> WidgetFrontEnd:
@@ -136,6 +136,9 @@ class _InItsPlace(WidgetFrontEnd):
 
     def open(self, send: Send) -> None:
         self._send = send
+
+    def divide(self, call_id: str) -> None:
+        """It stays in one piece: the cell has ended, and no page takes another output from the kernel."""
 
     async def on_event(self, event: Event) -> None:
         if self._is_first:

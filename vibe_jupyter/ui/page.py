@@ -16,7 +16,7 @@ import importlib
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Required, TypedDict, cast
@@ -28,7 +28,7 @@ from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.ui.front_end import REST, Handled
 from vibe_jupyter.ui.markup import Markup
-from vibe_jupyter.ui.run_output import RunOutput
+from vibe_jupyter.ui.run_output import KeptPiece, RunOutput
 
 FOOT = "foot"
 """The id of the last part."""
@@ -194,6 +194,8 @@ class ShownView:
 
     model_id: str
     display_id: str
+    more: tuple[str, ...] = ()
+    """By which the page knows the pieces of the output below the first."""
 
 
 class RunWidget(Protocol):
@@ -220,13 +222,14 @@ class PageChannel:
         """Hears what the page says. On the loop."""
         self._handled = handled
         self._view: RunWidget | None = None
-        self._output: RunOutput | None = None
+        self.output: RunOutput | None = None
+        """Where the view stands; None before it is open and after its end."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: deque[tuple[object, DecidedBy]] = deque()
         self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
-        self._make_held: Callable[[], MimeBundle] | None = None
+        self._make_held: Callable[[], Sequence[KeptPiece]] | None = None
         """Makes what the document is to hold next; None while it holds the latest."""
         self._hold_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -234,26 +237,26 @@ class PageChannel:
     @property
     def shown(self) -> "ShownView | None":
         """What a reloaded page needs to draw the live view again; None before it is open."""
-        if self._view is None or self._output is None:
+        if self._view is None or self.output is None:
             return None
-        return ShownView(self._view.model_id, self._output.display_id)
+        return ShownView(self._view.model_id, self.output.display_id, self.output.marks[1:])
 
     def open(self, held: MimeBundle) -> None:
         """Put an empty view into the output, over what the document holds. Main thread."""
         self._view = make_view()
         self._view.on_msg(self._take_message)
-        self._output = RunOutput(self._view.model_id)
-        self._output.put(held)
+        self.output = RunOutput(self._view.model_id)
+        self.output.put(held)
 
     def move_here(self) -> None:
         """Show the view in the output of the cell that runs now, and nowhere else. Main thread."""
-        if self._output is not None:
-            self._output.move_here()
+        if self.output is not None:
+            self.output.move_here()
 
     def offer_widget(self) -> None:
         """Have a page draw the view that loads no widget before it is shown one. From any thread."""
-        if self._view is not None and self._output is not None:
-            self._output.offer_widget(bundle_of(self._view)[0])
+        if self._view is not None and self.output is not None:
+            self.output.offer_widget(bundle_of(self._view)[0])
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to hand over what the page says. On the loop."""
@@ -271,7 +274,7 @@ class PageChannel:
         self._outbox.add(patches)
         self._send_when_due()
 
-    def hold(self, make: Callable[[], MimeBundle]) -> None:
+    def hold(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
         """Have the document hold this before the page hears more. On the loop."""
         self._make_held = make
         self._send_when_due()
@@ -287,10 +290,13 @@ class PageChannel:
             self._timer.cancel()
             self._timer = None
 
-    def close(self, kept: MimeBundle, words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
-        """Put the kept form in the place of the view; `words` say how the run ended. Main thread."""
+    def close(self, kept: Sequence[MimeBundle], words: str = "", metadata: Mapping[str, Any] | None = None) -> None:
+        """Put the kept form, a piece in each output, in the place of the view; `words` say how it ended.
+
+        Main thread.
+        """
         view, self._view = self._view, None
-        output, self._output = self._output, None  # what still waits to be held is not
+        output, self.output = self.output, None  # what still waits to be held is not
         if view is not None and output is not None:
             if words:
                 self._tell_page({"type": "over", "words": words}, view)
@@ -325,17 +331,19 @@ class PageChannel:
             self._tell_page({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
         self._send_when_due()
 
-    def _hold_latest(self, make: Callable[[], MimeBundle]) -> None:
+    def _hold_latest(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
         self._make_held = None
-        if self._output is None:
+        if self.output is None:
             return
         loop, began = asyncio.get_running_loop(), self._sent_at
         held = make()
-        self._output.hold(held)
+        self.output.hold(held)
         if self._outbox:
             self._sent_at += PATCH_GAP  # two messages are sent, so the next comes after two gaps
         took = loop.time() - began
-        self._hold_at = loop.time() + max(REST * took, len(str(held.get("text/html"))) / HOLD_RATE)
+        self._hold_at = loop.time() + max(
+            REST * took, sum(len(str(piece.bundle.get("text/html"))) for piece in held) / HOLD_RATE
+        )
 
     def _tell_page(self, message: ToPage, view: RunWidget | None = None) -> None:
         if (view := view or self._view) is not None:

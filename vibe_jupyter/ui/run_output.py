@@ -2,11 +2,13 @@
 
 So the document holds what happened at every moment, whatever becomes of the kernel, and nothing that only a kernel can
 show. A page that loads widgets with their first view alone is offered the widget as well.
+
+What code shows in the cell stands behind the step that ran it: the run goes on in a further piece below.
 """
 
 import secrets
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import (
@@ -18,56 +20,117 @@ from vibe_jupyter.protocol import MimeBundle
 
 MARK: Final = "data-vibe-view"
 """The attribute by which the page finds the output that a view belongs to."""
+STEP: Final = "data-vibe-step"
+"""The attribute by which a piece names the part whose outputs stand before it."""
 MOVED: Final = "This run is now shown in another cell."
 """Stands where a view was."""
 
 
+NO_PIECE: Final[MimeBundle] = {"text/html": "", "text/plain": ""}
+"""A piece of a run that says nothing."""
+
+
+class KeptPiece(NamedTuple):
+    """The static form of a run from one call whose outputs stand in the cell to the next."""
+
+    bundle: MimeBundle
+    step: str = ""
+    """Id of the part of the call before it; empty for the first piece."""
+
+
 class RunOutput:
-    """One output of a cell, by its display id."""
+    """What stands of one run in a cell: an output, and one more behind each call that showed something there."""
 
     def __init__(self, view_id: str) -> None:
-        self.display_id = secrets.token_hex(8)
         self._view_id = view_id
-        self._held: MimeBundle = {}
+        self._pieces = [secrets.token_hex(8)]
+        """Display ids, in the order of the cell."""
+        self._held: list[KeptPiece] = []
+        """What each piece holds."""
+        self._known: dict[int, KeptPiece] = {}
+        """What the pages were told that a piece holds, by its place."""
         self._widget: Mapping[str, Any] = {}
         """What makes a page draw the widget; empty where none needs to be told."""
 
+    @property
+    def display_id(self) -> str:
+        """Of the first piece."""
+        return self._pieces[0]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """By which the page knows each piece."""
+        return tuple(map(self._mark, range(len(self._pieces))))
+
     def put(self, held: MimeBundle) -> None:
         """Show it in the cell that runs now. Main thread."""
-        self._held = held
-        display(self._bundle(), raw=True, display_id=self.display_id)
+        self._held = [KeptPiece(held)]
+        display(self._bundle(0), raw=True, display_id=self.display_id)
+
+    def divide(self) -> None:
+        """Let what comes next stand behind what the cell shows now. Main thread."""
+        self._pieces.append(secrets.token_hex(8))
+        self._held.append(KeptPiece(NO_PIECE))
+        display(self._bundle(-1), raw=True, display_id=self._pieces[-1])
+
+    def join(self) -> None:
+        """Hold all in the first piece: a page that was reloaded has no other. From any thread."""
+        for piece in self._pieces[1:]:
+            _publish_update(NO_PIECE, piece)
+        del self._pieces[1:]
+        del self._held[1:]
+        self.renew()
 
     def move_here(self) -> None:
-        """Show it in the cell that runs now, and nowhere else. Main thread."""
+        """Show it, as long as it is in one piece, in the cell that runs now, and nowhere else. Main thread."""
         update_display({"text/plain": MOVED}, raw=True, display_id=self.display_id)
-        self.display_id = secrets.token_hex(8)
-        self.put(self._held)
+        self._pieces = [secrets.token_hex(8)]
+        self.put(self._held[0].bundle)
 
-    def hold(self, held: MimeBundle) -> None:
-        """Have the document hold this. From any thread, also while the main thread runs code.
+    def hold(self, held: Sequence[KeptPiece]) -> None:
+        """Have the document hold these. From any thread, also while the main thread runs code.
 
-        Where a page draws the widget it stays as it is: with another content the page would draw it again.
+        Where a page draws the widget they stay as they are: with another content the page would draw it again.
         """
-        self._held = held
-        if not self._widget:
-            _publish_update(self._bundle(), self.display_id)
+        self._held = self._fitting(held)
+        for place, piece in enumerate(self._held):
+            if self._known.get(place) != piece and not self._widget:
+                self._known[place] = piece
+                _publish_update(self._bundle(place), self._pieces[place])
+
+    def renew(self) -> None:
+        """Say everything again with the next `hold`: a page that was loaded knows nothing. From any thread."""
+        self._known.clear()
 
     def offer_widget(self, widget: Mapping[str, Any]) -> None:
-        """Have the page draw this widget in its place. From any thread."""
+        """Have the page draw this widget in the first piece. From any thread."""
         self._widget = widget
-        _publish_update(self._bundle(), self.display_id)
+        for place, piece in enumerate(self._pieces):
+            _publish_update(self._bundle(place), piece)
 
-    def leave(self, kept: MimeBundle, metadata: Mapping[str, Any] | None) -> None:
-        """Leave this for good. Main thread."""
-        update_display(kept, metadata=metadata, raw=True, display_id=self.display_id)
+    def leave(self, kept: Sequence[MimeBundle], metadata: Mapping[str, Any] | None) -> None:
+        """Leave these for good, one in each piece. Main thread."""
+        for one, piece in zip(self._fitting(list(map(KeptPiece, kept))), self._pieces, strict=True):
+            update_display(one.bundle, metadata=metadata, raw=True, display_id=piece)
 
-    def _bundle(self) -> MimeBundle:
-        return {**self._widget, **marked(self._view_id, self._held)}
+    def _fitting(self, kept: Sequence[KeptPiece]) -> list[KeptPiece]:
+        """As many as there are pieces."""
+        return [*kept, *[KeptPiece(NO_PIECE)] * (len(self._pieces) - len(kept))]
+
+    def _mark(self, place: int) -> str:
+        return f"{self._view_id}{place:04x}" if place else self._view_id
+
+    def _bundle(self, place: int) -> MimeBundle:
+        place %= len(self._pieces)
+        if self._widget:
+            return {**self._widget, **marked(self._view_id, self._held[0].bundle)} if place == 0 else NO_PIECE
+        return marked(self._mark(place), self._held[place].bundle, step=self._held[place].step)
 
 
-def marked(view_id: str, held: MimeBundle) -> MimeBundle:
+def marked(view_id: str, held: MimeBundle, *, step: str = "") -> MimeBundle:
     """What the document holds, as an output that a page draws this view over."""
-    return {**held, "text/html": f'<div {MARK}="{view_id}">{held.get("text/html", "")}</div>'}
+    name = f' {STEP}="{step}"' if step else ""
+    return {**held, "text/html": f'<div {MARK}="{view_id}"{name}>{held.get("text/html", "")}</div>'}
 
 
 def _publish_update(bundle: MimeBundle, display_id: str) -> None:

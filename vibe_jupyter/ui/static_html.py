@@ -17,6 +17,7 @@ from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
 from vibe_jupyter.ui.plan import PlanEntry, kept_plan
+from vibe_jupyter.ui.run_output import NO_PIECE
 from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
 from vibe_jupyter.ui.step import (
     THOUGHT,
@@ -60,31 +61,66 @@ _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d93a3a"}
 _STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
 
 
+class PieceEnds:
+    """Steps of a run whose outputs stand in the cell, in its order: a piece of the kept form ends with each."""
+
+    def __init__(self, entries: Sequence[TranscriptEntry]) -> None:
+        self.steps: list[StepEntry] = []
+        self._entries = entries
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces there are."""
+        return len(self.steps) + 1
+
+    def add(self, step: StepEntry | None) -> None:
+        """The outputs of this step came; of calls at once, they stand with the last step that has some."""
+        last = self.steps[-1] if self.steps else None
+        if step is None or (last is not None and self._entries.index(step) < self._entries.index(last)):
+            step = last
+        if step is not None:
+            self.steps.append(step)
+
+
 def static_bundle(
     entries: Sequence[TranscriptEntry], foot: StatusLine, answer: str, *, keep: RunRetention = EVERYTHING
 ) -> MimeBundle:
     """The MIME bundle of a run that is over, or of one that is shown as far as it is."""
+    return static_pieces(entries, foot, answer, keep=keep)[0]
+
+
+def static_pieces(
+    entries: Sequence[TranscriptEntry],
+    foot: StatusLine,
+    answer: str,
+    *,
+    keep: RunRetention = EVERYTHING,
+    ends: Sequence[StepEntry] = (),
+) -> list[MimeBundle]:
+    """The same in pieces: one ends with each of these steps, whose outputs stand behind it in the cell."""
     facts_shown = _shown_facts(foot, keep)
     if not keep.times:  # what only informs is how long a retry waited
         entries = [entry for entry in entries if not isinstance(entry, NoticeEntry) or _is_worth_showing(entry)]
     if keep.form == "none":
-        return _trace_bundle(entries, foot)
-    html = NOTHING
+        return [*[NO_PIECE] * len(ends), _trace_bundle(entries, foot)]
+    htmls: list[Markup] = []
     for detail_limit, answer_limit in _LIMITS:
         if detail_limit is not None and _least_length(entries, detail_limit, answer_limit) > KEPT_LIMIT:
             continue
         made = _Kept(detail_limit, answer_limit, keep)
-        html = _without_blank_lines(
-            html_element(
-                "div", *made.body(entries), changed_html(foot.changed), _foot_line(foot, facts_shown), style=_WHOLE
-            )
-        )
-        if len(html) <= KEPT_LIMIT:
+        *before, last = made.bodies(entries, ends)
+        last += [changed_html(foot.changed), _foot_line(foot, facts_shown)]
+        htmls = [
+            _without_blank_lines(html_element("div", *body, style=_WHOLE)) if body else NOTHING
+            for body in (*before, last)
+        ]
+        if sum(map(len, htmls)) <= KEPT_LIMIT:
             break
-    return {
-        "text/html": html,
-        "text/plain": _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer, foot),
-    }
+    plain = _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer, foot)
+    return [
+        *({"text/html": html, "text/plain": ""} for html in htmls[:-1]),
+        {"text/html": htmls[-1], "text/plain": plain},
+    ]
 
 
 def _trace_bundle(entries: Sequence[TranscriptEntry], foot: StatusLine) -> MimeBundle:
@@ -120,9 +156,20 @@ class _Kept:
         self._answer_limit = answer_limit
         self._keep = keep
 
-    def body(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        """All but the foot."""
-        return self._summary_html(entries) if self._keep.form == "summary" else self._full_html(entries)
+    def bodies(self, entries: Sequence[TranscriptEntry], ends: Sequence[StepEntry]) -> list[list[Markup]]:
+        """All but the foot: a piece up to each of the steps, and the rest."""
+        if self._keep.form == "summary":
+            return [*([] for _ in ends), self._summary_html(entries)]
+        pieces: list[list[Markup]] = []
+        begins = 0
+        for end in (entries.index(step) for step in ends):
+            before, step = entries[begins:end], entries[end : end + 1] if end >= begins else ()
+            pieces.append([*self._folded(before), *map(self._entry_html, step)])
+            begins = max(begins, end + 1)
+        rest = self._full_html(entries[begins:])
+        plan = [self._entry_html(entry) for entry in entries if isinstance(entry, PlanEntry)]
+        (pieces[0] if pieces else rest)[:0] = plan
+        return [*pieces, rest]
 
     def _summary_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
         """One line of steps, the last answer, and what a user must know of."""
@@ -134,8 +181,12 @@ class _Kept:
 
     def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
         last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
-        plan = [self._entry_html(entry) for entry in entries if isinstance(entry, PlanEntry)]
-        before, after = _without_plan(entries[: last + 1]), _without_plan(entries[last + 1 :])
+        after = _without_plan(entries[last + 1 :])
+        return [*self._folded(entries[: last + 1]), *(self._entry_html(entry) for entry in after)]
+
+    def _folded(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
+        """More than one step in one line, which opens."""
+        before = _without_plan(entries)
         steps = call_steps(before)
         shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
         if len(steps) > 1:
@@ -143,7 +194,7 @@ class _Kept:
             inside = html_element("div", *shown, style=_BOX)
             fold = html_element("details", html_element("summary", words), inside, style=_FOLD)
             shown = [fold if shown else html_element("div", words, style=_FOLD)]
-        return [*plan, *shown, *(self._entry_html(entry) for entry in after)]
+        return shown
 
     def _entry_html(self, entry: TranscriptEntry) -> Markup:
         match entry:

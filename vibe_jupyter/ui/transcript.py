@@ -45,7 +45,8 @@ from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
 from vibe_jupyter.ui.plan import PLANNER, PlanEntry, plan_html, read_plan
 from vibe_jupyter.ui.review_card import review_html
-from vibe_jupyter.ui.static_html import static_bundle
+from vibe_jupyter.ui.run_output import KeptPiece
+from vibe_jupyter.ui.static_html import PieceEnds, static_bundle, static_pieces
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
 from vibe_jupyter.ui.step import (
     GROUP_LIMIT,
@@ -110,6 +111,10 @@ class TranscriptCalls:
     def waiting(self) -> bool:
         """Whether a card waits for the user, or code that runs for what they type."""
         return bool(self._waiting)
+
+    def entry_of(self, call_id: str) -> StepEntry | None:
+        """The step of a call; of one that it does not know, as of a sub-agent, the last step there is."""
+        return self._calls.get(call_id) or next((one for one in reversed(self._calls.values())), None)
 
     def forget_ids(self) -> None:
         """A new message came: its calls may have the ids of older ones."""
@@ -298,6 +303,8 @@ class Transcript:
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries, find_cell)
         self._calls = TranscriptCalls(self._sheet, self._entries)
+        self.ends = PieceEnds(self._entries)
+        """Where the pieces of the kept form end."""
         self._foot = StatusLine(words=working)
         self._refresh_wait: Callable[[], None] = lambda: None
         """Shows the latest wait again, with the time that is left."""
@@ -331,8 +338,22 @@ class Transcript:
 
     def held(self) -> MimeBundle:
         """The same of a run that goes on, for a document that may be all that is left of it."""
-        cut_off = replace(self._foot, state="stopped", words=status_line.NOT_OVER, seconds=self._clock() - self._began)
-        return static_bundle(self._entries, cut_off, self.answer_text, keep=self._keep)
+        return static_bundle(self._entries, self._cut_off(), self.answer_text, keep=self._keep)
+
+    def pieces(self) -> list[MimeBundle]:
+        """The same as `bundle`, in the pieces that the outputs of its calls divide it into."""
+        over = self._foot if self._foot.is_over else replace(self._foot, state="stopped", words="Stopped")
+        return static_pieces(self._entries, over, self.answer_text, keep=self._keep, ends=self.ends.steps)
+
+    def held_pieces(self) -> list[KeptPiece]:
+        """The same as `held`, in these pieces."""
+        made = static_pieces(self._entries, self._cut_off(), self.answer_text, keep=self._keep, ends=self.ends.steps)
+        steps = ["", *(entry.part_id for entry in self.ends.steps)]
+        return [KeptPiece(bundle, step) for bundle, step in zip(made, steps, strict=True)]
+
+    def divide(self, call_id: str) -> None:
+        """The outputs of this call stand in the cell: a piece ends with its step."""
+        self.ends.add(self._calls.entry_of(call_id))
 
     def so_far(self) -> MimeBundle:
         """All of a run that goes on, whatever is kept of it in the end."""
@@ -353,6 +374,10 @@ class Transcript:
     def foot_line(self) -> str:
         """How the run stands, in one line of plain text."""
         return foot_line(self._foot)
+
+    def _cut_off(self) -> StatusLine:
+        seconds = self._clock() - self._began
+        return replace(self._foot, state="stopped", words=status_line.NOT_OVER, seconds=seconds)
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, ApprovalRequested | ToolStarted | FileProduced):

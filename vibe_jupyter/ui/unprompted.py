@@ -84,6 +84,16 @@ class UnpromptedFrontEnd:
         """Nothing to show yet. Main thread."""
         self._send = send
 
+    def divide(self, call_id: str) -> None:
+        """A call has put outputs into the cell. Main thread."""
+        if self._live is not None:
+            self._live.divide(call_id)
+
+    def join(self) -> None:
+        """A page was loaded. From any thread."""
+        if self._live is not None:
+            self._live.join()
+
     async def on_event(self, event: Event) -> None:
         """Fold it, and show it where somebody sees it."""
         if not self._looked:

@@ -9,6 +9,7 @@ A decision that no message of a front end carried is recorded as made by code; t
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
 
 from vibe_jupyter.protocol import (
     Answer,
@@ -49,6 +50,8 @@ class WidgetFrontEnd:
         self._is_loaded = False
         self._transcript = transcript
         self._page = PageChannel(self._hear_page, handled)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The engine's, once it listens."""
         self._send: Send | None = None
         """None before the run and after it: whatever is pressed then is nobody's business."""
         self._waiting: set[str] = set()
@@ -74,9 +77,20 @@ class WidgetFrontEnd:
         self._drawn.clear()
         self._page.move_here()
 
+    def divide(self, call_id: str) -> None:
+        """A call has put outputs into the cell: the run goes on behind them. Main thread."""
+        if self._page.output is not None:
+            self._page.output.divide()
+            self._call_soon(lambda: self._divide_transcript(call_id))
+
+    def join(self) -> None:
+        """A page was loaded, which has no outputs of the run but the first: all goes there. From any thread."""
+        self._call_soon(self._join_pieces)
+
     def listen(self) -> None:
         """Begin to hear the page. On the loop."""
-        self._page.attach(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._page.attach(self._loop)
 
     async def is_drawn(self, *, within: float) -> bool:
         """Whether a page shows the view by now, or in so many seconds. On the loop."""
@@ -105,22 +119,40 @@ class WidgetFrontEnd:
             return
         patches = self._transcript.apply(event)
         if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
-            self._page.hold(self._transcript.held)
+            self._page.hold(self._transcript.held_pieces)
         if self.alive:
             self._page.patch(patches)
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
-        kept = self._transcript.bundle()
-        self.leave(kept, self._transcript.end_words, metadata)
-        return kept
+        self._leave(self._transcript.pieces(), self._transcript.end_words, metadata)
+        return self._transcript.bundle()
 
-    def leave(self, instead: MimeBundle, words: str = "", metadata: Metadata | None = None) -> None:
-        """Stop listening and showing, with these words in the place of the view. Main thread."""
+    def leave(self, instead: MimeBundle) -> None:
+        """Stop listening and showing, with this in the place of the view. Main thread."""
+        self._leave((instead,))
+
+    def _leave(self, kept: Sequence[MimeBundle], words: str = "", metadata: Metadata | None = None) -> None:
         self._send = None
         if not self.alive:
             self._page.strip()
-        self._page.close(instead, words, metadata)
+        self._page.close(kept, words, metadata)
+
+    def _divide_transcript(self, call_id: str) -> None:
+        output = self._page.output
+        if output is not None and len(output.marks) > self._transcript.ends.pieces:  # else they were joined meanwhile
+            self._transcript.divide(call_id)
+
+    def _join_pieces(self) -> None:
+        if self._page.output is not None:
+            self._page.output.join()
+            self._transcript.ends.steps.clear()
+            self._page.hold(self._transcript.held_pieces)
+
+    def _call_soon(self, function: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody looks any more
+                self._loop.call_soon_threadsafe(function)
 
     def _count_pending(self, event: Event) -> None:
         match event:
@@ -141,7 +173,9 @@ class WidgetFrontEnd:
             if isinstance(message, ViewAlive):
                 self._drawn.set()
                 self._page.show(self._transcript.parts())
-                self._page.hold(self._transcript.held)  # a page that was reloaded has nothing yet
+                if self._page.output is not None:
+                    self._page.output.renew()
+                self._page.hold(self._transcript.held_pieces)  # a page that was reloaded has nothing yet
             return
         command = message.command
         if self._send is None:

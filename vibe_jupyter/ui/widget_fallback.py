@@ -55,6 +55,16 @@ class WidgetFallback:
         self._opened_at = time.monotonic()
         self._live.open(send)
 
+    def divide(self, call_id: str) -> None:
+        """A call has put outputs into the cell. Main thread."""
+        if self._fallback is None:
+            self._live.divide(call_id)
+
+    def join(self) -> None:
+        """A page was loaded. From any thread."""
+        if self._fallback is None:
+            self._live.join()
+
     async def on_event(self, event: Event) -> None:
         """Pass the event on; keep it as long as it may have to be told again."""
         if self._watch is None:

@@ -2,7 +2,7 @@ import type { ICellModel } from "@jupyterlab/cells";
 
 import { isCode } from "./notebook";
 
-const MARK = /^<div data-vibe-view="([0-9a-f]+)">/;
+const MARK = /^<div data-vibe-view="([0-9a-f]+)"[ >]/;
 
 /** What the page draws a live view over. */
 export function markOf(id: string): string {

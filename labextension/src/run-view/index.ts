@@ -39,6 +39,8 @@ function initialize({ model }: { model: Model }): () => void {
     if (message.type === "snapshot") {
       latest = message;
       places.cover();
+    } else if (message.type === "patches" && message.patches.some(({ kind }) => kind === "step")) {
+      queueMicrotask(() => { places.look(); }); // when the view shows it
     }
   };
   model.on("msg:custom", listen);

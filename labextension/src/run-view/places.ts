@@ -1,6 +1,10 @@
 const MARK = "data-vibe-view";
 const OUTPUTS = ".jp-OutputArea";
+const STEP = "data-vibe-step";
+const RUNNING = '[data-part]:has(> [data-outcome="running"])';
+const OUTPUT = ".jp-OutputArea-child";
 const KEPT = "vibe-kept";
+const OUTPUTS_OF = "vibe-outputs-of-";
 const AFTER = "vibe-after";
 
 const GONE_AFTER = 100; // ms in which a front end renews an output
@@ -40,10 +44,10 @@ export class Places {
   /** Ask for what belongs over the outputs that are not covered yet; leave those that show something else now. */
   look(): void {
     const found = this.#found();
-    for (const [host, mark] of found) {
+    for (const [host, marks] of found) {
       if (this.#covered.has(host)) {
-        distribute(host, mark);
-        align(host, mark);
+        distribute(host, marks);
+        align(host, marks);
       } else if (!this.#asked.has(host)) {
         this.#asked.add(host);
         this.#ask();
@@ -73,9 +77,14 @@ export class Places {
     }
   }
 
-  #found(): Map<HTMLElement, HTMLElement> {
-    const marks = Array.from(document.querySelectorAll<HTMLElement>(`[${MARK}="${this.#run.id}"]`));
-    return new Map(marks.map((mark) => [mark.closest<HTMLElement>(OUTPUTS) ?? mark.parentElement ?? mark, mark]));
+  /** The marks of the run's pieces, by the output area they are in. */
+  #found(): Map<HTMLElement, HTMLElement[]> {
+    const found = new Map<HTMLElement, HTMLElement[]>();
+    for (const mark of document.querySelectorAll<HTMLElement>(`[${MARK}^="${this.#run.id}"]`)) {
+      const host = mark.closest<HTMLElement>(OUTPUTS) ?? mark.parentElement ?? mark;
+      found.set(host, [...(found.get(host) ?? []), mark]);
+    }
+    return found;
   }
 
   #leave(): void {
@@ -107,24 +116,67 @@ export class Places {
   }
 }
 
-/** Hide the static form, and put what was shown after it behind the view. */
-function distribute(host: HTMLElement, mark: HTMLElement): void {
-  let name = "";
-  for (const child of Array.from(host.children)) {
-    name = child.contains(mark) ? KEPT : name === "" ? "" : AFTER;
-    if (child.slot !== name) {
-      child.slot = name;
+/** Hide the static form, put what a step showed into the step, and the rest behind the view. */
+function distribute(host: HTMLElement, marks: readonly HTMLElement[]): void {
+  const shadow = host.shadowRoot;
+  let isBefore = true;
+  let shown: HTMLElement[] = []; // since the mark before
+  const give = (part: Element | null | undefined): void => {
+    shown.forEach((child) => { assign(child, part == null ? stays(child, shadow) : outputsOf(part)); });
+    shown = [];
+  };
+  for (const child of Array.from(host.children) as HTMLElement[]) {
+    const mark = marks.find((one) => child.contains(one));
+    if (mark !== undefined) {
+      const step = mark.getAttribute(STEP);
+      give(step === null ? running(shadow) : shadow?.querySelector(`[data-part="${CSS.escape(step)}"]`));
+      assign(child, KEPT);
+      isBefore = false;
+    } else if (isBefore || !child.matches(OUTPUT)) {
+      assign(child, isBefore ? "" : AFTER);
+    } else {
+      shown.push(child);
     }
+  }
+  give(running(shadow));
+}
+
+function assign(child: HTMLElement, name: string): void {
+  if (child.slot !== name) {
+    child.slot = name;
   }
 }
 
+/** The part that runs code now: of many, the last that began. */
+function running(shadow: ShadowRoot | null): Element | undefined {
+  return Array.from(shadow?.querySelectorAll(RUNNING) ?? []).at(-1);
+}
+
+/** Where an output belongs of which nobody says whose it is: into its step if it is in one, else behind the view. */
+function stays({ slot: name }: HTMLElement, shadow: ShadowRoot | null): string {
+  const isInStep = name.startsWith(OUTPUTS_OF) && shadow?.querySelector(`slot[name="${CSS.escape(name)}"]`) != null;
+  return isInStep ? name : AFTER;
+}
+
+/** The name of the place in a part for what the cell shows of it. */
+function outputsOf(part: Element): string {
+  const name = `${OUTPUTS_OF}${part.getAttribute("data-part") ?? ""}`;
+  if (part.lastElementChild?.getAttribute("name") !== name) {
+    const place = slot(name);
+    place.className = "vibe-outputs";
+    part.append(place);
+  }
+  return name;
+}
+
 /** The view stands where the static form stands, which says so as soon as the page shows the cell. */
-function align(host: HTMLElement, mark: HTMLElement): void {
+function align(host: HTMLElement, [mark]: readonly HTMLElement[]): void {
   const outer = host.getBoundingClientRect();
-  const inner = mark.getBoundingClientRect();
-  if (inner.width > 0) {
+  const inner = mark?.getBoundingClientRect();
+  if (inner !== undefined && inner.width > 0) {
     host.style.setProperty("--vibe-left", `${inner.left - outer.left}px`);
     host.style.setProperty("--vibe-right", `${outer.right - inner.right}px`);
+    host.style.setProperty("--vibe-width", `${outer.width}px`);
   }
 }
 

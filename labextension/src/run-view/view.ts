@@ -81,10 +81,11 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
   const now = wrapper.firstElementChild;
   const next = kind === "tail" ? emptyTail() : parse(html);
   if (next === null) {
-    wrapper.replaceChildren();
+    now?.remove();
   } else if (now === null || !alike(now, next)) {
     const hadFocus = now instanceof HTMLDetailsElement && focusedIn(now) !== null;
-    wrapper.replaceChildren(next);
+    now?.remove();
+    wrapper.prepend(next); // what the cell shows of it stands behind it
     if (hadFocus) {
       next.querySelector("summary")?.focus({ preventScroll: true }); // the line that took in the one before
     }

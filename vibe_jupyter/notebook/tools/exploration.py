@@ -142,16 +142,22 @@ class CodeExploration:
             return NotExplored(_ENDINGS[report.ending])
         return self._understood(report)
 
-    async def show_pictures(self, outputs: Sequence[Output]) -> None:
-        """Show in the cell what a copy drew, as code shows it that runs in the kernel."""
+    async def show_pictures(self, outputs: Sequence[Output], call_id: str) -> None:
+        """Show in the cell what a copy drew, as code shows it that runs in the kernel.
+
+        Args:
+            outputs: of the copy.
+            call_id: of the call that had it made.
+        """
         bundles = [cast(dict[str, JsonValue], output.get("data") or {}) for output in outputs]
         pictures = [{mime: data[mime]} for data in bundles for mime in _PICTURES if mime in data]
         if pictures:
-            await self._main_thread.call(lambda: self._publish(pictures), raises=False)
+            await self._main_thread.call(lambda: self._publish(pictures, call_id), raises=False)
 
-    def _publish(self, pictures: Sequence[dict[str, JsonValue]]) -> None:
+    def _publish(self, pictures: Sequence[dict[str, JsonValue]], call_id: str) -> None:
         for picture in pictures:
             self._shell.display_pub.publish(picture)
+        self._main_thread.note_outputs(call_id)
 
     async def _report_of_copy(
         self, execute: Callable[[CodeRunner], CodeRun], confinement: Confinement, context: ToolContext

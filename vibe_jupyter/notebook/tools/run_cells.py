@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
+from vibe_jupyter.kernel.capture import unseen
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.access import CellAccess
@@ -160,7 +161,13 @@ class RunCodeTool:
         def execute() -> CodeRun:
             if context.cancelled() or self._main_thread.interrupted:
                 raise ToolError("interrupted before it ran")
-            return self._execute(args, self._runner, context.progress, waiting)
+            return self._execute(
+                args,
+                self._runner,
+                context.progress,
+                waiting,
+                lambda: self._main_thread.note_outputs(context.call_id),
+            )
 
         try:
             ran = await self._main_thread.call(execute)
@@ -186,7 +193,7 @@ class RunCodeTool:
         tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts else ""
         changed = f"{_changed_text(ran.changed)}{_ONLY_IN_COPY}" if ran.changed else ""
         notes = (ran.hint, changed, tried)
-        await self.exploration.show_pictures(ran.result.outputs)
+        await self.exploration.show_pictures(ran.result.outputs, context.call_id)
         told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes)
         in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
         return told.model_copy(
@@ -208,10 +215,18 @@ class RunCodeTool:
         runner: CodeRunner,
         on_output: Callable[[str], None] = unheard_output,
         on_asking: Callable[[bool], None] = unheard,
+        on_shown: Callable[[], None] = unseen,
     ) -> CodeRun:
         """Main thread, of the kernel or of a copy."""
         before = self._looks(args.code)
-        result = runner.run(args.code, keep=args.keep, timeout=args.timeout, on_output=on_output, on_asking=on_asking)
+        result = runner.run(
+            args.code,
+            keep=args.keep,
+            timeout=args.timeout,
+            on_output=on_output,
+            on_asking=on_asking,
+            on_shown=on_shown,
+        )
         after = self._looks(args.code)
         rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
         hint = self._hint(args.code, result.error) if result.error is not None else ""

@@ -1,0 +1,157 @@
+"""What code of the agent shows stands in the step that ran it, while the run goes on and in what is left of it."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab
+from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from vibe_jupyter.testing import ScriptedModel, answer, call, say
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("step-outputs")]
+
+FIGURE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
+SLIDER = "import ipywidgets\nipywidgets.IntSlider(value=3)"
+BAR = "import ipywidgets\nipywidgets.IntProgress(value=3, max=10)"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """A model that says what a test tells it to."""
+    with ScriptedModel() as scripted:
+        yield scripted
+
+
+def top(place: Locator) -> float:
+    box = place.bounding_box()
+    assert box is not None
+    return box["y"]
+
+
+def stand_in_this_order(*places: Locator) -> None:
+    for place in places:
+        expect(place).to_be_visible()
+    tops = [top(place) for place in places]
+    assert tops == sorted(tops)
+
+
+def kinds_of(book: NotebookPage) -> list[str]:
+    """What the document has, in its order."""
+    return [
+        "picture" if "image/png" in data else "widget" if "application/vnd.jupyter.widget-view+json" in data else "run"
+        for data in (output["data"] for output in book.outputs(PROMPT))
+    ]
+
+
+def test_a_figure_and_a_widget_stand_in_their_steps_live_and_kept(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, options="--yes=run_code")
+    model.will_reply(
+        call("run_code", code=FIGURE, keep=True, reason="the figure"),
+        call("run_code", code="print('no output but text')", keep=True, reason="some text"),
+        call("run_code", code=SLIDER, keep=True, reason="the slider"),
+        call("run_code", code=BAR, keep=True, reason="the bar"),
+        answer("All of it stands", [], hold=go_on),
+    )
+    book.run(0, PROMPT)
+    view, output = book.view, book.output(PROMPT)
+    expect(view).to_contain_text("All of it stands")
+    figure, slider = output.locator("img"), output.get_by_role("slider")
+    live = [
+        view.get_by_text("the figure"),
+        figure,
+        view.get_by_text("some text"),
+        view.get_by_text("the slider"),
+        slider,
+        view.get_by_text("the bar"),
+        output.locator(".widget-hprogress"),
+        view.get_by_text("All of it stands"),
+        view.locator(".vibe-foot"),
+    ]
+    stand_in_this_order(*live)
+    slider.focus()
+    lab.page.keyboard.press("ArrowRight")
+    expect(output.locator(".widget-readout")).to_have_text("4")
+    lab.picture(output, "step-outputs-live")
+    lab.theme("dark")
+    lab.picture(output, "step-outputs-live-dark")
+    go_on.set()
+    book.over()
+    expect(view).to_have_count(0)
+    lab.picture(output, "step-outputs-kept-dark")
+    lab.theme("light")
+    lab.picture(output, "step-outputs-kept")
+    assert kinds_of(book) == ["run", "picture", "run", "widget", "run", "widget", "run"]
+    assert {output["output_type"] for output in book.outputs(PROMPT)} == {"display_data"}
+    stand_in_this_order(
+        output.get_by_text("the figure"),
+        figure,
+        output.get_by_text("some text"),
+        output.get_by_text("the slider"),
+        slider,
+        output.get_by_text("the bar"),
+        output.locator(".widget-hprogress"),
+        output.get_by_text("All of it stands"),
+        output.get_by_text("Done"),
+    )
+
+
+def test_the_box_of_an_input_opens_in_its_step_and_what_was_drawn_in_a_copy_stands_there_too(
+    lab: Lab, model: ScriptedModel
+) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, options="--yes=run_code")
+    model.will_reply(
+        call("run_code", code=FIGURE, reason="a look"),
+        call("run_code", code="input('Keep this row? ')", keep=True, reason="a question"),
+        answer("You said so", [], hold=go_on),
+    )
+    book.run(0, PROMPT)
+    output = book.output(PROMPT)
+    box = output.locator("input.jp-Stdin-input")
+    expect(box).to_be_visible()
+    places = [book.view.get_by_text("a look"), output.locator("img"), book.view.get_by_text("a question")]
+    stand_in_this_order(*places, box, book.view.locator(".vibe-foot"))
+    expect(book.view.locator(".vibe-foot")).to_contain_text("Waiting for you")
+    box.fill("yes")
+    box.press("Enter")
+    expect(book.view).to_contain_text("You said so")
+    stand_in_this_order(*places, book.view.get_by_text("You said so"), book.view.locator(".vibe-foot"))
+    go_on.set()
+    book.over()
+    expect(book.view).to_have_count(0)
+    stand_in_this_order(
+        output.get_by_text("a look"),
+        output.locator("img"),
+        output.get_by_text("a question"),
+        output.get_by_text("You said so"),
+    )
+
+
+def test_a_page_that_is_reloaded_in_mid_run_keeps_all_that_was_said(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, options="--yes=run_code")
+    model.will_reply(
+        call("run_code", code=FIGURE, keep=True, reason="before the reload"),
+        answer("One moment", [call("run_code", code=BAR, keep=True, reason="after it")], hold=go_on),
+        say("All of it stands"),
+    )
+    book.run(0, PROMPT)
+    expect(book.view).to_contain_text("One moment")
+    lab.show(lab.save())
+    again = NotebookPage(lab, book.path)
+    expect(again.view).to_contain_text("One moment")
+    go_on.set()
+    again.over()
+    expect(again.view).to_have_count(0)
+    output = again.output(PROMPT)
+    stand_in_this_order(
+        output.get_by_text("One moment"),
+        output.get_by_text("after it"),
+        output.locator(".widget-hprogress"),
+        output.get_by_text("All of it stands"),
+    )
+    expect(output.get_by_text("Done")).to_have_count(1)
+    expect(output.get_by_text("Not finished")).to_have_count(0)
