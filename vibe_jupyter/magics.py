@@ -52,7 +52,8 @@ class VibeMagics(Magics):
             with self._presses.raising(False), without_working_folder(), without_collections():
                 from vibe_jupyter.app import App
 
-                self._app = App(self._ipython, self.pump, self._presses)
+                read_ahead = self._read_ahead.replay if self._read_ahead is not None else None
+                self._app = App(self._ipython, self.pump, self._presses, read_ahead=read_ahead)
             self._end_read_ahead()
         return self._app
 

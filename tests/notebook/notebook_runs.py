@@ -17,7 +17,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from tests.notebook.planted_state import Deed
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.kernel.ipython_types import user_names
-from vibe_jupyter.notebook.staleness import CellStatus, Replay, cell_standings
+from vibe_jupyter.notebook.replay import Replay
+from vibe_jupyter.notebook.staleness import CellStatus, cell_standings
 from vibe_jupyter.protocol import Cell
 
 RECORDED = Path(__file__).parents[1] / "corpora" / "recorded_runs.txt"

@@ -7,9 +7,11 @@ from typing import Any, Final
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.notebook.cell_names import cell_names
-from vibe_jupyter.notebook.staleness import Replay, cell_standings
+from vibe_jupyter.notebook.replay import Replay
+from vibe_jupyter.notebook.staleness import cell_standings
 from vibe_jupyter.protocol import Cell
 
 _WAIT: Final = 30
@@ -23,30 +25,79 @@ def shell() -> Any:
     return shell
 
 
-async def names_known(count: int) -> None:
+async def all_read(ahead: ReadAhead, last: str) -> None:
+    """Wait until this source and those before it were read."""
     async with asyncio.timeout(_WAIT):
-        while cell_names.cache_info().currsize < count:
+        while ahead.replay is None or ahead.replay.executions()[-1].source != last or not ahead.replay.read(0):
             await asyncio.sleep(0)
 
 
-def test_cells_that_ran_are_read_while_the_kernel_rests_also_those_before_the_extension(shell: Any) -> None:
-    async def kernel() -> list[int]:
-        for number in range(300):
-            shell.run_cell(f"early_{number} = {number}", store_history=True)
-        cell_names.cache_clear()
-        ahead = ReadAhead(shell)
-        known: list[int] = []
-        shell.run_cell("late = 1", store_history=True)
-        known.append(cell_names.cache_info().currsize)
-        await names_known(301)
-        shell.run_cell("later = 1", store_history=True)
-        await names_known(302)
-        ahead.close()
-        shell.run_cell("after = 1", store_history=True)
-        await asyncio.sleep(0)
-        return [*known, cell_names.cache_info().currsize]
+def ran(shell: Any, *sources: str) -> None:
+    for source in sources:
+        assert shell.run_cell(source, store_history=True).success
 
-    assert asyncio.run(kernel()) == [0, 302]
+
+def test_cells_that_ran_are_read_while_the_kernel_rests_also_those_before_the_extension(shell: Any) -> None:
+    async def kernel() -> ReadAhead:
+        ran(shell, *(f"early_{number} = {number}" for number in range(300)))
+        ahead = ReadAhead(shell)
+        ran(shell, "late = 1")
+        assert ahead.replay is None
+        await all_read(ahead, "late = 1")
+        ran(shell, "later = 1")
+        await all_read(ahead, "later = 1")
+        ahead.close()
+        ran(shell, "after = 1")
+        await asyncio.sleep(0)
+        return ahead
+
+    replay = asyncio.run(kernel()).replay
+
+    assert replay is not None
+    assert [(one.number, one.source) for one in replay.executions()] == [
+        *((number + 1, f"early_{number} = {number}") for number in range(300)),
+        (301, "late = 1"),
+        (302, "later = 1"),
+    ]
+
+
+def test_the_log_of_the_app_goes_on_where_the_kernel_has_read(shell: Any) -> None:
+    async def kernel() -> ExecutionLog:
+        ahead = ReadAhead(shell)
+        ran(shell, "limit = 1", "double = limit * 2")
+        await all_read(ahead, "double = limit * 2")
+        ahead.close()
+        ran(shell, "limit = 5")
+        return ExecutionLog(shell, lambda: shell.user_ns, ahead.replay)
+
+    log = asyncio.run(kernel())
+    ran(shell, "half = limit / 2")
+    sources = ("limit = 5", "double = limit * 2", "half = limit / 2")
+    cells = [
+        Cell(id=f"cell-{number}", number=number, kind="code", source=source, execution_count=count)
+        for number, (source, count) in enumerate(zip(sources, (3, 2, 4), strict=True), start=1)
+    ]
+    log.close()
+
+    assert [one.number for one in log.executions()] == [1, 2, 3, 4]
+    assert [status.state for status in log.standings(cells).values()] == ["fresh", "stale", "fresh"]
+
+
+def test_what_runs_after_a_reset_of_the_shell_is_read(shell: Any) -> None:
+    async def kernel() -> ReadAhead:
+        ahead = ReadAhead(shell)
+        ran(shell, "first = 1", "second = 2")
+        await all_read(ahead, "second = 2")
+        shell.reset()
+        ran(shell, "third = 3")
+        await all_read(ahead, "third = 3")
+        ahead.close()
+        return ahead
+
+    replay = asyncio.run(kernel()).replay
+
+    assert replay is not None
+    assert [one.source for one in replay.executions()] == ["third = 3"]
 
 
 def test_where_no_loop_runs_a_cell_runs_as_ever(shell: Any) -> None:

@@ -9,7 +9,8 @@ from tests.notebook.notebook_runs import RECORDED, LiveNotebook, recorded_notebo
 from tests.notebook.planted_state import ALL, FRAME, PLANTED, Deed
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
-from vibe_jupyter.notebook.staleness import Execution, Replay, cell_standings, dependents
+from vibe_jupyter.notebook.replay import Execution, Replay
+from vibe_jupyter.notebook.staleness import cell_standings, dependents
 from vibe_jupyter.protocol import Cell
 
 

@@ -54,6 +54,7 @@ from vibe_jupyter.variables.own_words import allow_ai_repr
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.notebook.replay import Replay
     from vibe_jupyter.ui.front_end import FrontEnd
 
 _MODEL_KEY = "key of the model"
@@ -74,6 +75,7 @@ class App:
         presses: Presses,
         *,
         front_end: "Callable[[], FrontEnd] | None" = None,
+        read_ahead: "Replay | None" = None,
     ) -> None:
         self.folder = folder = working_folder()
         keep_quiet()
@@ -84,7 +86,7 @@ class App:
         self._workspace, home = Workspace(folder), config.vibe_home(os.environ)
         self.grants = Grants(GrantStore(home, self._workspace.root))
         self._permissions = Permissions(self._workspace, grants=self.grants)
-        log = ExecutionLog(shell, self._host.namespace)
+        log = ExecutionLog(shell, self._host.namespace, read_ahead)
         self._notebook = _open_notebook(shell, pump, self._main_thread, log, self._page_loaded)
         self.report = PromptReport(
             log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook

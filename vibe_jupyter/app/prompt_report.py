@@ -60,7 +60,9 @@ class PromptReport:
             with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
                 self._report.take_cells(after.result(CELLS_WAIT))
         notebook.cells.resume()
-        listing = self._engine.submit(notebook.cells.reads.glance()).result()
+        asked = self._engine.submit(notebook.cells.reads.glance())
+        self._log.read()  # while the page is asked
+        listing = asked.result()
         is_live = notebook.heard_page and listing is not None
         return Surroundings(
             prompt,

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.context.ipyflow_trace import traced_reads
+from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
-from vibe_jupyter.notebook.staleness import CellStatus, Execution, Mark, Replay, cell_standings
+from vibe_jupyter.notebook.replay import Execution, Mark, Replay
+from vibe_jupyter.notebook.staleness import CellStatus, cell_standings
 from vibe_jupyter.protocol import Cell
 from vibe_jupyter.variables.adapters import type_name
 from vibe_jupyter.variables.describe import value_fingerprint
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
 _EVENT: Final = "post_run_cell"
-KEPT: Final = 10_000
-"""Runs remembered."""
 
 
 class _Result(Protocol):
@@ -31,18 +31,20 @@ class _Result(Protocol):
 class ExecutionLog:
     """One for a kernel. Main thread, but for `standings`."""
 
-    def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]]) -> None:
+    def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]], replay: Replay | None = None) -> None:
         """
         Args:
             shell: IPython's.
             namespace: the user's variables.
+            replay: of the runs that were read ahead, the oldest that is remembered first.
         """
         self._shell = shell
         self.namespace = namespace
-        sources: Sequence[str] = list(shell.history_manager.input_hist_raw)
-        earlier = [Execution(source, number) for number, source in enumerate(sources) if number]
-        self._replay = Replay(earlier[-KEPT:])
-        self.count = len(earlier)
+        self._replay = replay or Replay()
+        last = self._replay.executions()[-1].number if replay else None
+        for number, source in earlier_runs(shell, last or 0):
+            self._replay.add(Execution(source, number))
+        self.count = len(self._replay)
         """Runs so far, also those that were forgotten."""
         self._scratch: set[str] = set()
         """Names that code of no cell mentioned, not looked at since."""
@@ -60,6 +62,10 @@ class ExecutionLog:
     def standings(self, cells: Sequence[Cell]) -> dict[str, CellStatus]:
         """Cell id to how it stands, for cells of code."""
         return cell_standings(cells, self._replay)
+
+    def read(self) -> None:
+        """Read the code that ran and that nobody read yet, so that a look at the cells finds it done. Any thread."""
+        self._replay.read()
 
     def _on_ran(self, result: _Result) -> None:
         info = result.info
@@ -82,7 +88,7 @@ class ExecutionLog:
     def _add(self, execution: Execution) -> None:
         self._replay.add(execution)
         self.count += 1
-        if len(self._replay.traces) > KEPT:
+        if len(self._replay) > KEPT:
             self._replay = Replay(self._replay.executions()[KEPT // 10 :])
 
 

@@ -27,7 +27,8 @@ from vibe_jupyter.notebook.outline import (
     state_lines,
     telling_line,
 )
-from vibe_jupyter.notebook.staleness import Execution, Mark, dependents
+from vibe_jupyter.notebook.replay import Execution, Mark
+from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.protocol import Cell
 
 if TYPE_CHECKING:

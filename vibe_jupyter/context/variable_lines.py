@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from vibe_jupyter.notebook.outline import cut, listed
-from vibe_jupyter.notebook.staleness import Mark
+from vibe_jupyter.notebook.replay import Mark
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
 from vibe_jupyter.variables.describe import column_labels, column_types, summary_line
 
