@@ -6,6 +6,7 @@ import types
 from typing import ClassVar
 
 import pytest
+import xarray
 
 from vibe_jupyter.errors import ToolError
 
@@ -159,3 +160,30 @@ async def test_many_large_values_share_the_room_of_one_result(namespace, inspect
 
     assert len(text) <= 8_000
     assert all(f"v{number}: dict" in text for number in range(20))
+
+
+@pytest.mark.parametrize("path", ["ocean.sst", 'ocean["sst"]'])
+async def test_a_variable_of_a_dataset_is_found_by_either_spelling(namespace, inspect, text_of, path: str) -> None:
+    namespace["ocean"] = xarray.Dataset({"sst": (("lat", "lon"), [[271.5, 280.0], [290.5, 301.0]])})
+
+    text = text_of(await inspect(path))
+
+    assert text.startswith(f"{path}: xarray DataArray sst lat 2, lon 2 float64")
+    assert "271.5" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("ocean['sts']", "There is no variable 'sts' in it. Did you mean sst?"),
+        ("ocean[3]", "There is no variable 3 in it."),
+        ("ocean.sizes", "'sizes' is computed by the code of "),
+    ],
+)
+async def test_what_a_dataset_does_not_hold_is_refused(namespace, inspect, path: str, said: str) -> None:
+    namespace["ocean"] = xarray.Dataset({"sst": ("lat", [1.0, 2.0])})
+
+    with pytest.raises(ToolError) as refusal:
+        await inspect(path)
+
+    assert str(refusal.value).startswith(said)

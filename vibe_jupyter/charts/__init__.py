@@ -45,6 +45,11 @@ class Series:
         """Data points."""
         return max(self.x.count, self.y.count) if self.size is None else self.size
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the number of its points was not counted."""
+        return self.size is None and (self.x.is_estimate or self.y.is_estimate)
+
 
 @dataclass(frozen=True)
 class Panel:

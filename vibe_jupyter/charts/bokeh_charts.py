@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
-from vibe_jupyter.charts.columns import NOTHING, DataColumn, column_of, joined_column, list_of, mapping_of, taken
+from vibe_jupyter.charts.columns import (
+    NOTHING,
+    DataColumn,
+    column_of,
+    joined_column,
+    list_of,
+    mapping_of,
+    sampled_column,
+    taken,
+)
 
 ReadModel = Callable[[object], "tuple[str, Mapping[str, Any]] | None"]
 """Gives a model's class and attributes; None for what is no model."""
@@ -186,7 +195,7 @@ def _column(spec: object, data: Mapping[str, Any]) -> DataColumn:
         nested = list_of(values)
         if nested and type(nested[0]) in (list, dict):
             return joined_column(column_of(one) for one in nested[:_MOST_RENDERERS])
-        return column_of(values)
+        return sampled_column(data, spec)
     return NOTHING
 
 

@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, cast
 
@@ -46,6 +46,10 @@ class DataColumn:
     kind: Literal["number", "time", "text"] = "text"
     total: int | None = None
     """How many there are, where `values` are a sample with the extremes in it."""
+    is_estimate: bool = False
+    """Whether `total` was not counted: what a sample has of a group stands for the whole."""
+    is_glance: bool = False
+    """Whether the least and the greatest are those of a sample."""
 
     @property
     def count(self) -> int:
@@ -78,6 +82,8 @@ NOTHING: Final = DataColumn()
 
 def column_of(values: object, total: int | None = None) -> DataColumn:
     """A column of what a chart's specification holds: a list, packed numbers, one value, or nothing."""
+    if isinstance(values, DataColumn):
+        return values
     given = list(_items_of(values))
     if given and set(map(type, given)) <= {int, float}:  # the most common, and the longest
         with suppress(OverflowError):
@@ -90,6 +96,13 @@ def column_of(values: object, total: int | None = None) -> DataColumn:
         times = tuple(None if value is None else _MIDNIGHT.sub("", str(value)).replace("T", " ") for value in items)
         return DataColumn(times, "time", total)
     return DataColumn(tuple(None if value is None else value_text(value) for value in items), "text", total)
+
+
+def sampled_column(data: Mapping[str, Any], key: str) -> DataColumn:
+    """A column of data that say, where they are a sample, of how many points, and which extremes are not sure."""
+    total = data.get("_total")
+    column = column_of(data.get(key), total if type(total) is int else None)
+    return replace(column, is_glance=True) if key in list_of(data.get("_glanced")) else column
 
 
 def number_column(values: Iterable[float], total: int | None = None) -> DataColumn:
@@ -105,15 +118,20 @@ def joined_column(columns: Iterable[DataColumn]) -> DataColumn:
     if len(parts) == 1:
         return parts[0]
     values = tuple(itertools.chain.from_iterable(column.values for column in parts))
-    total = sum(column.count for column in parts)
+    total, is_estimate = sum(column.count for column in parts), any(column.is_estimate for column in parts)
     if len({column.kind for column in parts}) == 1:
-        return DataColumn(values, parts[0].kind, total)
-    return DataColumn(tuple(None if value is None else value_text(value) for value in values), "text", total)
+        is_glance = any(column.is_glance for column in parts)
+        return DataColumn(values, parts[0].kind, total, is_estimate, is_glance)
+    texts = tuple(None if value is None else value_text(value) for value in values)
+    return DataColumn(texts, "text", total, is_estimate)
 
 
 def taken(column: DataColumn, places: Iterable[int]) -> DataColumn:
     """The values at some places."""
-    return DataColumn(tuple(column.values[place] for place in places if place < len(column.values)), column.kind)
+    values = tuple(column.values[place] for place in places if place < len(column.values))
+    if column.count == len(column.values):
+        return DataColumn(values, column.kind)
+    return DataColumn(values, column.kind, round(len(values) * column.count / len(column.values)), is_estimate=True)
 
 
 def one_value(value: object) -> Value | None:
@@ -193,12 +211,13 @@ def value_text(value: Value | None) -> str:
 
 
 def range_text(column: DataColumn) -> str:
-    """``1 … 9``, or the first categories."""
+    """``1 … 9``, ``about 1 … 9``, or the first categories."""
     if column.kind != "text":
         low, high = column.low, column.high
         if low is None:
             return ""
-        return value_text(low) if low == high else f"{value_text(low)} … {value_text(high)}"
+        about = "about " if column.is_glance else ""
+        return about + (value_text(low) if low == high else f"{value_text(low)} … {value_text(high)}")
     distinct = column.distinct
     shown = ", ".join(map(value_text, distinct[:_CATEGORIES]))
     return f"{shown}, … ({len(distinct)} categories)" if len(distinct) > _CATEGORIES else shown

@@ -13,6 +13,7 @@ from vibe_jupyter.charts.columns import (
     list_of,
     mapping_of,
     number_column,
+    sampled_column,
     value_text,
 )
 
@@ -30,12 +31,17 @@ _ARRAYS: Final = ("x", "y", "z", "values", "labels", "locations", "lat", "lon", 
 def plotly_chart(figure: Mapping[str, Any]) -> Chart:
     """The chart of a figure's JSON."""
     layout = mapping_of(figure.get("layout"))
-    traces = [mapping_of(trace) for trace in list_of(figure.get("data"))[:_MOST_TRACES]]
+    traces = [_with_columns(mapping_of(trace)) for trace in list_of(figure.get("data"))[:_MOST_TRACES]]
     placed: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for trace in traces:
         placed.setdefault(_place_of(trace), []).append(trace)
     panels = [_panel(place, shown, layout) for place, shown in placed.items()]
     return Chart("plotly", panels, _text_of(layout.get("title")))
+
+
+def _with_columns(trace: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With x and y read, which are needed for the axes and for the series."""
+    return {**trace, **{key: sampled_column(trace, key) for key in ("x", "y") if key in trace}}
 
 
 def _place_of(trace: Mapping[str, Any]) -> tuple[str, str]:
@@ -100,12 +106,12 @@ def _channel(trace: Mapping[str, Any], key: str) -> DataColumn:
     kind = trace.get("type", "scatter")
     if key == "z" and kind != "scatter3d":
         return _grid_column(trace.get("z"))
-    column = _column(trace, key)
+    column = sampled_column(trace, key)
     if column.values or key not in ("x", "y"):
         return column
     if key == "y" and kind == "candlestick":
-        return joined_column(_column(trace, name) for name in ("low", "high"))
-    other = _column(trace, "y" if key == "x" else "x")
+        return joined_column(sampled_column(trace, name) for name in ("low", "high"))
+    other = sampled_column(trace, "y" if key == "x" else "x")
     if kind in ("scatter", "bar", "scattergl") and other.values:
         if places := list_of(trace.get("_places")):
             return column_of(places, other.count)
@@ -113,11 +119,6 @@ def _channel(trace: Mapping[str, Any], key: str) -> DataColumn:
         if type(start) in (int, float) and type(step) in (int, float):
             return number_column(start + step * place for place in range(len(other.values)))
     return column
-
-
-def _column(trace: Mapping[str, Any], key: str) -> DataColumn:
-    total = trace.get("_total")
-    return column_of(trace.get(key), total if type(total) is int else None)
 
 
 def _grid_column(rows: object) -> DataColumn:
@@ -134,7 +135,7 @@ def _series_of(trace: Mapping[str, Any]) -> list[Series]:
     kind = str(trace.get("type") or "scatter")
     name = _text_of(trace.get("name"))
     if "labels" in trace or "values" in trace:
-        return [Series(kind, name, _column(trace, "labels"), _column(trace, "values"))]
+        return [Series(kind, name, sampled_column(trace, "labels"), sampled_column(trace, "values"))]
     if kind in _GRIDS:
         grid = _grid_column(trace.get("z"))
         return [Series(kind, name, NOTHING, grid, _grid_note(trace))]
@@ -154,15 +155,15 @@ def _bins_note(trace: Mapping[str, Any]) -> str:
 
 def _series_columns(trace: Mapping[str, Any], kind: str) -> tuple[DataColumn, DataColumn]:
     if "locations" in trace:
-        return _column(trace, "locations"), _column(trace, "z")
+        return sampled_column(trace, "locations"), sampled_column(trace, "z")
     if "r" in trace:
-        return _column(trace, "theta"), _column(trace, "r")
+        return sampled_column(trace, "theta"), sampled_column(trace, "r")
     if "lat" in trace:
-        return _column(trace, "lon"), _column(trace, "lat")
+        return sampled_column(trace, "lon"), sampled_column(trace, "lat")
     if kind == "candlestick" or kind == "ohlc":
-        return _column(trace, "x"), _column(trace, "close")
+        return sampled_column(trace, "x"), sampled_column(trace, "close")
     if kind in ("box", "violin", "histogram"):
-        x, y = _column(trace, "x"), _column(trace, "y")
+        x, y = sampled_column(trace, "x"), sampled_column(trace, "y")
         return (y, x) if trace.get("orientation") == "h" and kind != "histogram" else (x, y)
     x, y = _channel(trace, "x"), _channel(trace, "y")
     return (y, x) if trace.get("orientation") == "h" else (x, y)

@@ -77,19 +77,25 @@ def _axis_text(axis: Axis, level: int) -> str:
 
 
 def _series_text(series: Sequence[Series], level: int, *, one_kind: bool) -> str:
-    total = sum(one.count for one in series)
+    count = _count_text(series)
     if len(series) == 1:
         name = f"{_cut_text(series[0].name, _NAME)}: " if series[0].name else ""
         facts = _facts(series[0], min(level, 2))
-        return f"{name}n={total}{_after(facts)}" if total else f"{name}{facts}"
+        return f"{name}{count}{_after(facts)}" if count else f"{name}{facts}"
     if not series:
         return ""
-    head = f"{len(series)} series, n={total}" if total else f"{len(series)} series"
+    head = f"{len(series)} series{_after(count)}"
     if level == _LEVELS - 1:
         return f"{head}: {_names_of(series, 3)}{_after(_overall_extremes(series))}"
     if level == _LEVELS - 2:
         return f"{head}: {_names_of(series, _MOST_SERIES)}{_after(_overall_extremes(series))}"
     return f"{head}: " + "; ".join(_one_of_many(one, level, one_kind=one_kind) for one in series)
+
+
+def _count_text(series: Sequence[Series]) -> str:
+    """``n=150``, or ``n≈1040`` where that is no count; nothing where it is not known."""
+    total = sum(one.count for one in series)
+    return f"n{'≈' if any(one.is_estimate for one in series) else '='}{total}" if total else ""
 
 
 def _after(text: str) -> str:
@@ -105,7 +111,7 @@ def _names_of(series: Sequence[Series], most: int) -> str:
 def _one_of_many(series: Series, level: int, *, one_kind: bool) -> str:
     name = _cut_text(series.name, _NAME)
     kind = "" if one_kind and name else series.kind
-    count = f"n={series.count}" if level == 0 and series.count else ""
+    count = _count_text([series]) if level == 0 else ""
     facts = _facts(series, level)
     return " ".join(filter(None, (name, f"({kind})" if name and kind else kind, count, facts)))
 
@@ -130,9 +136,10 @@ def _facts(series: Series, level: int) -> str:
 
 def _extremes_text(column: DataColumn, other: DataColumn, level: int) -> str:
     low_at, high_at = extremes_of(other, column) if level < 2 else (None, None)
-    low, high = value_text(column.low), value_text(column.high)
     if low_at is None or high_at is None:
-        return f"{low} … {high}"
+        return range_text(column)
+    about = "about " if column.is_glance else ""
+    low, high = f"{about}{value_text(column.low)}", f"{about}{value_text(column.high)}"
     return f"min {low} at {value_text(low_at)}, max {high} at {value_text(high_at)}"
 
 

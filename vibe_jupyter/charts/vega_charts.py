@@ -6,6 +6,7 @@ Sums, means and counts are worked out as the page would; what comes of other tra
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from vibe_jupyter.charts import Axis, Chart, Panel, Series
@@ -75,10 +76,26 @@ def vega_lite_chart(spec: Mapping[str, Any]) -> Chart:
 class _Data:
     """Rows, and whether they are all that is drawn."""
 
-    def __init__(self, rows: Rows, *, known: bool, note: str = "") -> None:
+    def __init__(
+        self, rows: Rows, *, known: bool, note: str = "", total: int | None = None, is_part: bool = False
+    ) -> None:
         self.rows = rows
         self.known = known
         self.note = note
+        self.total = len(rows) if total is None else total
+        """How many there are, where `rows` are a sample."""
+        self.is_part = is_part
+        """Whether they are those of one panel."""
+
+    @property
+    def weight(self) -> float:
+        """How many rows each of them stands for."""
+        return self.total / len(self.rows) if self.rows else 1.0
+
+    def part(self, rows: Rows) -> "_Data":
+        """Some of them, for a panel of their own."""
+        total = round(len(rows) * self.weight)
+        return _Data(rows, known=self.known, note=self.note, total=total, is_part=True)
 
 
 def _panels(
@@ -105,8 +122,7 @@ def _panels(
         inner = {key: part for key, part in spec.items() if key not in ("data", "transform", "title")}
         below = {key: part for key, part in encoding.items() if key != name}
         for value, rows in rows_by_value.items():
-            shown = _Data(rows, known=data.known, note=data.note)
-            for panel in _panels({**inner, "encoding": {}}, below, shown, named):
+            for panel in _panels({**inner, "encoding": {}}, below, data.part(rows), named):
                 yield Panel(panel.axes, panel.series, " ".join(filter(None, (panel.title, value))), panel.note)
         return
     layers = [mapping_of(layer) for layer in list_of(spec.get("layer"))] or [spec]
@@ -165,13 +181,15 @@ def _data_of(spec: Mapping[str, Any], data: _Data, named: Mapping[str, Any]) -> 
         values = source.get("values", named.get(str(source.get("name"))))
         if type(values) is list:
             rows = [mapping_of(row) or {"data": row} for row in list_of(cast("object", values))[:_MOST_ROWS]]
-            data = _Data(rows, known=True)
+            total = source.get("_total")
+            data = _Data(rows, known=True, total=total if type(total) is int else len(list_of(cast("object", values))))
         else:
             address = source.get("url")
             data = _Data([], known=False, note=f"data from {address}" if type(address) is str else "data elsewhere")
     steps = [next(iter(mapping_of(step)), "") for step in list_of(spec.get("transform"))]
     if steps:
-        return _Data(data.rows, known=False, note=f"after {', '.join(map(str, steps[:4]))}; ranges of the data before")
+        note = f"after {', '.join(map(str, steps[:4]))}; ranges of the data before"
+        return _Data(data.rows, known=False, note=note, total=data.total, is_part=data.is_part)
     return data
 
 
@@ -217,9 +235,9 @@ def _drawn(layer: Mapping[str, Any], above: Mapping[str, Any], data: _Data, name
         return _merged([_drawn(one, encoding, data, named) for one in inner], _title_text(layer.get("title")))
     fields = {name: _Field(mapping_of(encoding[name])) for name in encoding if type(encoding[name]) is dict}
     kind = _kind_of(layer, fields)
-    rows = _aggregated(data.rows, fields)
-    axes = [_axis(name, fields[name], rows) for name in _CHANNELS if name in fields and _shows(fields[name])]
-    return Panel(axes, _series_of(kind, fields, rows), _title_text(layer.get("title")), data.note)
+    drawn = _aggregated(data, fields)
+    axes = [_axis(name, fields[name], drawn.rows) for name in _CHANNELS if name in fields and _shows(fields[name])]
+    return Panel(axes, _series_of(kind, fields, drawn), _title_text(layer.get("title")), drawn.note)
 
 
 def _shows(field: _Field) -> bool:
@@ -262,38 +280,46 @@ def _key_of(field: _Field) -> str:
     return f"{field.aggregate}({field.field})" if field.aggregate else field.field
 
 
-def _aggregated(rows: Rows, fields: Mapping[str, _Field]) -> Rows:
+def _aggregated(data: _Data, fields: Mapping[str, _Field]) -> _Data:
     """The rows that are drawn, where a channel counts, sums or averages; bins stay as their values are."""
     wanted = [field for field in fields.values() if field.aggregate]
     if not wanted:
-        return rows
+        return data
     if any(field.bins or field.unit for field in fields.values()):
-        return rows
+        return data
     keys = [field.field for field in fields.values() if field.field and not field.aggregate]
     groups: dict[tuple[object, ...], Rows] = {}
-    for row in rows:
+    for row in data.rows:
         groups.setdefault(tuple(_hashable(row.get(key)) for key in keys), []).append(row)
-    return [
-        {**dict(zip(keys, group, strict=True)), **{_key_of(field): _figure(field, members) for field in wanted}}
+    rows: Rows = [
+        {
+            **dict(zip(keys, group, strict=True)),
+            **{_key_of(field): _figure(field, members, data.weight) for field in wanted},
+        }
         for group, members in groups.items()
     ]
+    sampled = f"estimated from {len(data.rows)} of {data.total} rows" if data.weight != 1 else ""
+    return _Data(rows, known=data.known, note=", ".join(filter(None, (data.note, sampled))))
 
 
 def _hashable(value: object) -> object:
     return value if type(value) in (str, int, float, bool, type(None)) else str(type(value))
 
 
-def _figure(field: _Field, rows: Rows) -> float | None:
+def _figure(field: _Field, rows: Rows, weight: float) -> float | None:
+    """What a channel shows of a group, each of whose rows stands for `weight` rows."""
     if field.aggregate == "count":
-        return float(len(rows))
+        return float(round(len(rows) * weight))
     values = [one for one in column_of([row.get(field.field) for row in rows]).known if type(one) is float]
     if field.aggregate == "distinct":
         return float(len(set(values)))
     figure = _FIGURES.get(str(field.aggregate))
-    return figure(values) if figure and values else None
+    found = figure(values) if figure and values else None
+    return found * weight if found is not None and field.aggregate == "sum" else found
 
 
-def _series_of(kind: str, fields: Mapping[str, _Field], rows: Rows) -> list[Series]:
+def _series_of(kind: str, fields: Mapping[str, _Field], data: _Data) -> list[Series]:
+    rows = data.rows
     across, up = (
         _first(fields, "x", "longitude", "color" if "theta" in fields else "x"),
         _first(fields, "y", "latitude", "theta"),
@@ -313,10 +339,14 @@ def _series_of(kind: str, fields: Mapping[str, _Field], rows: Rows) -> list[Seri
     else:
         for row in rows:
             groups.setdefault(_group_text(field, row), []).append(row)
-    return [
-        Series(kind, name, _column(across, own) if across else NOTHING, _column(up, own) if up else NOTHING)
-        for name, own in list(groups.items())[:_MOST_SERIES]
-    ]
+    is_estimate = data.is_part or len(groups) > 1
+
+    def read(field: _Field | None, own: Rows) -> DataColumn:
+        found = _column(field, own) if field else NOTHING
+        total = round(len(own) * data.weight) if found.values and data.weight != 1 else None
+        return found if total is None else replace(found, total=total, is_estimate=is_estimate)
+
+    return [Series(kind, name, read(across, own), read(up, own)) for name, own in list(groups.items())[:_MOST_SERIES]]
 
 
 def _first(fields: Mapping[str, _Field], *names: str) -> _Field | None:

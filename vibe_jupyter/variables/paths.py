@@ -132,6 +132,12 @@ def _item(value: Any, key: object) -> FoundValue:
         return FoundValue(value, key if isinstance(key, str) else plain_line(key))
     if is_one_of(dict, mro):
         return FoundValue(_entry(value, key))
+    if _is_dataset(value):
+        if not _has_variable(value, key):
+            names: list[object] = list(value._variables)
+            near = near_names(key, names) if type(key) is str else ""
+            raise ToolError(f"There is no variable {plain_line(key)} in it.{near}")
+        return FoundValue(value[key])
     kind: Any = next((cls for cls in mro if is_one_of(cls, _SEQUENCES)), None)
     if kind is None:
         raise ToolError(f"Only its own code can look up an item of a {type_name(value)}. {RUN_CODE}")
@@ -160,6 +166,16 @@ def _is_frame(mro: tuple[type, ...]) -> bool:
     return any(is_one_of(loaded_attribute(*place), mro) for place in _FRAMES if loaded_attribute(*place) is not None)
 
 
+def _is_dataset(value: Any) -> bool:
+    """Of xarray itself: a subclass may give anything."""
+    dataset = loaded_attribute("xarray", "Dataset")
+    return dataset is not None and type_of(value) is dataset
+
+
+def _has_variable(dataset: Any, name: object) -> bool:
+    return type(name) is str and any(type(one) is str and one == name for one in dataset._variables)
+
+
 def _attribute(value: Any, name: str) -> FoundValue:
     mro = class_mro(type_of(value))
     if is_one_of(types.ModuleType, mro):
@@ -186,6 +202,8 @@ def _attribute_of_object(value: Any, name: str, mro: tuple[type, ...]) -> FoundV
         return FoundValue(stored[name])
     if in_class is None and _is_frame(mro):
         return FoundValue(value, name)
+    if in_class is None and _is_dataset(value) and _has_variable(value, name):
+        return FoundValue(value[name])
     if in_class is not None and (is_scalar(in_class) or is_one_of(type_of(in_class), _STORED)):
         return FoundValue(stored.get(name, in_class))
     if in_class is not None:

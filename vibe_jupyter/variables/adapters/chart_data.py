@@ -20,6 +20,8 @@ from vibe_jupyter.variables.plain_values import is_scalar, plain_cell_text
 _LIST_ITER: Final[Any] = list.__dict__["__iter__"]
 MOST_POINTS: Final = 1_000
 """Points of one series that are read; of more, evenly spread ones and those with the least and the greatest value."""
+MOST_LISTED: Final = 20_000
+"""Values of a list that are looked at for the least and the greatest; of more, evenly spread ones."""
 MOST_ROWS: Final = 20_000
 """Values of a range, or of a column of pyarrow, that are turned into objects of Python."""
 MOST_ITEMS: Final = 400
@@ -60,7 +62,7 @@ def stored_values(value: Any) -> Any:
     if cls is loaded_attribute("numpy", "ndarray"):
         return value
     if is_one_of(cls, (list, tuple)):
-        return _as_array(value) if len(value) > MOST_POINTS else value
+        return _as_array(value) if MOST_POINTS < len(value) <= MOST_LISTED else value
     if cls is range:
         return value if len(value) <= MOST_ROWS else None
     if any(cls is loaded_attribute("pandas", name) for name in ("Series", "Index", "DatetimeIndex", "RangeIndex")):
@@ -108,19 +110,33 @@ def chosen_positions(columns: Sequence[Any]) -> list[int] | None:
     if rows <= MOST_POINTS:
         return None
     chosen = {place * (rows - 1) // (MOST_POINTS - 1) for place in range(MOST_POINTS)}
-    numpy_array = loaded_attribute("numpy", "ndarray")
     for column in columns:
-        if type_of(column) is numpy_array and column.ndim == 1 and len(column) == rows:
-            kind = column.dtype.kind
-            if kind in _NUMBERS:
-                finite = column if kind != "f" else _without_nan(column)
-                chosen |= {int(finite.argmin()), int(finite.argmax())}
-        elif is_one_of(type_of(column), (list, tuple)) and len(column) == rows:
+        if len(column) == rows:
             chosen |= _extreme_places(column)
     return sorted(chosen)
 
 
-def _extreme_places(column: Sequence[Any]) -> set[int]:
+def is_glanced_at(column: Any) -> bool:
+    """Whether not all of it is looked at for its least and greatest value."""
+    return is_one_of(type_of(column), (list, tuple)) and len(column) > MOST_LISTED
+
+
+def _extreme_places(column: Any) -> set[int]:
+    """Where a column has its least and its greatest number."""
+    step = 1
+    if is_glanced_at(column):
+        step = -(-len(column) // MOST_LISTED)
+        column = _as_array(column[::step])
+    if is_one_of(type_of(column), (list, tuple)):
+        return {place * step for place in _listed_extremes(column)}
+    is_array = type_of(column) is loaded_attribute("numpy", "ndarray") and column.ndim == 1
+    if not is_array or column.dtype.kind not in _NUMBERS:
+        return set()
+    finite = column if column.dtype.kind != "f" else _without_nan(column)
+    return {int(finite.argmin()) * step, int(finite.argmax()) * step}
+
+
+def _listed_extremes(column: Sequence[Any]) -> set[int]:
     """Where a list has its least and its greatest number."""
     if all(map(_is_number, column)):
         low, high = min(column), max(column)
@@ -167,7 +183,8 @@ def plain_tree(value: Any, depth: int = DEPTH) -> Any:
 
 
 def _plain_dict(value: Mapping[object, object], depth: int) -> dict[str, Any]:
-    """One level; columns of one length in it keep the same points, and say in ``_total`` how many there are."""
+    """One level; columns of one length in it keep the same points, and say in ``_total`` how many there are, and in
+    ``_glanced`` of which the extremes are not sure."""
     columns = {key: stored_values(one) for key, one in value.items() if type(key) is str}
     long = {key: one for key, one in columns.items() if one is not None and _is_long(one)}
     rows = max((len(one) for one in long.values()), default=0)
@@ -177,7 +194,9 @@ def _plain_dict(value: Mapping[object, object], depth: int) -> dict[str, Any]:
         if type(key) is str and key != "template":
             own = long.get(key)
             out[key] = plain_column(own, places) if own is not None and len(own) == rows else plain_tree(one, depth - 1)
-    return {**out, "_total": rows, "_places": places} if places is not None else out
+    if places is None:
+        return out
+    return {**out, "_total": rows, "_places": places, "_glanced": [*filter(lambda key: is_glanced_at(long[key]), long)]}
 
 
 def _is_nested(values: Sequence[object]) -> bool:

@@ -40,6 +40,8 @@ _MARKS: Final[Mapping[str, str]] = {
     **{"QuadMesh": "heatmap", "Distribution": "density", "Spread": "area", "Labels": "text"},
 }
 _GRIDS: Final = ("Image", "Raster", "QuadMesh", "RGB", "HeatMap")
+_GIVEN_ROWS: Final = 5_000
+"""Rows read of those written into a specification."""
 _MOST_ELEMENTS: Final = 60
 _GRID_SIDES: Final = 2
 
@@ -130,11 +132,12 @@ def _data_of(value: Any, wanted: set[str]) -> Any:
         return {"url": value}
     found = frame_rows(value, wanted)
     if found is not None:
-        return {"values": found[0]}
+        return {"values": found[0], "_total": found[1]}
     parts = _schema_parts(value) or {}
     rows = parts.get("values")
     if type(rows) is list:
-        return {"values": [plain_tree(row, 2) for row in cast("list[object]", rows)[:5_000]]}
+        given = cast("list[object]", rows)
+        return {"values": [plain_tree(row, 2) for row in given[:_GIVEN_ROWS]], "_total": len(given)}
     return {"url": parts["url"]} if type(parts.get("url")) is str else {"name": "elsewhere"}
 
 
@@ -163,7 +166,7 @@ def _model_part(part: Any) -> Any:
     if _is_of_bokeh(part):
         return part
     if dict in class_mro(cls):
-        return {key: plain_tree(stored_list(one), 3) for key, one in pairs_of(part) if type(key) is str}
+        return plain_tree({key: stored_list(one) for key, one in pairs_of(part) if type(key) is str}, 4)
     if list in class_mro(cls) or cls is tuple:
         items = list_items(part) if list in class_mro(cls) else list_of(part)
         return [one if _is_of_bokeh(one) or type(one) is tuple else plain_tree(one, 2) for one in items]
