@@ -128,12 +128,12 @@ def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 def settings_text(model: ScriptedModel) -> str:
     """What all of them have: the model, and an MCP server."""
-    return model_settings(model) + _SERVERS.format(python=sys.executable, sample=SAMPLE)
+    return model_settings(model.url) + _SERVERS.format(python=sys.executable, sample=SAMPLE)
 
 
-def model_settings(model: ScriptedModel) -> str:
-    """The model alone."""
-    return _MODELS.format(url=model.url)
+def model_settings(url: str) -> str:
+    """The model alone, at a server's address."""
+    return _MODELS.format(url=url)
 
 
 @contextmanager

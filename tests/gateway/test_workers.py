@@ -4,7 +4,6 @@ all, and one that is killed takes nothing along."""
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
@@ -43,15 +42,15 @@ allow = ["mcp__sample__add", "mcp__sample__wait"]
 """
 
 
-@contextmanager
-def sample_workers(folder: Path) -> Iterator[Workers]:
-    with ScriptedModel(strict=False) as model, serving(folder, model, settings_text(model) + _ALLOWED) as workers:
-        yield workers
+@pytest.fixture(scope="module")
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel(strict=False) as model:
+        yield model
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator[Workers]:
-    with sample_workers(tmp_path_factory.mktemp("workers")) as workers:
+def workers(tmp_path_factory: pytest.TempPathFactory, own_home: Path, model: ScriptedModel) -> Iterator[Workers]:
+    with serving(tmp_path_factory.mktemp("workers"), settings_text(model) + _ALLOWED) as workers:
         yield workers
 
 
@@ -71,12 +70,11 @@ def redis() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="module")
 def machines(
-    tmp_path_factory: pytest.TempPathFactory, own_home: Path, redis: RedisServer
+    tmp_path_factory: pytest.TempPathFactory, own_home: Path, redis: RedisServer, model: ScriptedModel
 ) -> Iterator[tuple[Gateway, Gateway]]:
     """Two gateways with nothing in common but a Redis and the token."""
     shared = f'{_ALLOWED}store = "{redis.url}"\n'
     with (
-        ScriptedModel(strict=False) as model,
         gateway_at(tmp_path_factory.mktemp("one"), model, shared) as one,
         gateway_at(tmp_path_factory.mktemp("other"), model, shared) as other,
     ):
@@ -84,14 +82,14 @@ def machines(
 
 
 @pytest.fixture(params=["two workers", "two machines"])
-def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, model: ScriptedModel) -> Iterator[Pair]:
     if request.param == "two workers":
         workers: Workers = request.getfixturevalue("workers")
         with workers.clients() as (one, other):
-            yield Pair(one, other, workers.model)
+            yield Pair(one, other, model)
     else:
         machines: tuple[Gateway, Gateway] = request.getfixturevalue("machines")
-        yield Pair(machines[0].client, machines[1].client, machines[0].model)
+        yield Pair(machines[0].client, machines[1].client, model)
 
 
 def test_what_one_keeps_the_other_has(pair: Pair) -> None:
@@ -166,15 +164,15 @@ def test_requests_of_all_workers_are_counted_together(workers: Workers) -> None:
         assert count(one) == count(other) == before + 2
 
 
-def test_of_a_killed_worker_the_rest_goes_on(workers: Workers) -> None:
+def test_of_a_killed_worker_the_rest_goes_on(workers: Workers, model: ScriptedModel) -> None:
     victim, survivor = workers.all()
     mark = workers.home / "mark"
     go_on = Event()
     with workers.client(victim) as one, workers.client(survivor) as other:
-        workers.model.will_reply(hold(go_on, "I am still here."))
+        model.will_reply(hold(go_on, "I am still here."))
         alive = Stream(other)
         until(lambda: len(alive.raw) > 0)
-        workers.model.will_reply(call("mcp__sample__wait", period=60, mark=str(mark)))
+        model.will_reply(call("mcp__sample__wait", period=60, mark=str(mark)))
         broken = Stream(one, session_id="killed")
         until(mark.exists)
         servers = victim.children(recursive=True)
@@ -193,7 +191,7 @@ def test_of_a_killed_worker_the_rest_goes_on(workers: Workers) -> None:
 
         until(lambda: len(workers.all()) == 2)
         (new,) = (worker for worker in workers.all() if worker.pid != survivor.pid)
-        workers.model.will_reply("And I am new.")
+        model.will_reply("And I am new.")
         with workers.client(new) as third:
             found = third.post("/v1/chat/completions", json=chat_body("hello", session_id="killed")).json()
         assert found["choices"][0]["message"]["content"] == "And I am new."
@@ -205,8 +203,8 @@ def test_of_a_killed_worker_the_rest_goes_on(workers: Workers) -> None:
     assert [event.type for event in contents.events][-1] == "tool_started"
 
 
-def test_workers_end_with_the_process_that_started_them(tmp_path: Path, own_home: Path) -> None:
-    with sample_workers(tmp_path) as workers:
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path, own_home: Path, model: ScriptedModel) -> None:
+    with serving(tmp_path, settings_text(model) + _ALLOWED) as workers:
         all_of_them = workers.process.children(recursive=True)
         assert len(all_of_them) >= 4  # each worker has its MCP server
 

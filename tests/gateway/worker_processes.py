@@ -15,7 +15,6 @@ import httpx
 import psutil
 
 from tests.gateway.conftest import PATIENCE, TOKEN, TOKEN_VARIABLE, chat_body, read_events, until
-from vibe_jupyter.testing import ScriptedModel
 
 START = 120.0
 """Seconds for processes that start, on a machine that is busy."""
@@ -25,10 +24,9 @@ _COMMAND = "from vibe_jupyter.cli import main; raise SystemExit(main())"
 class Workers:
     """A gateway of two, and clients that speak to one of them each."""
 
-    def __init__(self, process: "subprocess.Popen[str]", url: str, model: ScriptedModel, home: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", url: str, home: Path) -> None:
         self.process = psutil.Process(process.pid)
         self.url = url
-        self.model = model
         self.home = home
 
     def all(self) -> list[psutil.Process]:
@@ -58,21 +56,21 @@ class Workers:
 
 
 @contextmanager
-def serving(folder: Path, model: ScriptedModel, settings: str) -> Iterator[Workers]:
-    """Two workers, as `vibe-jupyter serve --workers 2` starts them; they serve already."""
+def serving(folder: Path, settings: str, *, count: int = 2) -> Iterator[Workers]:
+    """So many workers, as `vibe-jupyter serve --workers` starts them; they serve already. One is the process itself."""
     home = folder / "home"
     home.mkdir()
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
-    argv = [sys.executable, "-c", _COMMAND, "serve", "--port", "0", "--workers", "2", "--accept", "sample"]
+    argv = [sys.executable, "-c", _COMMAND, "serve", "--port", "0", "--workers", str(count), "--accept", "sample"]
     (home / "config.toml").write_text(settings, encoding="utf-8")
     with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             address = re.search(r"http://[\w.:]+", process.stdout.readline())
             assert address is not None
-            workers = Workers(process, address[0], model, home)
-            until(lambda: len(workers.all()) == 2)
-            for one in workers.all():
+            workers = Workers(process, address[0], home)
+            until(lambda: count == 1 or len(workers.all()) == count)
+            for one in workers.all() if count > 1 else [workers.process]:
                 with workers.client(one):
                     pass
             yield workers

@@ -46,7 +46,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
         folder = Path(name)
         with (
             ScriptedModel(lambda request: _reply(request, folder), strict=False) as model,
-            serving(folder, model, model_settings(model) + SETTINGS) as workers,
+            serving(folder, model_settings(model.url) + SETTINGS) as workers,
         ):
             for number in range(count):
                 sessions = [Session(workers, folder, f"s{number}-{n}", is_late=n % 2 == 1) for n in range(SESSIONS)]

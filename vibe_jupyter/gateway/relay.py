@@ -1,8 +1,6 @@
 """The loop's client for one HTTP request: it asks with what came from outside, and passes on what comes back."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -25,8 +23,6 @@ from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec
 from vibe_jupyter.version import __version__
 
 AGENT: Final = f"vibe-jupyter-gateway/{__version__}"
-END_WAIT: Final = 0.05
-"""Seconds for an answer to end that has said all."""
 _DIALECT: Final = OpenAIDialect()
 
 
@@ -162,11 +158,10 @@ class RelayingClient(LLMClient):
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
         frames = SSEDecoder(max_event=self._limits.event)
-        async with aclosing(answer.pieces()) as pieces:
-            async for piece in pieces:
-                if await self._pass_on(frames, piece):
-                    await _read_end(pieces)
-                    break
+        async for piece in answer.pieces():
+            if await self._pass_on(frames, piece):
+                self._forwarder.let_end(answer)
+                break
         if not self.stream.finished:
             raise ModelError("The model server's answer broke off.", kind="connection")
         one, events = self.stream.end()
@@ -191,11 +186,3 @@ class RelayingClient(LLMClient):
             if passed:
                 await self._outlet.chunks(passed)
         return over
-
-
-async def _read_end(pieces: AsyncIterator[bytes]) -> None:
-    """Let an answer end that has said all, so that its connection serves the next request too."""
-    with suppress(TimeoutError, ModelError):
-        async with asyncio.timeout(END_WAIT):
-            async for _ in pieces:
-                pass

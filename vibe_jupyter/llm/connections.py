@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE = 60.0
 """Seconds an idle connection is kept for the next turn."""
+MAX_IDLE = 16
+"""Idle connections that are kept: at each request httpcore looks at all connections once for every idle one."""
 
 _NETWORK = ("httpx", "httpcore", "h11", "anyio._backends._asyncio", "certifi")
 """What httpx imports by itself when it is first used is among them."""
@@ -64,7 +66,7 @@ class HttpConnections:
                     # A proxy is asked for what is on other machines only.
                     trust_env=not endpoint.loopback,
                     follow_redirects=False,
-                    limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE),
+                    limits=httpx.Limits(max_keepalive_connections=MAX_IDLE, keepalive_expiry=KEEP_ALIVE),
                 )
             except (ImportError, ValueError) as problem:
                 raise failures.unreachable_error(
@@ -153,13 +155,18 @@ class OpenAnswer:
         self._endpoint = endpoint
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
+        self._pieces = self._read()
+        self._ends_by_itself = False
 
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body, read by read.
+    def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body, read by read; asked again, what is left of it.
 
         Raises:
             ModelError: it broke off.
         """
+        return self._pieces
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
         import httpx  # noqa: PLC0415
 
         try:
@@ -185,9 +192,26 @@ class OpenAnswer:
                 found = found.replace(secret.encode(), b"[redacted]")
         return found
 
+    async def read_end(self, *, within: float) -> None:
+        """Read what is left for nobody, and close it; `close` does nothing from now on.
+
+        Args:
+            within: seconds.
+        """
+        self._ends_by_itself = True
+        try:
+            with suppress(TimeoutError, ModelError):
+                async with asyncio.timeout(within):
+                    async for _ in self._pieces:
+                        pass
+        finally:
+            await self._response.aclose()
+
     async def close(self) -> None:
         """End it, wherever it is."""
-        await self._response.aclose()
+        if not self._ends_by_itself:
+            await self._pieces.aclose()
+            await self._response.aclose()
 
 
 def _ssl_context(*, tls: bool) -> ssl.SSLContext:

@@ -11,6 +11,8 @@ from vibe_jupyter.llm.request import AnswerLimits, Endpoint, Model
 
 FETCH_SECONDS: Final = 60.0
 """For a whole file."""
+END_SECONDS: Final = 5.0
+"""For an answer that has said all."""
 _CHAT_PATH: Final = "/chat/completions"
 _PATHS: Final = {"ollama": "/v1/chat/completions"}
 """Of Chat Completions, by dialect; Ollama speaks them beside an API of its own."""
@@ -23,6 +25,7 @@ class Forwarder:
         self._headers = {"User-Agent": user_agent, "Content-Type": "application/json", "Accept-Encoding": "identity"}
         self._limits = limits or AnswerLimits()
         self._connections = HttpConnections()
+        self._endings: set[asyncio.Task[None]] = set()
 
     async def post(self, model: Model, body: bytes) -> OpenAnswer:
         """The answer to Chat Completions of a body, whatever its status. Close it.
@@ -58,6 +61,16 @@ class Forwarder:
         except TimeoutError:
             raise ModelError(f"{endpoint.host} did not send it in {FETCH_SECONDS:g} s.", kind="limit") from None
 
+    def let_end(self, answer: OpenAnswer) -> None:
+        """Close an answer that has said all once it has ended, so that its connection serves the next request too.
+
+        Nobody waits for that, and nothing breaks it off in its last step, in which httpcore would lose the connection.
+        """
+        ending = asyncio.create_task(answer.read_end(within=END_SECONDS))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
     async def close(self) -> None:
         """Close all connections."""
+        await asyncio.gather(*self._endings)
         await self._connections.close()
