@@ -74,7 +74,9 @@ demo: python
 lab: python assets
 	$(PY) -m jupyter lab notebooks
 
+# Compiled once, also where PYTHONDONTWRITEBYTECODE is set: else each of the programs that tests start compiles it all.
 test: setup kernels llama model-vendors gateway-sdks redis mcp-servers check
+	@$(PY) -m compileall -q vibe_jupyter tests
 	$(WITH_NODE) $(PYTEST)
 
 # Seeds, counts and races at their full size; `make test` runs a hundredth. One of them: `make sweeps SWEEPS="name --seed 7"`.

@@ -49,6 +49,8 @@ def requirement_ids(item: pytest.Item) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Where PYTHONDONTWRITEBYTECODE is set, each worker would compile all tests in each run: 7 s of CPU.
+    sys.dont_write_bytecode = False
     config.pluginmanager.register(SharedFixtures())
     for plugin in (left_out, failure_text, RerunJudge()):
         config.pluginmanager.register(plugin)

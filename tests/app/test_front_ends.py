@@ -15,6 +15,7 @@ import nbformat
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.kernel.fork_server import nbconvert_command
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 pytestmark = [pytest.mark.xdist_group("front-ends"), pytest.mark.usefixtures("forked_kernels")]
@@ -25,10 +26,11 @@ MOST_METADATA = 4_000
 CELLS = ("%load_ext vibe_jupyter", "%%vibe\nadd one and one", "'the next cell'")
 FAILED = "RunFailed: the cells queued after this one do not run (--keep-going lets them)"
 AFTER = "from pathlib import Path; Path('went-on').touch()"
+PYTHON = [sys.executable, "-W", "ignore", "-m"]
 RUNNERS = {
-    "nbconvert": ["-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", "run.ipynb"],
-    "jupyter execute": ["-m", "jupyter", "execute", "--inplace", "run.ipynb"],
-    "papermill": ["-m", "papermill", "--no-progress-bar", "run.ipynb", "run.ipynb"],
+    "nbconvert": lambda: [*nbconvert_command(), "run.ipynb"],
+    "jupyter execute": lambda: [*PYTHON, "jupyter", "execute", "--inplace", "run.ipynb"],
+    "papermill": lambda: [*PYTHON, "papermill", "--no-progress-bar", "run.ipynb", "run.ipynb"],
 }
 
 SOME_MATRIX = ["nbconvert", *(pytest.param(one, marks=pytest.mark.matrix) for one in RUNNERS if one != "nbconvert")]
@@ -55,9 +57,8 @@ def run_notebook(
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells], metadata=spec)
     nbformat.write(notebook, folder / "run.ipynb")
-    command = [sys.executable, "-W", "ignore", *RUNNERS[runner]]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=WAIT, check=False
+        RUNNERS[runner](), cwd=folder, env=environment, capture_output=True, text=True, timeout=WAIT, check=False
     )
 
 

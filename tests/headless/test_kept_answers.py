@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from tests.app.conftest import CONFIG
 from tests.headless.test_run import WAIT, write
-from tests.kernel.fork_server import program_command
+from tests.kernel.fork_server import nbconvert_command, program_command
 from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.cli.exit_codes import DONE, TURN_LIMIT
 from vibe_jupyter.testing import ScriptedModel, call, say
@@ -23,10 +22,7 @@ LOAD = "%load_ext vibe_jupyter"
 LIMITED = "%%vibe --max-turns 1 --keep-going\nCount 6."
 RUNNERS = {
     "vibe-jupyter run": lambda: [*program_command(), "run"],
-    "nbconvert": lambda: [
-        *(sys.executable, "-W", "ignore", "-m", "jupyter", "nbconvert"),
-        *("--to", "notebook", "--execute", "--inplace"),
-    ],
+    "nbconvert": nbconvert_command,
 }
 
 

@@ -68,6 +68,8 @@ OF_PROGRAM = (
     "vibe_jupyter.cli.verify",
 )
 """What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
+OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
+"""What nbconvert imports until it starts a kernel."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -80,6 +82,11 @@ def kernel_command() -> list[str]:
 def program_command() -> list[str]:
     """What starts the program: in place of `vibe-jupyter`. Starts its server."""
     return [*_client(OF_PROGRAM), "vibe_jupyter.cli:main"]
+
+
+def nbconvert_command() -> list[str]:
+    """What executes a notebook in its place with nbconvert, followed by its name. Starts its server."""
+    return [*_client(OF_NBCONVERT), "nbconvert", "--to", "notebook", "--execute", "--inplace"]
 
 
 @cache
