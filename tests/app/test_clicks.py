@@ -69,7 +69,7 @@ def test_while_code_waits_for_what_you_type_the_state_says_so(clicked: Session, 
     view.wait_for("Went on.")
     assert view.states() == ["Working", "Waiting for you", "Working"]
     seen.set()
-    assert "hello Ada" in clicked.html(clicked.wire.cell(request))
+    assert "hello Ada" in str(clicked.wire.cell(request).outputs)
 
 
 @pytest.mark.requirement("permission.approve.deny", "ui.approval.choices")

@@ -69,7 +69,7 @@ def test_a_files_content_has_the_status_of_the_file(gateway: Gateway) -> None:
     gateway.will("There is none.")
     asked = gateway.chat("make a plot", files=[{"name": "plot.png"}]).json()
     parts = gateway.server.parts
-    body_key = f"{parts.owner}:{dropped['id']}:{dropped['bytes']}"
+    body_key = f"{parts.owner}:{dropped['id']}/{dropped['bytes']}"
     assert asyncio.run(parts.store.take("file-bodies", body_key)) == CSV
     wanted = {whole["id"]: 200, "file-" + "0" * 32: 404, dropped["id"]: 410, asked["files"][0]["id"]: 422}
 
@@ -97,12 +97,12 @@ def test_files_are_kept_for_half_an_hour_and_up_to_a_number(gateway: Gateway, mo
         for number in range(MOST_FILES - 2):
             await parts.store.put("files", f"another:file-{number}", b"{}", seconds=60)
         await store.add("last.txt", b"x")
-        return first, second, len(await parts.store.keys("files", "another:"))
+        return first, second, len(await parts.store.keys("files", "another"))
 
     first, second, kept = asyncio.run(fill())
     assert kept == MOST_FILES
     assert asyncio.run(parts.store.get("files", f"another:{first}")) is None
-    assert asyncio.run(parts.store.get("file-bodies", f"another:{first}:1")) is None
+    assert asyncio.run(parts.store.get("file-bodies", f"another:{first}/1")) is None
     assert asyncio.run(parts.store.get("files", f"another:{second}")) is not None
 
 
@@ -111,7 +111,7 @@ def test_the_oldest_bodies_go_where_all_are_too_large_together(gateway: Gateway)
 
     async def fill() -> list[bool]:
         made = [await files.add(f"{number}.txt", b"1234") for number in range(3)]
-        bodies = [f"small:{one.id}:4" for one in made]
+        bodies = [f"small:{one.id}/4" for one in made]
         return [await gateway.server.parts.store.get("file-bodies", key) is not None for key in bodies]
 
     assert asyncio.run(fill()) == [False, True, True]

@@ -23,7 +23,9 @@ See {{d8dc}}, `{{d8dc}}` and ``a ` {{d8dc}}``:
 1. ~~~
    {{d8dc}}
    ~~~
-2. {{d8dc}} and {{gone}}, {{ name }}, {x}."""
+2. {{d8dc}} and {{gone}}, {{ name }}, {x}.
+3. Cell {{d8dc}}, a cell
+   {{d8dc}}, cell {{gone}}, no excell {{d8dc}}."""
 SHOWN = """\
 See cell 8, `{{d8dc}}` and ``a ` {{d8dc}}``:
 
@@ -34,7 +36,9 @@ See cell 8, `{{d8dc}}` and ``a ` {{d8dc}}``:
 1. ~~~
    {{d8dc}}
    ~~~
-2. cell 8 and gone, {{ name }}, {x}."""
+2. cell 8 and gone, {{ name }}, {x}.
+3. Cell 8, a cell
+   cell 8, cell gone, no excell cell 8."""
 
 
 def find(reference: str) -> Cell | None:
@@ -57,10 +61,16 @@ def test_the_live_view_marks_the_cell_for_the_page() -> None:
     assert 'set in <span class="vibe-cell" data-cell="d8dc1234">cell 8</span>.' in live(said("It is set in {{d8dc}}."))
 
 
+def test_a_cell_that_is_announced_as_one_is_shown_by_its_number_alone() -> None:
+    assert 'Cell <span class="vibe-cell" data-cell="d8dc1234">8</span> and <span' in live(
+        said("Cell {{d8dc}} and {{d8dc}}")
+    )
+
+
 def test_code_and_what_names_no_cell_stay_as_they_are() -> None:
     html = live(said(CODE_AND_CELL))
 
-    assert html.count("vibe-cell") == 2
+    assert html.count("vibe-cell") == 5
     assert html.count("{{d8dc}}") == 4
     assert "and gone, {{ name }}, {x}." in html
 

@@ -9,6 +9,7 @@ from vibe_jupyter.protocol import Cell
 FindCell = Callable[[str], Cell | None]
 """The cell of an id or of the beginning of one; None where none has it."""
 REFERENCE: Final = re.compile(r"\{\{([\w-]{1,64})\}\}", re.ASCII)
+_NAMED: Final = re.compile(r"\bcells?\s\Z", re.ASCII | re.IGNORECASE)
 _PIECE: Final = re.compile(r"\n|`+|~+|\{\{[\w-]{1,64}\}\}|[^\n`~{]+|\{", re.ASCII)
 _UNFINISHED: Final = re.compile(r"(?:`+|~+|\{(?:\{[\w-]{0,64}\}?)?)\Z", re.ASCII)
 _BEFORE_FENCE: Final = re.compile(r"\s*(?:(?:[-*+>]|\d+[.)])\s+)*\Z")
@@ -21,10 +22,12 @@ def no_cell(_reference: str) -> Cell | None:
     return None
 
 
-def cell_words(reference: str, find: FindCell) -> str:
-    """``cell 8``; the reference itself where it names no cell."""
+def cell_words(reference: str, find: FindCell, before: str) -> str:
+    """``cell 8``, or ``8`` where the text before it ends with "cell"; the reference itself where it names none."""
     cell = find(reference)
-    return f"cell {cell.number}" if cell is not None else reference
+    if cell is None:
+        return reference
+    return str(cell.number) if _NAMED.search(before) else f"cell {cell.number}"
 
 
 def with_cell_words(text: str, find: FindCell) -> str:
@@ -69,7 +72,7 @@ class CellWords:
         if piece[0] in "`~":
             self._take_marks(piece, begins=_BEFORE_FENCE.match(before) is not None)
         elif (found := REFERENCE.fullmatch(piece)) and not (self._fence or self._ticks):
-            return cell_words(found[1], self._find)
+            return cell_words(found[1], self._find, before)
         return piece
 
     def _take_marks(self, marks: str, *, begins: bool) -> None:

@@ -241,7 +241,8 @@ class _Renderer(RendererHTML):
     def cell(self, tokens: Sequence[Token], idx: int, options: Any, env: _Env) -> str:
         """The page brings the number up to date, and makes it a link."""
         reference = tokens[idx].content
-        words, found = inert_text(cell_words(reference, env["find_cell"])), env["find_cell"](reference)
+        before = tokens[idx - 1].content if idx else ""
+        words, found = inert_text(cell_words(reference, env["find_cell"], before)), env["find_cell"](reference)
         if found is None or env["look"] is not LIVE:
             return words
         return html_element("span", words, class_="vibe-cell", data_cell=found.id)

@@ -37,7 +37,7 @@ export class CellLinks {
   #draw(): void {
     for (const link of this.#links()) {
       const number = this.#numbers.get(link.dataset.cell ?? "");
-      const words = number === undefined ? link.textContent : `cell ${String(number)}`;
+      const words = number === undefined ? link.textContent : link.textContent.replace(/\d+$/, String(number));
       if (link.textContent !== words) {
         link.textContent = words;
       }
