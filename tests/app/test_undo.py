@@ -83,7 +83,7 @@ def test_undo_brings_back_the_cells_and_files_of_the_last_run(session: Session) 
     assert (session.folder / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\n"
     assert not new.exists()
     assert "new.csv (removed)" in said
-    assert "Variables and outputs are unchanged." in said
+    assert "Outputs are unchanged." in said
     assert "Nothing to undo." in undo(page)
     assert "undone" in undo(page, "list")
 
@@ -133,6 +133,29 @@ def test_what_cannot_be_restored_is_said_by_name(session: Session) -> None:
     assert sources(page) == ["print('shown')"]
     assert f"the output of [{number}]: run it again" in said
     assert "cell 2: it was deleted since" in said
+
+
+def test_variables_that_code_of_a_run_changed_are_restored_and_what_is_not_is_named(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    session.wire.run(
+        "import sqlite3\nparts = {'a': [1]}; alias = parts['a']; gone = 7; base = sqlite3.connect(':memory:')"
+    )
+    code = "parts['a'].append(2)\nmade = 5\ndel gone\nbase.execute('create table t (x)')"
+    session.model.will_reply(call("run_code", code=code, keep=True), say("Done."))
+    assert page.run("%%vibe --yes=run_code\nchange them").status == "ok"
+    state = "print(parts, alias, 'made' in globals(), globals().get('gone'))"
+    assert session.wire.run(state).text == "{'a': [1, 2]} [1, 2] True None\n"
+    assert "variable parts" in undo(page, "list")
+
+    said = undo(page)
+
+    assert session.wire.run(state).text == "{'a': [1]} [1] False 7\n"
+    assert all(name in said for name in ("parts", "made", "gone"))
+    assert "Not restored: base: sqlite3.Connection cannot be kept." in said
+    session.model.will_reply(say("I see."))
+    page.run("%%vibe\ngo on")
+    assert "variable parts" in session.model.requests[-1].last_user_text
+    session.wire.run("base.close()")
 
 
 def test_an_earlier_run_is_undone_by_its_number(session: Session) -> None:

@@ -30,7 +30,7 @@ from vibe_jupyter.app.sessions import KernelSessions, SessionParts
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
-from vibe_jupyter.app.undo import KernelUndo
+from vibe_jupyter.app.undo import CodeOfRuns, KernelUndo
 from vibe_jupyter.app.verification import KernelVerification
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
@@ -96,7 +96,9 @@ class App:
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
-        self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook)
+        self.undo = KernelUndo(
+            *(self._engine, self.sessions, self._workspace, self._notebook), CodeOfRuns(shell, self._host.namespace)
+        )
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
@@ -211,6 +213,7 @@ class App:
             return shown.reply(self._run_view.find_cell)
         finally:
             self.sessions.end_run()
+            self.undo.end_run()
             with contextlib.suppress(KeyboardInterrupt), self._presses.raising():
                 self.report.remember()
 

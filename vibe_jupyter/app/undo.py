@@ -1,15 +1,19 @@
-"""Undoing a run: its cells by the page, its files in place, and what the model hears of it.
+"""Undoing a run: its cells by the page, its files and variables in place, and what the model hears of it.
 
-Variables and what else code did stay as they are.
+What else code did stays as it is: files it wrote, requests it sent.
 """
 
 import concurrent.futures
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.sessions import KernelSessions
-from vibe_jupyter.errors import ConfigError, NotebookError, ToolError
+from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
@@ -17,12 +21,16 @@ from vibe_jupyter.protocol import Change
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
 from vibe_jupyter.session.store import title_of
 from vibe_jupyter.session.undo_plan import UndoPlan, plan_undo
+from vibe_jupyter.variables.kept import KeptVariables
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
 
 EDIT_WAIT: Final = 30.0
 """Seconds in which a page tells its cells and changes them."""
+RUNS_KEPT: Final = 5
+"""Runs of which variables are kept, in memory."""
+_NO_RUN: Final = "No run of this conversation changed a cell, file or variable."
 _NOT_KEPT: Final = "Nothing is kept of this conversation ([session_logging] enabled = false), so nothing can be undone."
 
 
@@ -34,16 +42,63 @@ class UndoResult(NamedTuple):
     """What stays as it is, and why."""
 
 
+class CodeOfRuns:
+    """Keeps the variables that code of a run may change, between the run's beginning and its end. Main thread only."""
+
+    def __init__(self, shell: InteractiveShell, namespace: Callable[[], Mapping[str, object]]) -> None:
+        self._shell = shell
+        self._namespace = namespace
+        self._bound: dict[str, object] = cast("Any", shell).user_ns
+        self._runs: dict[tuple[str, int], KeptVariables] = {}
+        """By conversation and number, the latest last."""
+        self._present: KeptVariables | None = None
+        self._process = os.getpid()
+
+    def begin(self, conversation: str, number: int) -> None:
+        """A run begins: its code is looked at."""
+        kept = self._runs[conversation, number] = KeptVariables(self._namespace, self._bound)
+        for forgotten in list(self._runs)[:-RUNS_KEPT]:
+            del self._runs[forgotten]
+        if self._present is None:
+            self._shell.events.register("pre_run_cell", self._before_code)
+        self._present = kept
+
+    def end(self) -> tuple[str, ...]:
+        """It is over; gives the variables that its code changed."""
+        kept, self._present = self._present, None
+        if kept is None:
+            return ()
+        self._shell.events.unregister("pre_run_cell", self._before_code)
+        return kept.end_run()
+
+    def of(self, conversation: str, number: int) -> KeptVariables | None:
+        """Those of a run; None where the kernel did not run it, or keeps it no longer."""
+        return self._runs.get((conversation, number))
+
+    def _before_code(self, info: object) -> None:
+        if self._present is None or os.getpid() != self._process:  # in a copy of the kernel nothing stays
+            return
+        self._present.before_code(str(getattr(info, "raw_cell", "")))
+
+
 class KernelUndo:
     """One for a kernel. Main thread only."""
 
     def __init__(
-        self, engine: Engine, sessions: KernelSessions, workspace: Workspace, notebook: "NotebookAccess | None"
+        self,
+        engine: Engine,
+        sessions: KernelSessions,
+        workspace: Workspace,
+        notebook: "NotebookAccess | None",
+        code: CodeOfRuns,
     ) -> None:
         self._engine = engine
         self._sessions = sessions
         self._workspace = workspace
         self._notebook = notebook
+        self._code = code
+        self._begun: tuple[int, str] | None = None
+        """Number and prompt of the present run."""
 
     def begin(self, prompt: str) -> RunSnapshots | None:
         """A run of the open conversation begins; gives what keeps its changes, None where nothing is kept.
@@ -55,7 +110,18 @@ class KernelUndo:
         snapshots = Snapshots(folder).begin(title_of(prompt)) if folder is not None else None
         if self._notebook is not None:
             self._notebook.cells.recorder = snapshots
+        if snapshots is not None:
+            self._begun = (snapshots.number, title_of(prompt))
+            self._code.begin(str(folder), snapshots.number)
         return snapshots
+
+    def end_run(self) -> None:
+        """The run is over: what its code changed can be undone from now on."""
+        begun, self._begun = self._begun, None
+        changed, folder = self._code.end(), self._sessions.folder
+        if begun is not None and changed and folder is not None:
+            with contextlib.suppress(JournalError):  # it is said where something is to be undone
+                Snapshots(folder).note_variables(*begun, changed)
 
     def report(self) -> str:
         """What is reported to the model with the next prompt; empty for nothing."""
@@ -92,7 +158,11 @@ class KernelUndo:
         if not left:
             if any(run.number == number for run in runs):
                 raise ConfigError(f"Run {number} was undone already.")
-            there_are = "%vibe undo list shows them." if runs else "No run of this conversation changed a cell or file."
+            there_are = (
+                "%vibe undo list shows them."
+                if runs
+                else "No run of this conversation changed a cell, file or variable."
+            )
             raise ConfigError(
                 f"There is no run {number} to undo. {there_are}" if number else f"Nothing to undo. {there_are}"
             )
@@ -104,7 +174,21 @@ class KernelUndo:
                 cells = self._engine.submit(self._notebook.cells.reads.listing()).result(EDIT_WAIT).cells
             except (ToolError, concurrent.futures.TimeoutError) as error:
                 raise NotebookError(f"Nothing was undone: the notebook does not answer. {error}") from error
-        return plan_undo(run, cells)
+        plan = plan_undo(run, cells)
+        self._plan_variables(plan)
+        return plan
+
+    def _plan_variables(self, plan: UndoPlan) -> None:
+        run, names = plan.run, plan.run.variables
+        if not names:
+            return
+        kept = self._code.of(str(self._sessions.folder), run.number)
+        if kept is None:
+            plan.lost.append(f"{', '.join(names)}: variables are kept for the last {RUNS_KEPT} runs of a kernel")
+            return
+        plan.lost += [f"{name}: {why}" for name, why in kept.lost.items()]
+        plan.changed_since += kept.changed_since
+        plan.restored += [name for name in names if name not in kept.lost]
 
     def carry_out(self, plan: UndoPlan) -> UndoResult:
         """Put back what was there.
@@ -131,16 +215,20 @@ class KernelUndo:
                 files.restore(file.path, file.content())
             except (OSError, ToolError) as error:
                 lost.append(f"{file.name}: {error}")
+        kept = self._code.of(str(folder), plan.run.number)
+        if kept is not None:
+            kept.restore()
         restored = plan.restored_without(lost)
         Snapshots(folder).mark(plan.run.number, "undone")
         return UndoResult(restored, lost)
 
 
 def _told_words(run: RunChanges) -> str:
-    changed = ", ".join(_told_change(one) for one in run.changes)
+    variables = [f"variable {name}" for name in run.variables]
+    changed = ", ".join((*map(_told_change, run.changes), *variables))
     return (
         f"The user undid what your run for the prompt {run.prompt!r} changed: {changed}. These are as they were before "
-        "it; variables and outputs are not. Read them again before you change them, and do not repeat the change "
+        "it; outputs are not. Read them again before you change them, and do not repeat the change "
         "unasked."
     )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from IPython.core.error import StdinNotImplementedError
 
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.protocol import Change
 from vibe_jupyter.session.snapshots import RunChanges
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = 60
 """Characters of a prompt in the list."""
-_STAYS: Final = "Variables and outputs are unchanged."
+_STAYS: Final = "Outputs are unchanged."
 
 
 def undo_command(app: "App", words: Sequence[str]) -> str | None:
@@ -59,20 +58,20 @@ def _agrees(plan: "UndoPlan") -> bool:
 
 def _listing(runs: Sequence[RunChanges]) -> str:
     if not runs:
-        return "No run of this conversation changed a cell or file."
+        return "No run of this conversation changed a cell, file or variable."
     lines = [
-        f"{run.number:>3}  {_short(run.prompt):<{_PROMPT}}  {_counted(run.changes)}{' · undone' if run.undone else ''}"
+        f"{run.number:>3}  {_short(run.prompt):<{_PROMPT}}  {_counted(run)}{' · undone' if run.undone else ''}"
         for run in runs
     ]
-    return "\n".join([*lines, "%vibe undo N restores the cells and files of a run; without N those of the last one."])
+    return "\n".join([*lines, "%vibe undo N restores what a run changed; without N what the last one did."])
 
 
 def _short(prompt: str) -> str:
     return prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
 
 
-def _counted(changes: Sequence[Change]) -> str:
-    files = [one.name for one in changes if one.kind == "file"]
-    cells = len(changes) - len(files)
+def _counted(run: RunChanges) -> str:
+    files = [one.name for one in run.changes if one.kind == "file"]
+    cells = len(run.changes) - len(files)
     counted = [f"{cells} cell{'s' * (cells != 1)}"] if cells else []
-    return ", ".join([*counted, *files])
+    return ", ".join([*counted, *files, *(f"variable {name}" for name in run.variables)])

@@ -96,6 +96,13 @@ class FileLeft(Value):
     """Of its content; empty where there is no file."""
 
 
+class VariablesChanged(Value):
+    """Variables that code of the run bound, deleted or changed: what they held is in the kernel's memory alone."""
+
+    type: Literal["variables"] = "variables"
+    names: tuple[str, ...]
+
+
 class NotMade(Value):
     """The change of an entry was refused."""
 
@@ -114,7 +121,8 @@ class RunMark(Value):
 
 
 _Line = Annotated[
-    CellSnapshot | OrderSnapshot | FileSnapshot | FileLeft | NotMade | RunMark, Field(discriminator="type")
+    CellSnapshot | OrderSnapshot | FileSnapshot | FileLeft | VariablesChanged | NotMade | RunMark,
+    Field(discriminator="type"),
 ]
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line, config=ConfigDict(defer_build=True))
 
@@ -173,6 +181,7 @@ class RunChanges:
     """Id to name."""
     files: Mapping[str, ChangedFile] = field(default_factory=dict[str, ChangedFile])
     """By path."""
+    variables: tuple[str, ...] = ()
     undone: bool = False
     told: bool = False
 
@@ -213,7 +222,8 @@ class Snapshots:
 
     def runs(self) -> list[RunChanges]:
         """All that changed something, the latest last."""
-        return [found for number in self._numbers() if (found := self.run(number)) is not None and found.changes]
+        runs = [found for number in self._numbers() if (found := self.run(number)) is not None]
+        return [run for run in runs if run.changes or run.variables]
 
     def run(self, number: int) -> RunChanges | None:
         """One of them; None where it changed nothing, or was forgotten."""
@@ -239,6 +249,17 @@ class Snapshots:
             JournalError: it cannot be written.
         """
         _append(self._folder / f"{number:04d}", [RunMark(what=what, time=journal_time())])
+
+    def note_variables(self, number: int, prompt: str, names: Sequence[str]) -> None:
+        """Code of a run changed these variables; the run is over.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        folder = self._folder / f"{number:04d}"
+        begun = [] if folder.is_dir() else [RunMark(what="begun", time=journal_time(), prompt=prompt)]
+        _make_folder(self._folder, folder)
+        _append(folder, [*begun, VariablesChanged(names=tuple(names))])
 
     def _numbers(self) -> list[int]:
         try:
@@ -412,7 +433,8 @@ def _fold(number: int, lines: Sequence[_Line], folder: Path) -> RunChanges:
                     files[line.path] = replace(file, left=line.digest)
             case _:
                 pass
-    return replace(run, cells=cells, files=files, moved=moved)
+    variables = tuple(name for line in lines if isinstance(line, VariablesChanged) for name in line.names)
+    return replace(run, cells=cells, files=files, moved=moved, variables=variables)
 
 
 def _content(path: Path) -> bytes:

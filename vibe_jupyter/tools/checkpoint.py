@@ -179,7 +179,7 @@ class CheckpointTool:
     def _runs(self) -> list[RunChanges]:
         """Those whose changes stand."""
         folder = self._conversation()
-        return [run for run in Snapshots(folder).runs() if not run.undone] if folder is not None else []
+        return [run for run in Snapshots(folder).runs() if run.changes and not run.undone] if folder is not None else []
 
     def _changes(self, number: int | None) -> RunChanges:
         """What a run and all after it changed.

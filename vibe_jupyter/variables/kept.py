@@ -1,0 +1,159 @@
+"""What variables held before code of a run, kept in memory so that `%vibe undo` restores them.
+
+Each object that the code may reach is kept for itself, by its parts: a list by what stands in it, an array by its
+values, a frame by a copy that shares its columns until one is written to. It is restored in place, so that all names
+and containers that hold it see it as it was. What has no such parts (a connection, a file, a model in C) is not kept.
+"""
+
+import re
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Final
+
+from vibe_jupyter.variables.describe import value_fingerprint, value_kind
+from vibe_jupyter.variables.kept_parts import KeptParts, is_plain, keep_parts
+
+MOST_COPIED: Final = 256 << 20
+"""Bytes of arrays that are copied for one run."""
+TIME_LIMIT: Final = 0.25
+"""Seconds of keeping what one piece of code may reach."""
+MOST_PARTS: Final = 200_000
+"""Objects that are kept for one run."""
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_REACHES_ALL: Final = frozenset({"globals", "locals", "exec", "eval", "vars", "get_ipython", "user_ns"})
+"""Words by which code reaches variables that it does not name."""
+_MAGIC: Final = re.compile(r"^\s*[%!]", re.MULTILINE)
+
+
+class KeptVariables:
+    """Those of one run. Main thread only."""
+
+    def __init__(self, namespace: Callable[[], Mapping[str, object]], bound: MutableMapping[str, object]) -> None:
+        """
+        Args:
+            namespace: gives the user's variables.
+            bound: where they are bound and deleted.
+        """
+        self._namespace = namespace
+        self._bound = bound
+        self._before: dict[str, object] | None = None
+        """The variables before the first code."""
+        self._kept: dict[int, tuple[object, str, KeptParts]] = {}
+        """By the identity of each object: the object, the variable by which it was found, and its parts."""
+        self._in_reach: set[str] = set()
+        """Variables that the code may reach."""
+        self._left: dict[str, tuple[int, object]] = {}
+        """How all looked when the run was over."""
+        self._touched: list[tuple[str, KeptParts]] = []
+        """Objects that the run changed in place."""
+        self._lost: dict[str, str] = {}
+        self._copied = 0
+
+    def before_code(self, code: str) -> None:
+        """Keep what this code may reach, unless it is kept already."""
+        namespace = self._namespace()
+        if self._before is None:
+            self._before = dict(namespace)
+        until = time.monotonic() + TIME_LIMIT
+        for name in _reached(code, namespace):
+            if name not in self._in_reach and name in self._before:
+                self._in_reach.add(name)
+                self._keep(namespace[name], name, until)
+
+    def end_run(self) -> tuple[str, ...]:
+        """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
+        self._touched = [(name, parts) for _, name, parts in self._kept.values() if not parts.is_same()]
+        self._left = self._marks()
+        return self._changed()
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Variables that were in reach and of which not all is kept, each with the reason."""
+        return self._lost
+
+    @property
+    def changed_since(self) -> tuple[str, ...]:
+        """Those that look different from how the run left them, among those that restoring would change."""
+        now = self._marks()
+        return tuple(name for name in self._changed() if now.get(name) != self._left.get(name))
+
+    def restore(self) -> tuple[str, ...]:
+        """Make them as they were; gives those that were different."""
+        before, changed = self._before or {}, self._changed()
+        for name in self._rebound():
+            if name in before:
+                self._bound[name] = before[name]
+            else:
+                self._bound.pop(name, None)
+        for _, parts in self._touched:
+            if not parts.is_same():
+                parts.restore()
+        return changed
+
+    def _changed(self) -> tuple[str, ...]:
+        in_place = (name for name, parts in self._touched if not parts.is_same())
+        return tuple(dict.fromkeys((*self._rebound(), *in_place)))
+
+    def _rebound(self) -> tuple[str, ...]:
+        """Those that the run bound to something else, made or deleted, and that are not as before again."""
+        before, now = self._before or {}, self._namespace()
+        missing = object()
+        return tuple(
+            name
+            for name in dict.fromkeys((*before, *self._left))
+            if self._left.get(name, (0, None))[0] != (id(before[name]) if name in before else 0)
+            and before.get(name, missing) is not now.get(name, missing)
+        )
+
+    def _marks(self) -> dict[str, tuple[int, object]]:
+        """How all variables look now: which objects they are, and how these look that the code may have reached."""
+        return {
+            name: (id(value), value_fingerprint(value) if name in self._in_reach else None)
+            for name, value in self._namespace().items()
+        }
+
+    def _keep(self, value: object, name: str, until: float) -> None:
+        """With all it holds."""
+        left = [value]
+        while left:
+            one = left.pop()
+            if id(one) in self._kept or is_plain(one):
+                continue
+            if len(self._kept) >= MOST_PARTS or time.monotonic() > until:
+                self._lost.setdefault(name, "it has too many parts to keep")
+                return
+            try:
+                parts = keep_parts(one, MOST_COPIED - self._copied)
+            except Exception as error:  # noqa: BLE001 - whatever an object answers, the code must run
+                self._lost.setdefault(name, str(error) or f"{value_kind(one)} cannot be kept")
+                continue
+            self._kept[id(one)] = (one, name, parts)
+            self._copied += parts.size
+            left += parts.parts
+
+
+def _reached(code: str, namespace: Mapping[str, object]) -> Iterator[str]:
+    """Variables that the code names, and those that its functions name; all where it may reach any."""
+    words = set(_WORD.findall(code))
+    if not words.isdisjoint(_REACHES_ALL) or _MAGIC.search(code):
+        words |= set(namespace)
+    seen: set[str] = set()
+    left = sorted(words)
+    while left:
+        name = left.pop()
+        if name in seen or name not in namespace:
+            continue
+        seen.add(name)
+        yield name
+        left += _names_in(namespace[name])
+
+
+def _names_in(value: object) -> Iterator[str]:
+    """What the user's own functions and methods name."""
+    functions = vars(value).values() if isinstance(value, type) and value.__module__ == "__main__" else (value,)
+    stack = [one.__code__ for one in functions if isinstance(one, types.FunctionType)]
+    while stack:
+        code = stack.pop()
+        yield from code.co_names
+        stack += [one for one in code.co_consts if isinstance(one, types.CodeType)]
