@@ -96,9 +96,7 @@ class App:
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
-        self.undo = KernelUndo(
-            *(self._engine, self.sessions, self._workspace, self._notebook), CodeOfRuns(shell, self._host.namespace)
-        )
+        self.undo = _make_undo(shell, self._engine, self.sessions, self._workspace, self._notebook, self._host)
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
@@ -483,6 +481,17 @@ def _open_notebook(
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
     return NotebookAccess(shell, pump, main_thread, log, on_page)
+
+
+def _make_undo(
+    shell: InteractiveShell,
+    engine: Engine,
+    sessions: KernelSessions,
+    workspace: Workspace,
+    notebook: NotebookAccess | None,
+    host: ShellHost,
+) -> KernelUndo:
+    return KernelUndo(engine, sessions, workspace, notebook, CodeOfRuns(shell, host.namespace))
 
 
 def _serving_parts(
