@@ -488,7 +488,7 @@ def _make_undo(
     engine: Engine,
     sessions: KernelSessions,
     workspace: Workspace,
-    notebook: NotebookAccess | None,
+    notebook: "NotebookAccess | None",
     host: ShellHost,
 ) -> KernelUndo:
     return KernelUndo(engine, sessions, workspace, notebook, CodeOfRuns(shell, host.namespace))
