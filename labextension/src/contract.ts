@@ -141,10 +141,8 @@ export interface ViewPart {
   /** Unique in its run and stable: `t3` for a piece of prose, `s5` for a step, `foot`. */
   id: string;
   kind: PartKind;
-  /** Safe HTML for the live view (classes of ours, no inline style). */
+  /** Safe HTML for the live view (classes of ours, no inline style); of kind tail the end of an answer that grows. */
   html: string;
-  /** For kind tail only: the growing end of an answer, plain text; `html` is empty then. */
-  text: string;
 }
 
 /** What changed since the message before. */
@@ -158,13 +156,14 @@ export interface ViewPatches {
  * One change of the view, as sent to the page.
  *
  * `{"id", "kind", "html", "before"}` puts or replaces a part, `before` naming the part it goes in front of
- * (absent: in front of the foot). `{"id", "append"}` adds plain text to a tail. `{"id", "remove": true}` removes.
+ * (absent: in front of the foot); with `keep` the HTML goes behind so many UTF-16 units of what the part had.
+ * `{"id", "remove": true}` removes.
  */
 export interface ViewPatch {
   id: string;
   kind?: PartKind;
   html?: string;
-  append?: string;
+  keep?: number;
   before?: string;
   remove?: boolean;
 }

@@ -86,6 +86,8 @@ class View:
     def __init__(self, wire: Wire, request: str, number: int = 0) -> None:
         self._wire = wire
         self._request = request
+        self._html: dict[str, str] = {}
+        """Of each part, as the messages so far have it."""
         seen: list[str] = []
 
         def fits(message: dict[str, Any]) -> bool:
@@ -157,7 +159,13 @@ class View:
             return ""
         custom = content["data"].get("content") or {}
         parts = [*custom.get("patches", ()), *custom.get("parts", ())]
-        return "\n".join(part.get("html", "") + part.get("append", "") + part.get("text", "") for part in parts)
+        return "\n".join(self._grown(part) for part in parts)
+
+    def _grown(self, part: dict[str, Any]) -> str:
+        """Its HTML as the page has it now: of what grows only what is new is sent."""
+        html = self._html.get(part["id"], "")[: part.get("keep", 0)] + part.get("html", "")
+        self._html[part["id"]] = html
+        return html
 
 
 @contextmanager

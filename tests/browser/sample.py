@@ -38,6 +38,10 @@ DIFF = """\
 """.replace(">\n<", "><")
 
 
+GROWING = '<div class="vibe-prose"><p>The slope is 4</p></div>'
+"""An answer that is being written."""
+
+
 def step(mark: str, what: str, came: str, *, outcome: str = "ok", detail: str = "") -> str:
     """One quiet line."""
     spans = (
@@ -66,9 +70,9 @@ def foot(state: str, words: str, *, stop: bool = True) -> str:
     )
 
 
-def part(id: str, kind: str, html: str = "", text: str = "") -> dict[str, str]:
+def part(id: str, kind: str, html: str) -> dict[str, str]:
     """As the kernel sends it."""
-    return {"id": id, "kind": kind, "html": html, "text": text}
+    return {"id": id, "kind": kind, "html": html}
 
 
 TABLE = (
@@ -97,6 +101,6 @@ PARTS = [
         "error",
         '<div class="vibe-error" role="alert"><b>The server refused the key (401).</b> Set a new one.</div>',
     ),
-    part("t2", "tail", text="The slope is\n4"),
+    part("t2", "tail", GROWING),
     part("foot", "foot", foot("waiting", "Waiting for you")),
 ]

@@ -119,5 +119,5 @@ def everything(scenes: dict[str, list[Event]]) -> list[ViewPart]:
     for name, events in scenes.items():
         for part in transcript(events).parts():
             html = part.html.replace("approval-c1", f"approval-{name}").replace("Approval: ", f"Approval ({name}): ")
-            parts.append(ViewPart(f"{name}-{part.id}", part.kind, html, part.text))
+            parts.append(ViewPart(f"{name}-{part.id}", part.kind, html))
     return parts

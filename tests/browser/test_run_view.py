@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.arming import armed, press
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.lab import Lab
-from tests.browser.sample import PARTS, TABLE, foot, step
+from tests.browser.sample import GROWING, PARTS, TABLE, foot, step
 from vibe_jupyter.ui import status_line
 
 pytestmark = pytest.mark.browser
@@ -200,9 +200,13 @@ def test_a_second_view_is_whole_and_patches_reach_both(lab: Lab, view: Locator) 
     views = lab.page.locator(".vibe-run")
     expect(views).to_have_count(2)
     expect(views.last.locator(".vibe-foot")).to_be_visible()
-    say(lab, {"id": "t2", "append": "2"}, {"id": "s1", "remove": True})
+    say(
+        lab,
+        {"id": "t2", "kind": "tail", "html": "2</p></div>", "keep": len(GROWING) - len("</p></div>")},
+        {"id": "s1", "remove": True},
+    )
     for one in views.all():
-        expect(one.locator(".vibe-tail")).to_have_text("The slope is\n42")
+        expect(one.locator("[data-part=t2]")).to_have_text("The slope is 42")
         expect(one.get_by_text("Listed")).to_have_count(0)
 
 
@@ -214,8 +218,8 @@ def test_patches_put_replace_and_remove_and_what_was_opened_stays_open(lab: Lab,
         lab,
         {"id": "s2", "kind": "step", "html": again},
         {"id": "s9", "kind": "step", "html": step("▤", "<b>Read</b> a file", "9 lines"), "before": "s2"},
-        {"id": "t3", "kind": "tail", "html": ""},
-        {"id": "t3", "append": "<b>plain</b>"},
+        {"id": "t3", "kind": "tail", "html": '<div class="vibe-prose"></div>'},
+        {"id": "t3", "kind": "tail", "html": "<b>bold</b></div>", "keep": len('<div class="vibe-prose">')},
         {"id": "e1", "remove": True},
         {"id": "foot", "kind": "foot", "html": foot("working", "Working")},
     )
@@ -223,7 +227,7 @@ def test_patches_put_replace_and_remove_and_what_was_opened_stays_open(lab: Lab,
     expect(inspected).to_have_attribute("open", "")
     order = view.evaluate("root => Array.from(root.children, child => child.dataset.part)")
     assert order == ["t1", "s1", "s9", "s2", "s3", "n1", "a2", "a1", "t2", "t3", "foot"]
-    expect(view.locator("[data-part=t3]")).to_have_text("<b>plain</b>")
+    expect(view.locator("[data-part=t3] b")).to_have_text("bold")
     expect(view.get_by_text("Working")).to_be_visible()
 
 

@@ -113,11 +113,13 @@ async def test_a_page_that_says_it_is_alive_gets_the_whole_and_then_changes(wire
     wire.say({"type": "alive"})
     await settle()
     (snapshot,) = wire.sent
-    assert [(part["kind"], part["text"]) for part in snapshot["parts"]] == [("tail", "Gen"), ("foot", "")]
+    assert [part["kind"] for part in snapshot["parts"]] == ["tail", "foot"]
+    before, ends = snapshot["parts"][0]["html"].split("Gen")
     await front_end.on_event(TextDelta("too"))
     tail = snapshot["parts"][0]["id"]
     await asyncio.wait_for(_told(wire, 2), timeout=30)
-    assert wire.sent[1] == {"type": "patches", "seq": 1, "patches": [{"id": tail, "append": "too"}]}
+    changed = {"id": tail, "kind": "tail", "html": f"too{ends}", "keep": len(f"{before}Gen")}
+    assert wire.sent[1] == {"type": "patches", "seq": 1, "patches": [changed]}
     front_end.close()
 
 
@@ -172,8 +174,10 @@ async def test_a_flood_of_text_becomes_few_messages_and_all_of_it_arrives(wire: 
         await front_end.on_event(TextDelta(f"{number} "))
     await asyncio.wait_for(_arrived(wire, "999 "), timeout=30)
     assert len(wire.sent) - 1 <= (loop.time() - began) / PATCH_GAP + 2
-    texts = [patch["append"] for message in wire.sent[1:] for patch in message["patches"] if "append" in patch]
-    assert "".join(texts) == "".join(f"{number} " for number in range(1_000))
+    html = ""
+    for patch in [patch for message in wire.sent[1:] for patch in message["patches"] if patch.get("kind") == "tail"]:
+        html = html[: patch.get("keep", 0)] + patch["html"]
+    assert "".join(f"{number} " for number in range(1_000)) in html
     front_end.close()
 
 
@@ -196,5 +200,5 @@ async def _told(wire: Wire, count: int) -> None:
 
 
 async def _arrived(wire: Wire, end: str) -> None:
-    while not any(patch.get("append", "").endswith(end) for patch in wire.sent[-1].get("patches", ())):
+    while not any(end in patch.get("html", "") for patch in wire.sent[-1].get("patches", ())):
         await asyncio.sleep(PATCH_GAP)

@@ -88,7 +88,12 @@ class ClickedPage(Page):
             if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == comm
         ]
         parts = [part for one in sent for part in (*one.get("patches", ()), *one.get("parts", ()))]
-        return [part.get("html", "") + part.get("append", "") for part in parts]
+        html: dict[str, str] = {}
+        grown: list[str] = []
+        for part in parts:
+            html[part["id"]] = html.get(part["id"], "")[: part.get("keep", 0)] + part.get("html", "")
+            grown.append(html[part["id"]])
+        return grown
 
 
 def prompt(page: Page, code: str) -> PageCell:

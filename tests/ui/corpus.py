@@ -84,8 +84,7 @@ def _forms(events: list[Event]) -> list[tuple[str, str, str]]:
     out: list[tuple[str, str, str]] = []
     for name, upto in (("live", events), ("live end", [*events, finished()])):
         parts = transcript(upto).parts()
-        # A tail is set as text by the page, never as HTML.
-        out.append((name, "".join(part.html for part in parts), "\n".join(part.text for part in parts)))
+        out.append((name, "".join(part.html for part in parts), ""))
     bundle = transcript([*events, finished()]).bundle()
     assert set(bundle) == {"text/html", "text/plain"}
     return [*out, ("kept", str(bundle["text/html"]), str(bundle["text/plain"]))]

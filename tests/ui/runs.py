@@ -29,7 +29,7 @@ from vibe_jupyter.protocol import (
     Usage,
 )
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
-from vibe_jupyter.ui.page import ViewPart, ViewPatch
+from vibe_jupyter.ui.page import PatchOutbox, ViewPart, ViewPatch
 from vibe_jupyter.ui.transcript import Transcript
 
 CODE = "from scipy.stats import linregress\nprint('slope', 1.5)  # mm, g"
@@ -153,7 +153,7 @@ def transcript(events: Iterable[Event], keep: RunRetention = EVERYTHING) -> Tran
 
 def live(events: Iterable[Event]) -> str:
     """The HTML of the live view."""
-    return "\n".join(part.html or part.text for part in transcript(events).parts())
+    return "\n".join(part.html for part in transcript(events).parts())
 
 
 def kept(events: Iterable[Event]) -> dict[str, str]:
@@ -169,12 +169,9 @@ def page(patches: Iterable[ViewPatch], parts: Sequence[ViewPart] = ()) -> list[V
         if patch.get("remove"):
             assert at is not None, patch
             del shown[at]
-        elif "append" in patch:
-            assert at is not None, patch
-            assert shown[at].kind == "tail", patch
-            shown[at] = ViewPart(shown[at].id, "tail", "", shown[at].text + patch["append"])
         elif at is not None:
-            shown[at] = ViewPart(patch["id"], patch["kind"], patch["html"])
+            had = shown[at].html.encode("utf-16-le")[: 2 * patch.get("keep", 0)].decode("utf-16-le")
+            shown[at] = ViewPart(patch["id"], patch["kind"], had + patch["html"])
         else:
             has_foot = bool(shown) and shown[-1].kind == "foot"
             part = ViewPart(patch["id"], patch["kind"], patch["html"])
@@ -182,21 +179,8 @@ def page(patches: Iterable[ViewPatch], parts: Sequence[ViewPart] = ()) -> list[V
     return shown
 
 
-def message(patches: Iterable[ViewPatch]) -> list[ViewPatch]:
-    """Patches as one message: text for one tail together, a part that is put again only as it is put last."""
-    last: dict[str, ViewPatch] = {}
-    out: list[ViewPatch] = []
-    for patch in patches:
-        known = last.get(patch["id"])
-        if known is None or "remove" in patch or "remove" in known:
-            last[patch["id"]] = patch.copy()
-            out.append(last[patch["id"]])
-        elif "append" in patch and "append" in known:
-            known["append"] += patch["append"]
-        elif "append" in patch:
-            last[patch["id"]] = patch.copy()
-            out.append(last[patch["id"]])
-        else:
-            known.pop("append", None)
-            known.update(patch)
-    return out
+def message(patches: Iterable[ViewPatch], outbox: PatchOutbox | None = None) -> list[ViewPatch]:
+    """Patches as one message of a run's outbox, by default its first."""
+    outbox = PatchOutbox() if outbox is None else outbox
+    outbox.add(patches)
+    return outbox.take()

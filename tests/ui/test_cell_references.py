@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.ui.dom import parse
 from tests.ui.runs import STARTED, finished, said
 from tests.ui.test_front_ends import Terminal, show
 from vibe_jupyter.app.run_view import RunSummary
@@ -54,7 +55,7 @@ def transcript(*events: Event) -> Transcript:
 
 
 def live(*events: Event) -> str:
-    return "".join(part.html or part.text for part in transcript(*events).parts())
+    return "".join(part.html for part in transcript(*events).parts())
 
 
 def test_the_live_view_marks_the_cell_for_the_page() -> None:
@@ -93,7 +94,7 @@ def test_no_half_of_a_reference_is_shown_while_an_answer_comes(size: int) -> Non
     folded = transcript()
     for start in range(0, len(text), size):
         folded.apply(TextDelta(text=text[start : start + size]))
-        shown = "".join(part.text for part in folded.parts() if part.kind == "tail")
+        shown = "".join(parse(part.html).text for part in folded.parts() if part.kind == "tail")
         assert "First cell 8, then gone.".startswith(shown)
 
 

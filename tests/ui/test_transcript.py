@@ -44,7 +44,7 @@ from vibe_jupyter.protocol import (
     TurnStarted,
     Usage,
 )
-from vibe_jupyter.ui.page import ViewPart, ViewPatch
+from vibe_jupyter.ui.page import PatchOutbox, ViewPart, ViewPatch
 from vibe_jupyter.ui.transcript import Transcript
 
 ANSWER_SIZE = 60_000
@@ -78,11 +78,13 @@ def word(root: Element, class_: str) -> str:
 
 
 @pytest.mark.requirement("ui.stream.text")
-def test_text_grows_as_plain_text_until_its_block_is_done() -> None:
+def test_text_is_formatted_from_its_first_character() -> None:
     growing = parts_of([STARTED, TextDelta("It is **so"), TextDelta("me")])
-    assert [(part.kind, part.html, part.text) for part in growing[:-1]] == [("tail", "", "It is **some")]
+    assert [part.kind for part in growing[:-1]] == ["tail"]
+    assert parse(growing[0].html).find("strong")[0].text == "some"
     done = parts_of([STARTED, TextDelta("It is **some**.\n"), TextDelta("\nMo"), TextDelta("re")])
-    assert [(part.kind, part.text) for part in done] == [("prose", ""), ("tail", "More"), ("foot", "")]
+    assert [part.kind for part in done] == ["prose", "tail", "foot"]
+    assert parse(done[1].html).text == "More"
     assert parse(done[0].html).find("strong")[0].text == "some"
 
 
@@ -137,7 +139,7 @@ def test_the_whole_message_looks_the_same_however_it_came() -> None:
 @pytest.mark.parametrize(("first", "second"), [("a\x1b[3", "1mred\x1b[0m"), ("a\r", "\nred"), ("a\x1b", "[31mred")])
 def test_a_colour_or_line_end_cut_in_two_is_no_escape(first: str, second: str) -> None:
     (tail, _) = parts_of([STARTED, TextDelta(first), TextDelta(second)])
-    assert tail.text.replace("\n", "") == "ared"
+    assert parse(tail.html).text.replace("\n", "") == "ared"
 
 
 def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
@@ -490,7 +492,7 @@ def _long_answer(kind: str) -> str:
 
 
 def _size(patches: list[ViewPatch]) -> int:
-    return len(json.dumps(message(patches), ensure_ascii=False))
+    return len(json.dumps(patches, ensure_ascii=False))
 
 
 @pytest.mark.parametrize("kind", ["mixed", "loose list"])
@@ -500,13 +502,12 @@ def test_a_long_answer_costs_the_page_at_most_three_times_its_text(kind: str) ->
     pieces = [text[begin:end] for begin, end in pairwise(edges)]
     folded = transcript([STARTED])
     sent = 0
-    waiting: list[ViewPatch] = []
+    outbox = PatchOutbox()
     for number, piece in enumerate(pieces, 1):
-        waiting += folded.apply(TextDelta(piece))
+        outbox.add(folded.apply(TextDelta(piece)))
         if number % FLUSH == 0:
-            sent += _size(waiting)
-            waiting = []
-    sent += _size(folded.apply(said(text)))
+            sent += _size(outbox.take())
+    sent += _size(message(folded.apply(said(text)), outbox))
     assert sent / len(text) <= MAX_PAYLOAD, f"{sent / len(text):.2f} times the text"
 
 

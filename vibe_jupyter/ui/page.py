@@ -64,22 +64,21 @@ class ViewPart:
     """Unique in its run and stable: ``t3`` for a piece of prose, ``s5`` for a step, ``foot``."""
     kind: PartKind
     html: str
-    """Safe HTML for the live view (classes of ours, no inline style)."""
-    text: str = ""
-    """For kind tail only: the growing end of an answer, plain text; `html` is empty then."""
+    """Safe HTML for the live view (classes of ours, no inline style); of kind tail the end of an answer that grows."""
 
 
 class ViewPatch(TypedDict, total=False):
     """One change of the view, as sent to the page.
 
     ``{"id", "kind", "html", "before"}`` puts or replaces a part, ``before`` naming the part it goes in front of
-    (absent: in front of the foot). ``{"id", "append"}`` adds plain text to a tail. ``{"id", "remove": true}`` removes.
+    (absent: in front of the foot); with ``keep`` the HTML goes behind so many UTF-16 units of what the part had.
+    ``{"id", "remove": true}`` removes.
     """
 
     id: Required[str]
     kind: PartKind
     html: str
-    append: str
+    keep: int
     before: str
     remove: bool
 
@@ -114,8 +113,6 @@ class PartList:
 
     def __init__(self) -> None:
         self._parts: dict[str, ViewPart] = {}
-        self._tails: dict[str, list[str]] = {}
-        """Pieces of the growing texts: joined only when asked for, so that adding costs the piece alone."""
         self._patches: list[ViewPatch] = []
         self._numbers = 0
 
@@ -127,28 +124,14 @@ class PartList:
     def put(self, part_id: str, kind: PartKind, html: Markup) -> None:
         """Show a part: in its old place if it has one, else as the last before the foot."""
         part = ViewPart(part_id, kind, html)
-        if self._parts.get(part_id) == part and part_id not in self._tails:
+        if self._parts.get(part_id) == part:
             return
         self._parts[part_id] = part
-        self._tails.pop(part_id, None)
         self._patches.append({"id": part_id, "kind": kind, "html": html})
-
-    def start_tail(self, part_id: str) -> None:
-        """Show an empty growing text."""
-        self._parts[part_id] = ViewPart(part_id, "tail", "")
-        self._tails[part_id] = []
-        self._patches.append({"id": part_id, "kind": "tail", "html": ""})
-
-    def append(self, part_id: str, text: str) -> None:
-        """Let a growing text grow."""
-        if text:
-            self._tails[part_id].append(text)
-            self._patches.append({"id": part_id, "append": text})
 
     def remove(self, part_id: str) -> None:
         """Take a part away; one that is not there stays away."""
         if self._parts.pop(part_id, None) is not None:
-            self._tails.pop(part_id, None)
             self._patches.append({"id": part_id, "remove": True})
 
     def take_patches(self) -> list[ViewPatch]:
@@ -158,11 +141,8 @@ class PartList:
 
     def parts(self) -> list[ViewPart]:
         """Everything that is shown now."""
-        shown = [self._whole_part(part) for part in self._parts.values() if part.id != FOOT]
+        shown = [part for part in self._parts.values() if part.id != FOOT]
         return shown + [part for part in self._parts.values() if part.id == FOOT]
-
-    def _whole_part(self, part: ViewPart) -> ViewPart:
-        return ViewPart(part.id, part.kind, "", "".join(self._tails[part.id])) if part.kind == "tail" else part
 
 
 class ViewLoaded(Value):
@@ -267,7 +247,9 @@ class PageChannel:
     def show(self, parts: Iterable[ViewPart]) -> None:
         """Tell every view the whole; what waits is part of it. On the loop."""
         self.drop()
-        self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in parts]}))
+        shown = list(parts)
+        self._outbox.note_snapshot(shown)
+        self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in shown]}))
 
     def patch(self, patches: Iterable[ViewPatch]) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
@@ -437,16 +419,14 @@ def widget_class(bundle: str) -> Callable[..., RunWidget]:
 
 
 class PatchOutbox:
-    """Keeps the order of changes; text added to one tail becomes one patch, a part put twice is put once."""
+    """Keeps the order of changes; a part put twice is put once, and of a text that grows only what is new is sent."""
 
     def __init__(self) -> None:
         self._patches: list[ViewPatch] = []
-        self._pieces: dict[int, list[str]] = {}
-        """Text of a waiting append, by its place in `_patches`; joined once, when taken."""
         self._last: dict[str, int] = {}
         """Place of the last waiting patch of a part."""
-        self._unseen: set[int] = set()
-        """Places of waiting patches that need not be sent."""
+        self._told: dict[str, str] = {}
+        """The HTML of each growing text, as the page has it."""
         self._added = 0
         """Characters of the waiting text; more than `FEW` when a step, a card or the like waits too."""
 
@@ -465,37 +445,46 @@ class PatchOutbox:
 
     def take(self) -> list[ViewPatch]:
         """Everything that waits, in order; nothing waits afterwards."""
-        for place, pieces in self._pieces.items():
-            self._patches[place]["append"] = "".join(pieces)
-        taken = [patch for place, patch in enumerate(self._patches) if place not in self._unseen]
-        self._patches, self._pieces, self._last, self._unseen = [], {}, {}, set()
-        self._added = 0
+        taken = [self._shortened(patch) for patch in self._patches]
+        self._patches, self._last, self._added = [], {}, 0
         return taken
+
+    def note_snapshot(self, parts: Iterable[ViewPart]) -> None:
+        """The page gets these parts."""
+        self._told = {part.id: part.html for part in parts if part.kind == "tail"}
 
     def _add_patch(self, patch: ViewPatch) -> None:
         place = self._last.get(patch["id"])
-        self._added += len(patch.get("append", "")) if _is_of_answer(patch) else FEW + 1
-        if "append" in patch:
-            if place is None or place not in self._pieces:
-                place = self._push_patch({"id": patch["id"]})
-                self._pieces[place] = []
-            self._pieces[place].append(patch["append"])
-        elif place is not None and _is_put(self._patches[place]) and _is_put(patch) and "before" not in patch:
-            self._patches[place].update(patch)
+        waiting = self._patches[place] if place is not None else None
+        had = (waiting or {}).get("html", self._told.get(patch["id"], ""))
+        self._added += max(0, len(patch.get("html", "")) - len(had)) if _is_of_answer(patch) else FEW + 1
+        if waiting is not None and "html" in waiting and "html" in patch and "before" not in patch:
+            waiting.update(patch)
         else:
-            if place in self._pieces and _is_put(patch):
-                self._unseen.add(place)  # text added to what is then replaced whole
-            self._push_patch(patch.copy())
+            self._patches.append(patch.copy())
+            self._last[patch["id"]] = len(self._patches) - 1
 
-    def _push_patch(self, patch: ViewPatch) -> int:
-        self._patches.append(patch)
-        self._last[patch["id"]] = len(self._patches) - 1
-        return self._last[patch["id"]]
+    def _shortened(self, patch: ViewPatch) -> ViewPatch:
+        """The same, with the part of the HTML alone that the page does not have."""
+        had, html = self._told.pop(patch["id"], ""), patch.get("html", "")
+        if patch.get("kind") == "tail":
+            self._told[patch["id"]] = html
+        same = _common_length(had, html)
+        return {**patch, "html": html[same:], "keep": _utf16_length(html[:same])} if same else patch
 
 
 def _is_of_answer(patch: ViewPatch) -> bool:
-    return "append" in patch or patch.get("kind") in ("prose", "tail")
+    return patch.get("kind") in ("prose", "tail")
 
 
-def _is_put(patch: ViewPatch) -> bool:
-    return "html" in patch
+def _common_length(one: str, other: str) -> int:
+    """How many characters they have in common at their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _utf16_length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,13 +1,18 @@
-"""One answer of the model while it is being written: finished blocks are rendered, its end stays plain text."""
+"""One answer of the model while it is being written: shown as Markdown from its first character on.
+
+A finished block is rendered once. The open one at the end is rendered as often as its marks need; plain words that come
+between are written into what it has become so far.
+"""
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vibe_jupyter.ui.cell_references import CellWords, FindCell, no_cell
+from vibe_jupyter.ui.cell_references import FindCell, no_cell
 from vibe_jupyter.ui.code import LIVE
 from vibe_jupyter.ui.markdown_html import markdown_blocks
-from vibe_jupyter.ui.markup import NOTHING, Markup, html_element
+from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element
+from vibe_jupyter.ui.open_markdown import fence_so_far, shown_so_far
 from vibe_jupyter.ui.page import PartList
 from vibe_jupyter.ui.text import readable_text, split_unfinished
 
@@ -16,6 +21,16 @@ REDO_FLOOR = 20_000
 REDO_SHARE = 0.5
 """The same as a share of the text. A longer list of many blocks stays in the pieces it came in: the form that is kept
 takes its place anyway."""
+
+OFTEN = 1_500
+"""Characters of the open block up to which it is rendered with each mark; a longer one once it has grown."""
+GROWTH = 0.04
+"""By this share of it."""
+
+_SAYS_MORE = re.compile(r"[*_`~\[\]()<>&|$\\\n#!{}\t]")
+"""What may be a mark of Markdown within a line."""
+_OPEN_END = re.compile(r"((?:</(?:strong|em|s|code|a|span)>)*)(?:</(?:p|li|ul|ol|blockquote|h\d|pre)>)*\Z")
+"""Elements that are closed at the end of a block: those within a line first."""
 
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})")
 
@@ -31,6 +46,27 @@ class _Shown:
     """Its blocks as last shown; empty for the tail."""
 
 
+@dataclass(frozen=True)
+class _OpenEnd:
+    """What is shown of the open block."""
+
+    html: Markup = NOTHING
+    closing: int = 0
+    """Characters of it at its end that close elements."""
+    line: int = -1
+    """The line of the answer that it ends with."""
+    rendered: int = 0
+    """Characters that the block had when it was rendered."""
+    grows: bool = False
+    """Whether plain text that comes next belongs to its end."""
+
+    def with_text(self, text: str) -> "_OpenEnd":
+        """With plain text at its end."""
+        at = len(self.html) - self.closing
+        html = Markup(f"{self.html[:at]}{escape_text(readable_text(text))}{self.html[at:]}")
+        return replace(self, html=html)
+
+
 class StreamingText:
     """The text of one message. It costs the page each piece once, and each block once more when the block is done."""
 
@@ -38,8 +74,6 @@ class StreamingText:
         self._sheet = sheet
         self.find_cell = find_cell
         """Finds the cells it names."""
-        self._words = CellWords(find_cell)
-        """Of the plain end."""
         self._pieces: list[str] = []
         self._shown: list[_Shown] = []
         self._block: list[str] = []
@@ -51,6 +85,9 @@ class StreamingText:
         self._has_tail = False
         self._held = ""
         """An end that is not yet shown, since the next piece may change what it means."""
+        self._waits = ""
+        """Text that the open block has and what is shown of it has not."""
+        self._open = _OpenEnd()
 
     @property
     def text(self) -> str:
@@ -121,7 +158,7 @@ class StreamingText:
         if not self._has_tail:
             self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - text.count("\n")))
         self._has_tail = False
-        self._held = ""
+        self._held = self._waits = ""
         self._block = []
         self._show_part(self._shown[-1], self._render_text(text))
 
@@ -141,18 +178,49 @@ class StreamingText:
             self._sheet.remove(shown.id)
 
     def _grow_tail(self, text: str) -> None:
-        """Add to the plain end, or begin one."""
+        """Show more of the open block, or begin to show it."""
         if not self._has_tail:
             block = "".join(self._block)
             text = block.lstrip()
             if not text:
                 return
             self._has_tail = True
-            self._words = CellWords(self.find_cell)
             self._shown.append(_Shown(self._sheet.new_id("t"), self._lines - block.count("\n")))
-            self._sheet.start_tail(self._shown[-1].id)
+            self._open = _OpenEnd()
         ready, self._held = split_unfinished(self._held + text)
-        self._sheet.append(self._shown[-1].id, readable_text(self._words.feed(ready)))
+        self._waits += ready
+        if not self._waits:
+            return
+        if self._open.grows and (bool(self._fence) or self._open.line == self._lines) and self._is_plain():
+            self._open = self._open.with_text(self._waits)
+        elif self._may_render():
+            self._open = self._rendered_end()
+        else:
+            return
+        self._waits = ""
+        if self._open.html:
+            self._sheet.put(self._shown[-1].id, "tail", prose_element(self._open.html))
+
+    def _is_plain(self) -> bool:
+        """Whether what waits means the same wherever it stands."""
+        if self._fence:
+            return "".join(self._line).lstrip()[:1] not in ("`", "~")
+        return _SAYS_MORE.search(self._waits) is None
+
+    def _may_render(self) -> bool:
+        size = sum(map(len, self._block))
+        return size <= OFTEN or size - self._open.rendered >= GROWTH * size
+
+    def _rendered_end(self) -> _OpenEnd:
+        block = "".join(self._block).removesuffix(self._held)
+        in_fence = bool(self._fence)
+        shown = (fence_so_far if in_fence else shown_so_far)(readable_text(block))
+        html = Markup("".join(one.html for one in markdown_blocks(shown.text, LIVE, self.find_cell)))
+        ends = _OPEN_END.search(html)
+        assert ends is not None  # it may match nothing
+        is_open = in_fence or ends[1].count("<") == shown.closed
+        end = _OpenEnd(html, len(ends[0]), self._lines, len(block), shown.grows and is_open)
+        return end.with_text(shown.behind) if end.grows else end
 
     def _forget_text(self, text: str) -> None:
         """The message is another text than the pieces were: show it in their place."""

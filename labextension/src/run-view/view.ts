@@ -1,11 +1,12 @@
 import { focusedIn } from "./focus";
-import type { ViewPart, ViewPatch } from "../contract";
+import type { PartKind, ViewPart, ViewPatch } from "../contract";
 import { alike, morph } from "./morph";
 
 /** The parts of a run in the page: one wrapper a part, named by `data-part`, the foot always last. */
 export class View {
   readonly #root: HTMLElement;
   readonly #parts = new Map<string, HTMLElement>();
+  readonly #growing = new Map<string, string>(); // HTML of the texts that grow: the kernel sends what is new of it
 
   constructor(root: HTMLElement) {
     this.#root = root;
@@ -22,10 +23,7 @@ export class View {
     let next = this.#root.firstElementChild;
     for (const part of parts) {
       const wrapper = this.#wrapper(part.id);
-      fill(wrapper, part.kind, part.html);
-      if (part.kind === "tail") {
-        wrapper.firstElementChild?.replaceChildren(part.text);
-      }
+      this.#fill(wrapper, part.id, part.kind, part.html);
       this.#place(wrapper, next);
       next = wrapper.nextElementSibling;
     }
@@ -34,21 +32,28 @@ export class View {
   apply(patch: ViewPatch): void {
     if (patch.remove === true) {
       this.#remove(patch.id);
-    } else if (patch.append !== undefined) {
-      appendText(this.#parts.get(patch.id), patch.append);
     } else if (patch.kind !== undefined) {
       this.#put(patch);
     }
   }
 
-  #put({ id, kind = "prose", html = "", before }: ViewPatch): void {
+  #put({ id, kind = "prose", html = "", keep = 0, before }: ViewPatch): void {
     const isNew = !this.#parts.has(id);
     const wrapper = this.#wrapper(id);
-    fill(wrapper, kind, html);
+    this.#fill(wrapper, id, kind, (this.#growing.get(id) ?? "").slice(0, keep) + html);
     if (id === "foot") {
       this.#place(wrapper, null);
     } else if (isNew || before !== undefined) {
       this.#place(wrapper, this.#parts.get(before ?? "foot") ?? null);
+    }
+  }
+
+  #fill(wrapper: HTMLElement, id: string, kind: PartKind, html: string): void {
+    fill(wrapper, kind, html);
+    if (kind === "tail") {
+      this.#growing.set(id, html);
+    } else {
+      this.#growing.delete(id);
     }
   }
 
@@ -73,13 +78,14 @@ export class View {
   #remove(id: string): void {
     this.#parts.get(id)?.remove();
     this.#parts.delete(id);
+    this.#growing.delete(id);
   }
 }
 
 function fill(wrapper: HTMLElement, kind: string, html: string): void {
   wrapper.dataset.kind = kind;
   const now = wrapper.firstElementChild;
-  const next = kind === "tail" ? emptyTail() : parse(html);
+  const next = parse(html);
   if (next === null) {
     now?.remove();
   } else if (now === null || !alike(now, next)) {
@@ -106,20 +112,4 @@ function parse(html: string): Element | null {
   const template = document.createElement("template");
   template.innerHTML = html;
   return template.content.firstElementChild;
-}
-
-function emptyTail(): Element {
-  const tail = document.createElement("div");
-  tail.className = "vibe-prose vibe-tail";
-  return tail;
-}
-
-function appendText(wrapper: HTMLElement | undefined, text: string): void {
-  const tail = wrapper?.firstElementChild;
-  const last = tail?.lastChild;
-  if (last instanceof Text) {
-    last.appendData(text);
-  } else {
-    tail?.append(text);
-  }
 }
