@@ -25,7 +25,7 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
     if chosen.config is not None:
         os.environ["VIBE_HOME"] = str(chosen.config.resolve())
     try:
-        from vibe_jupyter.gateway.server import TOKEN, GatewayServer, skip_sniffio
+        from vibe_jupyter.gateway.server import TOKEN, GatewayServer
         from vibe_jupyter.gateway.workers import GatewayWorkers, check_count
     except ImportError as error:
         raise ConfigError(f"{error.name} is missing. Install it with: pip install 'vibe-jupyter[gateway]'") from error
@@ -47,6 +47,5 @@ def _serve_chosen(chosen: argparse.Namespace) -> int:
     print(f"vibe-jupyter serve: {server.url}", flush=True)
     told = f"{TOKEN}={server.token}" if server.is_new_token else f"as {TOKEN} says"
     print(f"The token, as API key: {told}", flush=True)
-    skip_sniffio()
     (server if several is None else several).serve()
     return 0

@@ -1,7 +1,6 @@
 """The gateway's server: where it listens, its token, and how it ends."""
 
 import asyncio
-import importlib.util
 import math
 import secrets
 import socket
@@ -197,13 +196,6 @@ class GatewayServer:
         if self._thread is not None:
             self._thread.join(self._grace + LAST_WORDS + STOP_WAIT)
         self.listening.close()
-
-
-def skip_sniffio() -> None:
-    """For a process that does nothing but serve: httpcore looks for a module at each request, which is slow where it is
-    not installed."""
-    if importlib.util.find_spec("sniffio") is None:
-        sys.modules["sniffio"] = None  # pyright: ignore[reportArgumentType]
 
 
 def _open_store(url: str, home: Path) -> Store:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vibe_jupyter.errors import VibeError
-from vibe_jupyter.gateway.server import GatewayServer, skip_sniffio
+from vibe_jupyter.gateway.server import GatewayServer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +20,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("host")
     parser.add_argument("--disable-metrics", action="store_true")
     chosen = parser.parse_args(arguments)
-    skip_sniffio()
     listening = socket.socket(fileno=chosen.descriptor)
     try:
         server = GatewayServer(
