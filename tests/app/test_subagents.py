@@ -220,7 +220,15 @@ def test_several_tasks_of_one_answer_run_at_once_and_answer_in_their_order(sessi
 
 
 @pytest.mark.requirement("subagent.permission.default", "subagent.writes.profile")
-def test_a_task_asks_by_default_and_a_subagent_may_no_more_than_its_caller(session: Session, cast: Cast) -> None:
+def test_a_task_asks_unless_it_only_reads_and_a_subagent_may_no_more_than_its_caller(
+    session: Session, cast: Cast
+) -> None:
+    cast.delegates(("explore", "look"))
+    session.run("%vibe go")
+    assert "Found." in results(session)[0]
+    session.run("%vibe reset")
+    cast.of_subagents.clear()
+
     cast.delegates(("coder", "make x"))
     session.run("%vibe go")
     assert "nobody is here to approve it" in results(session)[0]

@@ -76,7 +76,7 @@ def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: 
 
 
 def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab: Lab, model: ScriptedModel) -> None:
-    calls = [call("task", agent="explore", task=f"look {number}") for number in (1, 2)]
+    calls = [call("task", agent="reviewer", task=f"look {number}") for number in (1, 2)]
     model.will_reply(answer(calls=calls), "Done.")
     view, page = begin(lab, model), lab.page
     cards = view.locator("[data-vibe-approval]")

@@ -322,8 +322,8 @@ def test_the_demo_model_makes_no_plot_where_matplotlib_is_missing(
 def test_a_run_is_undone_in_a_notebook_without_a_page(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:
-    cells = ("x = 1", "%load_ext vibe_jupyter", "%%vibe --yes=edit_cell,write_file\nchange it", "%vibe undo")
-    path = write(work / "n.ipynb", *cells)
+    asked = ("%%vibe --yes=edit_cell,write_file\nchange it", "%vibe undo")
+    path = write(work / "n.ipynb", "x = 1", "%load_ext vibe_jupyter", *asked, "print(x)")
     first = nbformat.read(path, as_version=4).cells[0].id
     model.will_reply(
         call("read_notebook"),
@@ -336,3 +336,4 @@ def test_a_run_is_undone_in_a_notebook_without_a_page(
     assert nbformat.read(path, as_version=4).cells[0].source == "x = 1"
     assert not (work / "new.txt").exists()
     assert "Undone: [1], new.txt (removed)." in texts(path)[3]
+    assert texts(path)[4] == "1\n"

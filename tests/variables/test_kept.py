@@ -253,6 +253,15 @@ def test_code_that_only_looks_changes_nothing() -> None:
     assert namespace["items"][-1] == "the user's own"
 
 
+def test_a_run_without_code_changed_nothing() -> None:
+    namespace = world()
+    kept = kept_in(namespace)
+    assert kept.end_run() == ()
+    assert kept.changed_since == ()
+    assert kept.restore() == ()
+    assert namespace.keys() == world().keys()
+
+
 def test_what_the_user_changed_since_is_named() -> None:
     namespace = world()
     kept = kept_in(namespace)

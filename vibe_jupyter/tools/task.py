@@ -46,6 +46,10 @@ class TaskTool:
     def preview(self, args: TaskArgs) -> Preview:
         return Preview(kind="text", text=args.task, edits="task")
 
+    def level_of(self, args: TaskArgs) -> Level:
+        """Who only reads begins unasked, as in Mistral Vibe (`vibe_jupyter.tools.contract.GradedTool`)."""
+        return "always" if args.agent == DEFAULT_AGENT else self.level
+
     def touches(self, args: TaskArgs) -> Sequence[Resource]:
         return ()
 

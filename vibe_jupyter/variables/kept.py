@@ -63,6 +63,8 @@ class KeptVariables:
 
     def end_run(self) -> tuple[str, ...]:
         """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
+        if self._before is None:  # no code ran
+            return ()
         self._touched = [(name, parts) for _, name, parts in self._kept.values() if not parts.is_same()]
         self._left = self._marks()
         return self._changed()
@@ -80,7 +82,9 @@ class KeptVariables:
 
     def restore(self) -> tuple[str, ...]:
         """Make them as they were; gives those that were different."""
-        before, changed = self._before or {}, self._changed()
+        before, changed = self._before, self._changed()
+        if before is None:
+            return ()
         for name in self._rebound():
             if name in before:
                 self._bound[name] = before[name]
@@ -97,7 +101,9 @@ class KeptVariables:
 
     def _rebound(self) -> tuple[str, ...]:
         """Those that the run bound to something else, made or deleted, and that are not as before again."""
-        before, now = self._before or {}, self._namespace()
+        before, now = self._before, self._namespace()
+        if before is None:
+            return ()
         missing = object()
         return tuple(
             name
