@@ -41,6 +41,7 @@ END_NOTE_WAIT: Final = 0.5
 """The same at the end of a run, which a slow disk does not hold up; it is written all the same."""
 LISTING_WAIT: Final = 2.0
 """Seconds in which a page tells its cells when nothing runs."""
+_COPY: Final = " (copy)"
 _NOTHING: Final = JournalNote(variables=(), background=())
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
@@ -173,7 +174,7 @@ class KernelSessions:
         found = self.saved.find(text, but=self._present_id())
         if found.id == self._present_id():
             return f"{found.title!r} is the open conversation."
-        cells = self.notebook_cells()
+        cells, title = self.notebook_cells(), None
         try:
             if found.is_foreign:
                 journal, contents = self.saved.fork(found)
@@ -182,9 +183,9 @@ class KernelSessions:
                 journal, contents = Journal.reopen(self.saved.store.journal_of(found))
                 said = "Continuing"
         except JournalInUse as busy:
-            journal, contents = self.saved.fork(found)
+            (journal, contents), title = self.saved.fork(found), _title_of_copy(found)
             said = f"{busy.who[0].upper()}{busy.who[1:]} has this conversation open. Continuing in a copy of"
-        return self._continue(journal, contents, cells, f"{said} {_described(found)}.")
+        return self._continue(journal, contents, cells, f"{said} {_described(found)}.", title)
 
     def fork(self, text: str = "") -> str:
         """Go on in a copy of the open conversation, or of the one that is named; the other stays as it is.
@@ -198,7 +199,7 @@ class KernelSessions:
         journal, contents = self.saved.fork(found)
         copy = contents.header.session_id[:SHORT_ID] if contents.header is not None else ""
         said = f"Continuing in a copy, {copy}, of {_described(found)}. %vibe resume {found.short_id} goes back."
-        return self._continue(journal, contents, cells, said)
+        return self._continue(journal, contents, cells, said, _title_of_copy(found))
 
     def rename(self, title: str) -> str:
         """Give the open conversation a title.
@@ -270,12 +271,14 @@ class KernelSessions:
         if self._parts.is_busy():
             raise NotebookError(_RUNS)
 
-    def _continue(self, journal: Journal, contents: JournalContents, cells: Sequence[Cell], said: str) -> str:
-        """Take a saved conversation in the place of the open one; what to print."""
+    def _continue(
+        self, journal: Journal, contents: JournalContents, cells: Sequence[Cell], said: str, title: str | None
+    ) -> str:
+        """Take a saved conversation in the place of the open one, with a title of its own for a copy; what to print."""
         self._parts.forget()
         self.conversation = conversation = Conversation.resumed(journal, contents)
         self._session_id, self._offered = conversation.id, True
-        self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None))
+        self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None, title=title))
         self.begin_run()
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
@@ -296,6 +299,10 @@ class KernelSessions:
 async def _note_quietly(conversation: Conversation, note: JournalNote) -> None:
     with contextlib.suppress(JournalError):  # the next run meets the same journal, and says so
         await conversation.note(note)
+
+
+def _title_of_copy(found: SavedSession) -> str:
+    return found.title if found.title.endswith(_COPY) else f"{found.title}{_COPY}"
 
 
 def _described(found: SavedSession) -> str:
