@@ -222,7 +222,7 @@ def test_of_ids_that_look_alike_the_nearest_is_named_first(open_page: OpenPage) 
     for cell, name in zip(page.cells, ("cafe1199", "beef0002", "cafe1122"), strict=True):
         cell.id = name
     refused = error(after_reading(page, "run_cells", cells=["cafe1123"]))
-    assert "The nearest: #3 cafe112 'c = 3'; #1 cafe119 'a = 1'." in refused
+    assert "The nearest: #3 cafe112 'c = 3'; #1 cafe119 'a = 1'" in refused
     assert "say #8203 for a place" in error(call(page, "run_cells", cells=["8203"]))
     assert "There is no cell '82034202'" in error(call(page, "run_cells", cells=["82034202"]))
 

@@ -511,7 +511,7 @@ COMMANDS: Final = (
     ),
     VibeCommand(
         "undo",
-        (("%vibe undo [N]", "restore cells, files and variables of the last run; `list` them"),),
+        (("%vibe undo [N]", "restore what the last run changed; `list` the runs"),),
         _undo_run,
         following=("N", "list"),
         complete=lambda words, names: () if words else ("list",),
