@@ -149,7 +149,8 @@ def test_conversations_are_listed_named_by_id_renamed_forked_exported_and_delete
         assert re.search(r"Continuing in a copy, [0-9a-f]{8}, of 'Penguins", session.run("%vibe fork").text)
         session.run("%vibe third of all, please")
         assert "Answer 0." in texts(machine.model.requests[-1].messages)
-        titles = [line.split("  ")[-1] for line in session.run("%vibe sessions").text.splitlines() if SHORT.search(line)]
+        rows = [row for row in session.run("%vibe sessions").text.splitlines() if SHORT.search(row)]
+        titles = [row.split("  ")[-1] for row in rows]
         assert titles == ["Penguins by island (copy)", "Penguins by island", "second of all, please"]
         assert session.run("%vibe export out.md").text.startswith("Written: out.md, ")
         assert "## Prompt\n\nthird of all, please\n\n## Answer\n\nAnswer 2." in (session.folder / "out.md").read_text()
