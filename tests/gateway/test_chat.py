@@ -248,6 +248,7 @@ def test_answers_say_what_they_are(gateway: Gateway) -> None:
     assert gateway.chat("add").headers["content-type"] == "application/json"
     found = gateway.chat("add", stream=True)
     assert found.headers["content-type"].partition(";")[0] == "text/event-stream"
+    assert found.headers["x-accel-buffering"] == "no"
 
 
 def test_a_model_that_is_not_configured_is_refused_also_one_with_an_address(gateway: Gateway) -> None:

@@ -28,7 +28,9 @@ from vibe_jupyter.safe_imports import without_working_folder
 PREFIX: Final = "VIBE_"
 NESTED: Final = "__"
 """Between a table and its key: ``VIBE_TOOLS__BASH__PERMISSION``."""
-NOT_SETTINGS: Final = frozenset({"VIBE_HOME"})
+_HOME: Final = "VIBE_HOME"
+NOT_SETTINGS: Final = frozenset({_HOME, "VIBE_GATEWAY_TOKEN"})
+"""Variables of ours that say something else."""
 _OTHERS: Final = 0o077
 """What a file lets others do."""
 _env_files: Final = ReadCache[Mapping[str, str]]()
@@ -56,7 +58,7 @@ def _read_env_file(path: Path) -> Mapping[str, str]:
     with without_working_folder():
         from dotenv import dotenv_values  # noqa: PLC0415 - for those who have such a file
     written = dotenv_values(stream=StringIO(text), interpolate=False)
-    return {name: value for name, value in written.items() if value is not None and name not in NOT_SETTINGS}
+    return {name: value for name, value in written.items() if value is not None and name != _HOME}
 
 
 def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,8 @@ class AnswerWire:
         self.has_begun, self.streams = True, stream
         pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         pairs.append((b"cache-control", b"no-store"))
+        if stream:
+            pairs.append((b"x-accel-buffering", b"no"))  # nginx would collect it
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
