@@ -22,7 +22,7 @@ help:
 	@echo "make sweeps        interrupts, kills and races at their full size; make test runs a hundredth of each"
 	@echo "make mutations     changes of the code, chosen and drawn: at least 95 % of each are noticed by a test"
 	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
-	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser"
+	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser, JupyterHub"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
 	@echo "make bench         loading, streaming, decoding, looking at variables, stale cells, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, copies of the kernel, the gateway, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
@@ -95,6 +95,7 @@ test-matrix: setup shared-servers
 	$(PY) tests/kernel/matrix.py --all --pythons --lab --libraries
 	$(WITH_NODE) PYTHONPATH=. $(PY) tests/mcp_server/real_clients.py
 	$(WITH_NODE) $(PY) tests/mcp/real_servers.py --all
+	$(WITH_NODE) PYTHONPATH=. $(PY) tests/gateway/hub.py
 	PYTHONPATH=. $(PY) tests/app/vibe_packages.py
 	$(WITH_NODE) $(PYTEST) -m matrix
 
