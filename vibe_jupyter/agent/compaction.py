@@ -48,9 +48,7 @@ RESULT_LIMIT: Final = 600
 FITS: Final = 0.95
 """Of the window, that the request for a summary may take."""
 _TODO: Final = "todo"
-_ACKNOWLEDGED: Final = AssistantMessage(
-    parts=(TextPart(text="I have read this and go on from it."),), stop_reason="stop"
-)
+_ACKNOWLEDGED: Final = "I have read this and go on from it."
 _NO_SUMMARY: Final = "(The model wrote no summary; what follows was kept without it.)"
 
 
@@ -156,8 +154,12 @@ def compacted_history(
     ]
     text = section(SUMMARY_TAG, "\n\n".join(filter(None, parts)))
     opening = UserMessage(parts=tuple(TextPart(text=one) for one in (report, text) if one))
-    between = () if tail and isinstance(tail[0], AssistantMessage) else (_ACKNOWLEDGED,)
+    between = () if tail and isinstance(tail[0], AssistantMessage) else (_acknowledgement(),)
     return (opening, *between, *tail)
+
+
+def _acknowledgement() -> AssistantMessage:
+    return AssistantMessage(parts=(TextPart(text=_ACKNOWLEDGED),), stop_reason="stop")
 
 
 def latest_messages(history: Sequence[Message], *, room: int) -> tuple[Message, ...]:

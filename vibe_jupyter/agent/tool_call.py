@@ -45,7 +45,6 @@ from vibe_jupyter.tools.contract import (
 )
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
-_CUT_OFF = ToolResult.error(INTERRUPTED, summary="interrupted")
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
 
 _log = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ async def _run_prepared(
     step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
-    result: ToolResult | NotExplored = _CUT_OFF
+    result: ToolResult | NotExplored = ToolResult.error(INTERRUPTED, summary="interrupted")
     has_run = True
     try:
         result = await work(prepared, call_context)

@@ -14,17 +14,16 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.sessions import KernelSessions
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
-from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Change
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
 from vibe_jupyter.session.store import title_of
-from vibe_jupyter.session.undo_plan import UndoPlan, plan_undo
 from vibe_jupyter.variables.kept import KeptVariables
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
+    from vibe_jupyter.session.undo_plan import UndoPlan
 
 EDIT_WAIT: Final = 30.0
 """Seconds in which a page tells its cells and changes them."""
@@ -146,7 +145,7 @@ class KernelUndo:
             raise ConfigError(_NOT_KEPT)
         return Snapshots(self._sessions.folder).runs()
 
-    def plan(self, number: int | None) -> UndoPlan:
+    def plan(self, number: int | None) -> "UndoPlan":
         """What undoing a run takes now; the latest that was not undone where no number is given.
 
         Raises:
@@ -166,6 +165,8 @@ class KernelUndo:
             raise ConfigError(
                 f"There is no run {number} to undo. {there_are}" if number else f"Nothing to undo. {there_are}"
             )
+        from vibe_jupyter.session.undo_plan import plan_undo
+
         run = left[-1]
         cells = ()
         if (run.cells or run.moved) and self._notebook is not None:
@@ -178,7 +179,7 @@ class KernelUndo:
         self._plan_variables(plan)
         return plan
 
-    def _plan_variables(self, plan: UndoPlan) -> None:
+    def _plan_variables(self, plan: "UndoPlan") -> None:
         run, names = plan.run, plan.run.variables
         if not names:
             return
@@ -190,13 +191,15 @@ class KernelUndo:
         plan.changed_since += kept.changed_since
         plan.restored += [name for name in names if name not in kept.lost]
 
-    def carry_out(self, plan: UndoPlan) -> UndoResult:
+    def carry_out(self, plan: "UndoPlan") -> UndoResult:
         """Put back what was there.
 
         Raises:
             NotebookError: the cells cannot be changed; nothing was undone.
             JournalError: it cannot be noted.
         """
+        from vibe_jupyter.files.access import FileAccess
+
         folder = self._sessions.folder
         assert folder is not None
         if plan.edits and self._notebook is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from vibe_jupyter.files.workspace import Located, Workspace
 
@@ -17,6 +17,8 @@ NONE_JUDGED: Final[Mapping[str, Located]] = MappingProxyType({})
 
 class PathArguments(BaseModel):
     """The base of the arguments of a call that names files."""
+
+    model_config = ConfigDict(defer_build=True)
 
     _places: Mapping[str, Located] | None = PrivateAttr(default=None)
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
-from vibe_jupyter.notebook.document import METADATA_KEY, bound_output, brief_output, conversation_in
+from vibe_jupyter.notebook.document import bound_output, brief_output, conversation_in
+from vibe_jupyter.notebook.kept_output import METADATA_KEY
 from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
 from vibe_jupyter.version import __version__
 

@@ -34,6 +34,7 @@ from vibe_jupyter.kernel.nested_await import patched_attribute, run_nested
 from vibe_jupyter.kernel.outputs import CollectedOutputs, Output
 from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
+from vibe_jupyter.tools.contract import OnAsking, unheard
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
 NOBODY_TYPES: Final = (
@@ -42,12 +43,6 @@ NOBODY_TYPES: Final = (
 )
 """The error in code that wants a typed answer where the front end has no text prompt."""
 Status = Literal["ok", "error", "interrupted", "timeout"]
-OnAsking = Callable[[bool], None]
-"""Told that code begins to wait for what the user types, and that it waits no longer; must not raise."""
-
-
-def unheard(_waits: bool) -> None:
-    """Where nobody looks."""
 
 
 class ExecutionAttempt:

@@ -219,3 +219,10 @@ def _message_id(message: object) -> str:
         return ""
     header = cast(Message, message)
     return str(header.get("header", header).get("msg_id", ""))
+
+
+def join_lines(value: object) -> str:
+    """nbformat writes long texts as lists of lines."""
+    if isinstance(value, list):
+        return "".join(map(str, cast("list[object]", value)))
+    return value if isinstance(value, str) else ""

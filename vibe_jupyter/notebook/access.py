@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
-from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.addresses import (
     END,
@@ -30,6 +29,7 @@ from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.read_versions import ReadVersions
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
 from vibe_jupyter.protocol import Cell, CellEdit, CellKind, DeleteCells, InsertCell, MoveCells, SetSource
+from vibe_jupyter.tools.contract import OnAsking, unheard
 
 OUTPUT_LIMIT: Final = 2_000_000
 """Bytes of one output that travel when it is asked for."""

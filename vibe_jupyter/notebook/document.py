@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.execution import OnAsking, unheard
-from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.kernel.outputs import Output, join_lines
+from vibe_jupyter.notebook.kept_output import METADATA_KEY
 from vibe_jupyter.protocol import Cell, CellEdit, ExecutionResult
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
+from vibe_jupyter.tools.contract import OnAsking, unheard
 
 HTML_READ: Final = 200_000
 """Characters of HTML read; what comes after is left out, and the text says so."""
@@ -57,9 +58,6 @@ _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
 MAJOR: Final = 4
 """Of nbformat; Jupyter has written no other since 2015."""
-
-METADATA_KEY: Final = "vibe_jupyter"
-"""Where our words stand in a notebook's metadata."""
 
 NotebookJson = dict[str, Any]
 
@@ -324,13 +322,6 @@ def bound_output(output: RawOutput, limit: int) -> RawOutput:
         whole = "\n".join(_output_lines(output.get("traceback")))
         return output if len(whole) <= limit else {**output, "traceback": _cut_text(whole, limit).split("\n")}
     return {**output, "data": _bound_data(_output_data(output), limit)}
-
-
-def join_lines(value: object) -> str:
-    """nbformat writes long texts as lists of lines."""
-    if isinstance(value, list):
-        return "".join(map(str, cast("list[object]", value)))
-    return value if isinstance(value, str) else ""
 
 
 def _bound_data(data: Mapping[str, Any], limit: int) -> dict[str, Any]:

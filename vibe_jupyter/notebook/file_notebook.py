@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.kernel.outputs import Output
@@ -22,6 +21,7 @@ from vibe_jupyter.notebook.document import (
     parse_notebook,
 )
 from vibe_jupyter.protocol import Cell, CellEdit, CellState, InsertCell, OutputBrief
+from vibe_jupyter.tools.contract import OnAsking, unheard
 
 FROM_DISK: Final = "read from disk, may be older than the screen"
 NO_EXTENSION: Final = (

@@ -4,13 +4,15 @@ Only its metadata says so: a word, and a number made of the prompt. Of what was 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from vibe_jupyter.notebook.document import METADATA_KEY, join_lines
+from vibe_jupyter.kernel.outputs import join_lines
 from vibe_jupyter.protocol import FinishReason
 
+METADATA_KEY: Final = "vibe_jupyter"
+"""Where our words stand in a notebook's metadata."""
 HTML = "text/html"
 PLAIN = "text/plain"
 

@@ -7,7 +7,6 @@ from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.files.images import MAX_SIDE
-from vibe_jupyter.kernel.execution import OnAsking, unheard
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import Expected, NestedCells
 from vibe_jupyter.kernel.outputs import Output
@@ -25,6 +24,7 @@ from vibe_jupyter.protocol import (
     SetSource,
 )
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
+from vibe_jupyter.tools.contract import OnAsking, unheard
 
 _IN_THE_WAY: Final = (
     "Wait until it has finished, or ask the user. A dialogue or a text box that is open in the notebook also keeps "

@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 
 from vibe_jupyter.files.truncation import cut_line
 from vibe_jupyter.kernel.capture import plain_text
-from vibe_jupyter.kernel.outputs import Output
-from vibe_jupyter.notebook.document import html_text, join_lines
+from vibe_jupyter.kernel.outputs import Output, join_lines
+from vibe_jupyter.notebook.document import html_text
 
 TOLERANCE: Final = 1e-6
 """How much two numbers that are no whole ones may differ, of the larger one."""

@@ -85,6 +85,10 @@ def ignore_progress(done: float, total: float | None, words: str) -> None:
     """Where nobody looks."""
 
 
+OnAsking = Callable[[bool], None]
+"""Told that a call begins to wait for what the user types, or waits no longer; from any thread. Must not raise."""
+
+
 def unheard(_waits: bool) -> None:
     """Where nobody looks."""
 
@@ -140,8 +144,7 @@ class ToolContext:
     ask: AskPerson = answer_nobody
     advance: ReportAdvance = ignore_progress
     """Show how far it is, as a bar."""
-    waits: Callable[[bool], None] = unheard
-    """Say that the call begins to wait for what the user types, or waits no longer; callable from any thread."""
+    waits: OnAsking = unheard
     places: Mapping[str, Located] = field(default_factory=dict[str, Located])
     """Where each path of `Tool.touches` leads, as it was judged and shown; `Workspace.open_read` opens it."""
     delegate: Delegate = delegate_to_nobody

@@ -24,7 +24,7 @@ UseSkill = Callable[[Skill], Awaitable[str]]
 class SkillArgs(BaseModel):
     """Which skill, or which file of it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     name: str = Field(min_length=1)
     file: str = ""

@@ -45,7 +45,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, NotExplored, ToolContext, unheard
+from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, unheard
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
@@ -214,7 +214,7 @@ class RunCodeTool:
         args: RunCodeArgs,
         runner: CodeRunner,
         on_output: Callable[[str], None] = unheard_output,
-        on_asking: Callable[[bool], None] = unheard,
+        on_asking: OnAsking = unheard,
         on_shown: Callable[[], None] = unseen,
     ) -> CodeRun:
         """Main thread, of the kernel or of a copy."""
