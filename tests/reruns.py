@@ -11,9 +11,6 @@ from typing import Final
 import pytest
 
 REASONS: Final[dict[str, str]] = {
-    r"tests/browser/test_looks\.py::test_who_reads_elsewhere_when_a_run_ends_is_left_there": (
-        "seen once above a load of 10: the page stood at 205 px when the run had ended, not at 100; cause unknown"
-    ),
     r"tests/kernel/test_turns\.py::test_a_turn_ends_when_it_is_interrupted_or_nobody_waits_any_more\[.*": (
         "seen once above a load of 10: what ends a turn was not heard within 30 s while code slept; cause unknown"
     ),

@@ -13,9 +13,12 @@ ARMED = """async button => {
     const { top } = button.getBoundingClientRect();
     await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     window.dispatchEvent(new Event("scroll"));
-    return button.getBoundingClientRect().top === top && button.closest(".vibe-card")?.dataset.readiness === "armed";
+    const box = button.getBoundingClientRect();
+    if (box.top !== top || button.closest(".vibe-card")?.dataset.readiness !== "armed") return null;
+    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+    return button.contains(button.getRootNode().elementFromPoint(x, y)) ? [x, y] : null;
 }"""
-"""Whether a press approves, and the page has come to rest: a menu that was just opened, or a cell above, moves the
+"""Where a press approves, once the page has come to rest: a menu that was just opened, or a cell above, moves the
 card, which finds out only with the next event."""
 REFUSED = "() => document.getElementById('vibe-announcer').textContent"
 
@@ -37,13 +40,17 @@ def longer(card: Locator) -> Locator:
 
 
 def press(button: Locator) -> None:
-    """Click on a button that approves. Playwright alone would wait for it to be enabled before it scrolls there."""
+    """Click on a button that approves, where it stands.
+
+    Playwright's click would wait for it to be enabled before it scrolls there, and scroll once more where something
+    passes over it: then the other buttons of the card may be out of view, and the card refuses.
+    """
     page = button.page
     node = button.element_handle()
     button.evaluate(READ)
     button.scroll_into_view_if_needed()
     page.mouse.move(1, 1)
     page.mouse.move(2, 2)
-    wait_until(page, ARMED, arg=node)
-    button.click()
+    x, y = wait_until(page, ARMED, arg=node).json_value()
+    page.mouse.click(x, y)
     assert node.evaluate(TAKEN), f"the press was refused: {page.evaluate(REFUSED)}"

@@ -92,10 +92,10 @@ class Lab:
         nbformat.write(notebook, path)
         return path
 
-    def show(self, path: Path) -> None:
-        """Reload the page with this notebook."""
+    def show(self, path: Path, *, runs: bool = False) -> None:
+        """Reload the page with this notebook, in the midst of a run or while its kernel is idle."""
         self._load(path)
-        wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
+        wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path), runs=runs)
 
     def close(self) -> None:
         """Close everything that is open, unsaved, and end its kernels."""

@@ -16,7 +16,9 @@ _FIND = """
     const panel = [...(window.jupyterapp?.shell.widgets("main") ?? [])].find(one => one.context?.path === path);
     const kernel = panel?.sessionContext.session?.kernel;
 """
-_READY = f"path => {{ {_FIND} return panel?.content?.widgets?.length > 0 && kernel?.status === 'idle'; }}"
+_READY = f"""([path, states]) => {{ {_FIND}
+    return panel?.content?.widgets?.length > 0 && states.includes(kernel?.status);
+}}"""
 # Sent as soon as there is a connection. Not for its information: JupyterLab learns nothing of its state from that.
 _ASK = f"path => {{ {_FIND} kernel?.requestComplete({{ code: '', cursor_pos: 0 }}).catch(() => undefined); }}"
 _STATE = f"""path => {{ {_FIND} return {{
@@ -36,21 +38,24 @@ def wait_until(page: Page, condition: str, arg: object = None, *, timeout: float
     return page.wait_for_function(condition, arg=arg, timeout=timeout, polling=POLLING)
 
 
-def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object]) -> None:
+def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object], runs: bool = False) -> None:
     """Wait until the notebook of this path shows its cells and JupyterLab knows that its kernel is idle.
+
+    Where a cell `runs`, the kernel may as well be busy: it is enough that the page has heard of it.
 
     A page hears of its kernel by messages alone. The first ones are lost when they come before its subscription, and
     then it never hears of it before it says something itself.
     """
+    wanted = [path, ["idle", "busy"] if runs else ["idle"]]
     for remedy in (lambda: page.evaluate(_ASK, path), load_anew):
         try:
-            wait_until(page, _READY, path, timeout=PATIENCE)
+            wait_until(page, _READY, wanted, timeout=PATIENCE)
         except TimeoutError:
             print(f"{path} is not ready after {PATIENCE} ms: {page.evaluate(_STATE, path)}")
             remedy()
         else:
             return
     try:
-        wait_until(page, _READY, path, timeout=WAIT)
+        wait_until(page, _READY, wanted, timeout=WAIT)
     except TimeoutError:
         pytest.fail(f"{path} was not ready in time: {page.evaluate(_STATE, path)}")

@@ -27,6 +27,9 @@ HIDE = """hidden => {
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
+RENAME = "async title => { document.title = title; await null; return document.title; }"
+"""Writes another title, as JupyterLab does when it saves a notebook; what it is as soon as all have heard of it."""
+
 
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
@@ -111,6 +114,7 @@ def test_a_card_that_waits_while_the_page_is_hidden_is_notified_once(lab: Lab, m
     lab.page.evaluate(HIDE, False)
     lab.page.evaluate(HIDE, True)
     assert lab.page.evaluate("() => document.title").startswith("● (1) ")
+    assert lab.page.evaluate(RENAME, "saved.ipynb") == "● (1) saved.ipynb"
     lab.page.evaluate(HIDE, False)
     assert not lab.page.evaluate("() => document.title").startswith("●")
     lab.page.keyboard.press("F8")

@@ -155,6 +155,29 @@ def test_when_a_run_ends_its_last_line_stays_where_it_was(stage: Stage, window: 
     assert abs(bottom(stage.lab.output(LIVE)) - before) < 3
 
 
+SCROLL_AND_GROW = """async scroller => {
+    const frames = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    await frames();
+    scroller.scrollTop -= 100;
+    const place = scroller.scrollTop;
+    await frames();
+    scroller.querySelector(".jp-Cell:last-child .jp-RenderedHTML").style.paddingBottom = "300px";
+    await frames();
+    return [place, scroller.scrollTop];
+}"""
+"""Scrolls away, as a command of JupyterLab does, and lets the output grow; the places before it grows and after."""
+
+
+def test_who_scrolls_away_while_the_end_of_a_run_is_drawn_is_left_there(stage: Stage, window: Page) -> None:
+    window.set_viewport_size({"width": 1000, "height": 600})
+    stage.keep(ENDS["long-answer"])
+    stage.show(SCENES["steps-200"])
+    stage.view.locator(".vibe-foot").scroll_into_view_if_needed()
+    stage.end(ENDS["steps-200"])
+    before, after = window.locator(SCROLLER).evaluate(SCROLL_AND_GROW)
+    assert after == before
+
+
 def test_who_reads_elsewhere_when_a_run_ends_is_left_there(stage: Stage, window: Page) -> None:
     window.set_viewport_size({"width": 1000, "height": 600})
     stage.show(SCENES["steps-200"])

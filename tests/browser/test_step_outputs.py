@@ -140,7 +140,7 @@ def test_a_page_that_is_reloaded_in_mid_run_keeps_all_that_was_said(lab: Lab, mo
     )
     book.run(0, PROMPT)
     expect(book.view).to_contain_text("One moment")
-    lab.show(lab.save())
+    lab.show(lab.save(), runs=True)
     again = NotebookPage(lab, book.path)
     expect(again.view).to_contain_text("One moment")
     go_on.set()

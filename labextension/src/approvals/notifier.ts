@@ -15,6 +15,8 @@ export interface Noticed {
 export class Notifier {
   readonly #words: TranslationBundle;
   readonly #shown = new Map<string, Notification | null>();
+  /** JupyterLab rewrites the title whenever a document is saved, renamed or brought to the front. */
+  readonly #title = new MutationObserver(() => { this.#mark(); });
 
   constructor(words: TranslationBundle) {
     this.#words = words;
@@ -36,7 +38,21 @@ export class Notifier {
     }
     if (document.hidden) {
       cards.filter(({ id }) => !this.#shown.has(id)).forEach((card) => { this.#shown.set(card.id, this.#notify(card)); });
-      document.title = badged(document.title, Array.from(this.#shown.values()).filter((one) => one === null).length);
+    }
+    this.#mark();
+  }
+
+  /** Say in the title how many cards wait that no notification tells of, and keep it there while any does. */
+  #mark(): void {
+    const waiting = Array.from(this.#shown.values()).filter((one) => one === null).length;
+    const title = badged(document.title, waiting);
+    if (document.title !== title) {
+      document.title = title;
+    }
+    if (waiting > 0) {
+      this.#title.observe(document.head, { childList: true, characterData: true, subtree: true });
+    } else {
+      this.#title.disconnect();
     }
   }
 
@@ -56,6 +72,6 @@ export class Notifier {
   #clear(): void {
     this.#shown.forEach((notification) => { notification?.close(); });
     this.#shown.clear();
-    document.title = badged(document.title, 0);
+    this.#mark();
   }
 }

@@ -53,13 +53,16 @@ export class Place {
       return;
     }
     const end = new AbortController();
+    const home = (): Element | undefined => around.find((one) => one.isConnected);
+    let left: DOMRect | undefined; // where it was when we scrolled last
     const observer = new ResizeObserver(() => {
-      const home = around.find((one) => one.isConnected);
-      if (home !== undefined) {
-        scrollerOf(home).scrollTop += home.getBoundingClientRect().bottom - (this.#bottoms.get(home) ?? 0);
+      const one = home();
+      if (one !== undefined) {
+        scrollerOf(one).scrollTop += one.getBoundingClientRect().bottom - (this.#bottoms.get(one) ?? 0);
+        left = one.getBoundingClientRect();
       }
     });
-    around.slice(0, around.indexOf(scrollerOf(around.find((one) => one.isConnected) ?? document.body))).forEach((one) => {
+    around.slice(0, around.indexOf(scrollerOf(home() ?? document.body))).forEach((one) => {
       observer.observe(one);
     });
     end.signal.addEventListener("abort", () => {
@@ -68,6 +71,13 @@ export class Place {
     takesOver.forEach((kind) => {
       document.addEventListener(kind, () => { end.abort(); }, { capture: true, passive: true, signal: end.signal });
     });
+    document.addEventListener("scroll", () => {
+      const now = home()?.getBoundingClientRect();
+      // What moved without growing was scrolled, and not by us.
+      if (now?.height === left?.height && Math.abs((now?.bottom ?? 0) - (left?.bottom ?? 0)) > 1) {
+        end.abort();
+      }
+    }, { capture: true, passive: true, signal: end.signal });
     setTimeout(() => { end.abort(); }, SETTLE);
   }
 
