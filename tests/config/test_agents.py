@@ -122,7 +122,8 @@ def test_an_agent_that_explores_is_offered_what_reads_and_searches(settings: Ker
     current = settings.current()
     explorer = settings.under(current, current.profiles.subagent("explore"))
     offered = {spec.name for spec in stored_specs() if explorer.offers_tool(spec.name)}
-    assert offered == {"read_file", "grep", "read_notebook", "inspect"}
+    assert offered == {"read_file", "grep", "read_notebook", "inspect", "run_code"}
+    assert explorer.settings.levels()["run_code"] == "sandbox"
     assert not explorer.offers_tool("mcp__any__tool")
 
 

@@ -47,7 +47,7 @@ def test_nested_keys_are_joined_by_two_underscores(home: Home) -> None:
         ("VIBE_MAX_TURNS", "many", "expected a whole number"),
         ("VIBE_MAX_TURNS", "0", "expected 1 or more"),
         ("VIBE_TRANSCRIPT", "short", "expected 'full', 'summary' or 'none'"),
-        ("VIBE_TOOLS__BASH__PERMISSION", "sometimes", "expected 'always', 'ask' or 'never'"),
+        ("VIBE_TOOLS__BASH__PERMISSION", "sometimes", "expected 'always', 'ask', 'sandbox' or 'never'"),
         ("VIBE_TOOLS__BASH__DEFAULT_TIMEOUT", "long", "expected a whole number"),
         ("VIBE_DISABLED_TOOLS", "re:(", "is not a regular expression"),
         ("VIBE_SYSTEM_PROMPT_ID", "../x", "expected a name, not a path"),

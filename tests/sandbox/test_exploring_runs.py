@@ -130,7 +130,7 @@ def test_where_the_settings_say_so_it_asks_as_ever(exploring: Session, switch: s
 
 
 def test_an_interrupt_ends_the_copy_and_the_run(exploring: Session) -> None:
-    exploring.model.will_reply(call("run_code", code="import time\ntime.sleep(100)", timeout=300), say("Never."))
+    exploring.model.will_reply(call("run_code", code="import time\ntime.sleep(100)", timeout=300))
     request = exploring.wire.send("%%vibe\nwait")
     view = exploring.view(request)
     view.wait_for("Running code")
@@ -139,3 +139,43 @@ def test_an_interrupt_ends_the_copy_and_the_run(exploring: Session) -> None:
     assert "interrupted" in exploring.html(cell)
     children = "import psutil\nprint([one.cmdline() for one in psutil.Process().children()])"
     assert exploring.wire.run(children).text == "[]\n"
+
+
+@pytest.mark.requirement("agents.builtin.explore")
+@pytest.mark.parametrize("who", ["plan", "explore"])
+def test_an_agent_that_changes_nothing_computes_in_a_copy_alone_whatever_is_allowed(
+    exploring: Session, who: str
+) -> None:
+    codes = ("int(frame.x.sum()) * 7", "open('no.txt', 'w').write('x')", "!touch no.txt")
+    calls = [call("run_code", code=code) for code in codes] + [call("run_code", code="made_by_it = 1", keep=True)]
+    whole = [*calls, say("It is 42.")]
+    is_plan = who == "plan"
+    exploring.model.will_reply(*(whole if is_plan else [call("task", agent=who, task="add up"), *whole, say("Yes.")]))
+    exploring.run(f"%%vibe {'--agent plan ' if is_plan else ''}--yes=run_code\nadd up")
+
+    last = exploring.model.requests[len(calls) if is_plan else len(calls) + 1]
+    added, *refused = last.tool_results
+    assert "42" in added
+    assert len(refused) == 3
+    in_copies = "Not run: run_code may only run in the sandbox here, where nothing stays (permission = sandbox)."
+    assert [text for text in refused if not text.startswith(in_copies)] == []
+    assert "(a copy of the kernel may not write no.txt" in refused[0]
+    assert not (exploring.folder / "no.txt").exists()
+    assert exploring.wire.run("print('made_by_it' in globals())").text == "False\n"
+
+
+def test_a_tool_that_may_only_run_in_the_sandbox_is_not_offered_where_there_is_none(exploring: Session) -> None:
+    exploring.wire.run("os.environ['VIBE_TOOLS__BASH__PERMISSION'] = 'sandbox'")
+    try:
+        exploring.model.will_reply(call("bash", command="mkdir made_too"), call("bash", command="ls"), say("Seen."))
+        exploring.run("%%vibe --yes=bash\nlook")
+        made, listed = exploring.model.requests[-1].tool_results
+        assert made.startswith("Not run: bash may only run in the sandbox here")
+        assert listed.startswith("returncode: 0, in a sandbox: nothing was changed")
+        assert not (exploring.folder / "made_too").exists()
+        exploring.wire.run("os.environ['VIBE_SANDBOX__EXPLORE'] = 'ask'")
+        exploring.model.will_reply(say("Hello."))
+        exploring.run("%%vibe\nhello")
+        assert "bash" not in {tool["function"]["name"] for tool in exploring.model.requests[-1].body["tools"]}
+    finally:
+        exploring.wire.run("del os.environ['VIBE_TOOLS__BASH__PERMISSION']")

@@ -195,11 +195,12 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: 
 
 
 def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
-    """Whether a call that would ask may first be tried where it can have no effects. Nobody need be here for that."""
-    attended = replace(call_context, terms=replace(call_context.terms, attended=True))
-    return call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms) and isinstance(
-        decide_call(prepared, attended), Ask
-    )
+    """Whether a call is tried where it can have no effects: one that would ask, or may run nowhere else. Nobody need be
+    here for that."""
+    if not call_context.permissions.explores(prepared.tool, prepared.args, call_context.terms):
+        return False
+    decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=True)))
+    return isinstance(decision, Ask) or (isinstance(decision, Deny) and decision.in_sandbox)
 
 
 async def may_foresee(prepared: PreparedCall, call_context: CallContext) -> bool:

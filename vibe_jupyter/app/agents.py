@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.project import CurrentSettings, FolderLook
 
 _PLANNING: Final = (
-    "The agent {name} is active: you may only read. Change no cell, file or variable and run nothing. When you have "
-    "read enough, call exit_plan_mode with the plan."
+    "The agent {name} is active: you may only read. Change no cell, file or variable; run_code, if offered, computes "
+    "in a copy and keeps nothing. When you have read enough, call exit_plan_mode with the plan."
 )
 _HAS_PLANNED: Final = "You no longer only plan. The agent {name} is active: change and run what the user asks for."
 

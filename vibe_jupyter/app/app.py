@@ -355,7 +355,7 @@ class App:
         self._permissions.levels = settings.levels()
         self._permissions.lists = tool_lists(settings)
         reads = all(map(reading.offers_tool, READING_TOOLS))
-        self._permissions.explore = reads and settings.sandbox.explore == "sandbox"
+        self._permissions.explore = reads and settings.sandbox.is_used
         self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
         self._taken = (settings, reading.rules)

@@ -29,9 +29,11 @@ AGENT_FILES: Final = ".toml"
 PLAN_TOOL: Final = "exit_plan_mode"
 """The tool of agents that plan; offered only where a profile's `enabled_tools` names it."""
 
-_READING: Final[list[JsonValue]] = ["read_file", "grep", "read_notebook", "inspect"]
+_READING: Final[list[JsonValue]] = ["read_file", "grep", "read_notebook", "inspect", "run_code"]
+_IN_SANDBOX: Final[dict[str, JsonValue]] = {"run_code": {"permission": "sandbox"}}
+"""Code of agents that change nothing."""
 _EDITING: Final = ("write_file", "search_replace", "edit_cell", "insert_cell", "delete_cells", "move_cells")
-_FROM_WIDEST: Final[tuple[Level, ...]] = ("always", "ask", "never")
+_FROM_WIDEST: Final[tuple[Level, ...]] = ("always", "ask", "sandbox", "never")
 _BUILT_IN: Final = SettingOrigin("agent", name="the built-in agent")
 _NOTHING: Final = SettingNode({}, _BUILT_IN)
 
@@ -122,7 +124,10 @@ BUILT_IN_AGENTS: Final = (
         "plan",
         "only reads, and writes a plan for you to accept",
         "safe",
-        {"enabled_tools": [*_READING, "todo", "ask_user_question", "skill", "task", PLAN_TOOL]},
+        {
+            "enabled_tools": [*_READING, "todo", "ask_user_question", "skill", "task", PLAN_TOOL],
+            "tools": _IN_SANDBOX,
+        },
     ),
     _built_in(
         "accept-edits",
@@ -141,7 +146,7 @@ BUILT_IN_AGENTS: Final = (
         "reads and searches",
         "safe",
         "subagent",
-        overrides=make_node({"enabled_tools": _READING}, _BUILT_IN),
+        overrides=make_node({"enabled_tools": _READING, "tools": _IN_SANDBOX}, _BUILT_IN),
     ),
 )
 OTHER_NAMES: Final[Mapping[str, str]] = {"ask": "default", "smart-approve": "default"}

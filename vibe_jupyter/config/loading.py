@@ -183,6 +183,8 @@ class SettingsReading(NamedTuple):
         if name == PLAN_TOOL and not self.rules.plans:
             return False
         names = (name, *others, *OTHER_NAMES.get(name, ()))
+        if not self.settings.sandbox.is_used and any(self.settings.levels().get(one) == "sandbox" for one in names):
+            return False
         return self.settings.offers_tool(name, *others) and self.rules.offers_tool(names)
 
 
@@ -290,7 +292,7 @@ def _renamed_tools(layer: SettingNode) -> SettingNode:
     return SettingNode({**layer.table, "tools": SettingNode(table, tools.origin)}, layer.origin)
 
 
-_STRICTER: Final = ("always", "ask", "never")
+_STRICTER: Final = ("always", "ask", "sandbox", "never")
 
 
 def _strictness(tool: SettingNode) -> int:

@@ -18,7 +18,7 @@ from vibe_jupyter.config.validation import describe_problem, key_text, move_rena
 from vibe_jupyter.errors import ConfigError
 
 _TIGHTENING: Final = ("disabled_tools", "disabled_agents", "disabled_skills")
-_TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "never": 2}
+_TIGHTNESS: Final[Mapping[object, int]] = {"always": 0, "ask": 1, "sandbox": 2, "never": 3}
 USERS_TABLES: Final = ("gateway", "privacy", "sandbox", "session_logging", "variables")
 """Tables that no project sets: they say what may leave this machine, what runs unasked, and which code runs to describe
 a variable."""

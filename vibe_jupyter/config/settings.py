@@ -1,6 +1,7 @@
 """Everything that can be set, in one value. What each key means stands beside it."""
 
 import importlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
@@ -87,6 +88,11 @@ class Sandbox(Entry):
 
     explore: Literal["sandbox", "ask"] = "sandbox"
     """Whether code and commands that only look run in a sandbox without asking, where this machine has one."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything may run in it here."""
+        return self.explore == "sandbox" and sys.platform == "linux"
 
 
 class Variables(Entry):

@@ -39,6 +39,7 @@ RUN_CELL = "run_cells"
 """The tool whose permission every call needs that runs cells."""
 READING_TOOLS: Final = ("inspect", "read_file", "grep")
 """What they tell unasked, code may tell that runs where it can have no effects."""
+_ONLY_IN_SANDBOX: Final = "may only run in the sandbox here, where nothing stays"
 _KEEPABLE: Final = frozenset(
     {("path", "read"), ("path", "write"), ("cell", "write"), ("variable", "read"), ("memory", "write")}
 )
@@ -172,7 +173,8 @@ class Permissions:
         reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)
         limited = any(lists_under(tool_names(name), self.lists).deny for name in READING_TOOLS)
         own = tool_names(tool)
-        is_set = level_under(own, terms.levels, self.levels) is not None or lists_under(own, self.lists).deny
+        level = level_under(own, terms.levels, self.levels)
+        is_set = level not in (None, "sandbox") or lists_under(own, self.lists).deny
         return not is_set and not limited and all(level in (None, "always") for level in reading)
 
     def decide(
@@ -265,6 +267,9 @@ class Permissions:
             return Deny(reason=f"Not run: {question.command.reason}.")
         if question.lists.deny and (pattern := question.lists.denying(question.places, question.texts)):
             return Deny(reason=f"The user's settings do not allow {question.tool} there (denylist: {pattern}).")
+        for name, level in question.levels.items():
+            if level == "sandbox":
+                return Deny(reason=f"Not run: {name} {_ONLY_IN_SANDBOX} (permission = sandbox).", in_sandbox=True)
         return None
 
     def _is_listed(self, question: _Question) -> bool:

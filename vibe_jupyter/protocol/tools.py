@@ -29,7 +29,7 @@ DOWNLOAD_MIME = "application/vnd.vibe.download+json"
 WHOLE = "*"
 """As `Preview.edits`: the user may edit all arguments, shown as `arguments_text`."""
 
-Level = Literal["always", "ask", "never"]
+Level = Literal["always", "ask", "sandbox", "never"]
 """How a tool is allowed in the configuration, in Mistral Vibe's terms."""
 
 
@@ -200,6 +200,8 @@ class Deny(Value):
     decision: Literal["deny"] = "deny"
     reason: str
     """Read by the model and by the user."""
+    in_sandbox: bool = False
+    """Whether it may be done all the same where it can have no effects."""
 
 
 Decision = Allow | Ask | Deny

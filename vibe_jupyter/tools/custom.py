@@ -54,6 +54,7 @@ class ToolPermission(StrEnum):
 
     ALWAYS = "always"
     ASK = "ask"
+    SANDBOX = "sandbox"
     NEVER = "never"
 
 
