@@ -242,6 +242,7 @@ class GatewayExchange(Response):
             tool_choice=self._tools.choice(),
             max_rounds=self._settings.gateway.max_rounds,
             offered=self._tools.offered,
+            spelled=self._parts.spelled,
         )
 
     @property

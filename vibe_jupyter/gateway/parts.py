@@ -11,6 +11,7 @@ from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
+from vibe_jupyter.gateway.relay import SpelledTools
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
@@ -49,6 +50,7 @@ class GatewayParts:
     journals: RunJournals
     metrics: HttpMetrics | None = None
     """None where they are switched off."""
+    spelled: SpelledTools = field(default_factory=SpelledTools)
     live: set[LiveAnswer] = field(default_factory=set[LiveAnswer])
     """Those that are under way."""
 

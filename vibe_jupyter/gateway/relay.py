@@ -1,7 +1,7 @@
 """The loop's client for one HTTP request: it asks with what came from outside, and passes on what comes back."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 from pydantic import JsonValue
@@ -42,6 +42,22 @@ class Outlet(Protocol):
         ...
 
 
+class SpelledTools:
+    """Our tools as Chat Completions have them; spelled again only where they changed."""
+
+    def __init__(self) -> None:
+        self._specs: tuple[ToolSpec, ...] = ()
+        self._spelled: list[JsonValue] = []
+
+    def of(self, specs: Sequence[ToolSpec]) -> list[JsonValue]:
+        """The value of ``tools``."""
+        wanted = tuple(specs)
+        if wanted != self._specs:
+            made = json_text.parse_json(_DIALECT.encode_tools(wanted).decode()) if wanted else []
+            self._specs, self._spelled = wanted, cast("list[JsonValue]", made)
+        return self._spelled
+
+
 @dataclass(frozen=True)
 class RelayTerms:
     """What the requests of one exchange are made of."""
@@ -55,6 +71,8 @@ class RelayTerms:
     max_rounds: int = 1
     offered: Callable[[Sequence[ToolSpec]], Sequence[ToolSpec]] = tuple
     """Which of our tools go along."""
+    spelled: SpelledTools = field(default_factory=SpelledTools)
+    """What all requests of a gateway share."""
 
     def body(self, specs: Sequence[ToolSpec], *, hidden: Sequence[JsonValue] = (), done: int = 0) -> bytes:
         """What is sent to the model server.
@@ -72,8 +90,7 @@ class RelayTerms:
             changes["messages"] = [*self.messages, *hidden]
         if specs:
             own = cast("list[JsonValue]", request.body.get("tools") or [])
-            made = cast("list[JsonValue]", json_text.parse_json(_DIALECT.encode_tools(tuple(specs)).decode()))
-            changes["tools"] = [*own, *made]
+            changes["tools"] = [*own, *self.spelled.of(specs)]
         if not done and self.tool_choice is not None:
             changes["tool_choice"] = self.tool_choice
         elif done and done + 1 >= self.max_rounds:

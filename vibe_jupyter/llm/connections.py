@@ -6,11 +6,11 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -192,13 +192,16 @@ class OpenAnswer:
                 found = found.replace(secret.encode(), b"[redacted]")
         return found
 
-    async def read_end(self, *, within: float) -> None:
-        """Read what is left for nobody, and close it; `close` does nothing from now on.
+    def read_end(self, *, within: float) -> Coroutine[Any, Any, None]:
+        """Read what is left for nobody, and close it; `close` does nothing from now on, also before this has begun.
 
         Args:
             within: seconds.
         """
         self._ends_by_itself = True
+        return self._read_end(within)
+
+    async def _read_end(self, within: float) -> None:
         try:
             with suppress(TimeoutError, ModelError):
                 async with asyncio.timeout(within):

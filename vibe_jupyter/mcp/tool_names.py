@@ -65,7 +65,7 @@ class PublishedTool:
     server: str
     tool: RemoteTool
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What a list of enabled or disabled tools may say, the published one first."""
         return (self.name, *other_names(self.server, self.tool.name))
