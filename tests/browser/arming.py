@@ -9,17 +9,17 @@ READ = """node => {
     boxes.forEach(box => box.scrollTo(0, box.scrollHeight));
 }"""
 TAKEN = "button => !button.isConnected || 'sent' in button.closest('.vibe-card').dataset"
-ARMED = """async button => {
-    const { top } = button.getBoundingClientRect();
-    await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+ARMED = """button => {
     window.dispatchEvent(new Event("scroll"));
-    const box = button.getBoundingClientRect();
-    if (box.top !== top || button.closest(".vibe-card")?.dataset.readiness !== "armed") return null;
-    const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+    const { left, top, width, height } = button.getBoundingClientRect();
+    const rests = button.topBefore === top;
+    button.topBefore = top;
+    if (!rests || button.closest(".vibe-card")?.dataset.readiness !== "armed") return null;
+    const [x, y] = [left + width / 2, top + height / 2];
     return button.contains(button.getRootNode().elementFromPoint(x, y)) ? [x, y] : null;
 }"""
-"""Where a press approves, once the page has come to rest: a menu that was just opened, or a cell above, moves the
-card, which finds out only with the next event."""
+"""Where a press approves, once two looks found the button in the same place: a menu that was just opened, or a cell
+above, moves the card, which finds out only with the next event."""
 REFUSED = "() => document.getElementById('vibe-announcer').textContent"
 
 

@@ -86,6 +86,19 @@ def test_own_words_take_the_place_of_a_choice(lab: Lab, model: ScriptedModel) ->
     assert told(lab, model) == "cancelled: false\nWhich colour shall the bars have? Teal"
 
 
+def test_there_is_nothing_to_send_before_a_choice_or_words(lab: Lab, model: ScriptedModel) -> None:
+    card = ask(lab, model, COLOUR)
+    send, words = card.get_by_role("button", name="Answer"), card.get_by_role("textbox")
+    expect(send).to_be_disabled()
+    words.fill("Teal")
+    expect(send).to_be_enabled()
+    words.fill("  ")
+    expect(send).to_be_disabled()
+    card.get_by_role("radio", name="Red").check()
+    press(send)
+    assert told(lab, model) == "cancelled: false\nWhich colour shall the bars have? Red"
+
+
 def test_the_keyboard_alone_answers_and_shortcuts_of_the_page_rest(lab: Lab, model: ScriptedModel) -> None:
     card = ask(lab, model, COLOUR, SIZES)
     card.get_by_role("tab", name="Colour").focus()

@@ -25,6 +25,7 @@ export class Questions {
       const card = target instanceof Element ? cardAround(target) : null;
       if (card !== null && target instanceof HTMLInputElement) {
         wordsOrChoice(target);
+        showReady(card);
       }
     }, options);
   }
@@ -34,6 +35,8 @@ export class Questions {
     for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-question]:not([data-sent])")) {
       if (this.#sent.has(idOf(card))) {
         showSent(card);
+      } else {
+        showReady(card);
       }
     }
   }
@@ -83,7 +86,7 @@ export class Questions {
     const panels = panelsOf(card);
     if (shownPlace(card) < panels.length - 1) {
       this.#turn(card, shownPlace(card) + 1, true);
-    } else if (answersOf(card).some((answer) => answer.selected.length > 0 || answer.other !== "")) {
+    } else if (isAnswered(card)) {
       this.#answer(card, event);
     }
   }
@@ -171,6 +174,18 @@ function answersOf(card: HTMLElement): Answered[] {
     selected: Array.from(panel.querySelectorAll<HTMLInputElement>("input.vibe-choice:checked"), ({ value }) => value),
     other: panel.querySelector<HTMLInputElement>("input.vibe-own-words")?.value.trim() ?? "",
   }));
+}
+
+function isAnswered(card: HTMLElement): boolean {
+  return answersOf(card).some(({ selected, other }) => selected.length > 0 || other !== "");
+}
+
+/** There is something to send as soon as one of the questions has an answer. */
+function showReady(card: HTMLElement): void {
+  const button = card.querySelector<HTMLButtonElement>('button[data-vibe-action="answer"]');
+  if (button !== null) {
+    button.disabled = !isAnswered(card);
+  }
 }
 
 function showSent(card: HTMLElement): void {
