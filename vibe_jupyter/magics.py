@@ -119,7 +119,8 @@ class VibeMagics(Magics):
                 with without_working_folder():
                     from vibe_jupyter.context.last_error import fix_prompt
 
-                prompt = fix_prompt(self._ipython, (cell or "").strip()).strip("\n")
+                schema_only = self.app.setup.settings().privacy.schema_only
+                prompt = fix_prompt(self._ipython, (cell or "").strip(), schema_only=schema_only).strip("\n")
             if not prompt.strip():
                 print(help_page())
                 return

@@ -555,3 +555,15 @@ def test_named_events_come_between_those_of_messages(gateway: Gateway) -> None:
     progress = "agentic_tool_call_progress"
     called = [progress, progress, "file_produced", REQUIRED, progress, progress]
     assert names == ["message_start", *called, "message_delta", "message_stop"]
+
+
+def test_where_no_value_may_be_sent_the_model_hears_the_size_of_what_calls_gave(tmp_path: Path, own_home: Path) -> None:
+    settings = '[gateway]\ntools = ["bash", "run_code", "read_file"]\nallow = ["*"]\n[privacy]\nmode = "schema"\n'
+    code = "print(6 * 7351)\nopen('made.csv', 'w').write(str(6 * 7351))\nopen('made.py', 'w').write('x = 1')"
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, settings) as gateway:
+        gateway.will(call("run_code", code=code), call("bash", command="cat made.csv"), "Done.")
+        done = gateway.chat("Make them.").json()
+        assert [one["name"] for one in done["files"]] == ["made.csv", "made.py"]
+        assert len(results(gateway)) == 2
+        assert all(result.endswith("withheld: no values are sent in this privacy mode") for result in results(gateway))
+        assert not any(str(6 * 7351) in str(request.body) for request in model.requests)

@@ -73,6 +73,7 @@ class McpBench:
         self.client = LLMClient(user_agent="vibe-jupyter/test", affinity="s1")
         self.conversation = Conversation(Journal.create(folder / "session", session_id="s1"))
         self.sees_images = False
+        self.schema_only = False
         self.prices: dict[str, float] = {}
         self.price_limit = 0.0
         ways = ToolWays(self.requests.calls, lambda: self.sees_images)
@@ -91,6 +92,7 @@ class McpBench:
             permissions=self.permissions,
             middleware=[TurnLimit(50), PriceLimit(self.price_limit)],
             instructions="You are under test.",
+            schema_only=self.schema_only,
         )
 
     async def ask(self, prompt: str, on_event: OnEvent | None = None, *, attended: bool = True) -> list[Event]:

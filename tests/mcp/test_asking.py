@@ -226,6 +226,15 @@ async def test_a_server_gets_nothing_for_a_call_of_another_server(bench: McpBenc
     assert len(bench.model.requests) == 2
 
 
+async def test_where_no_value_may_be_sent_a_server_asks_the_model_nothing(bench: McpBench) -> None:
+    bench.schema_only = True
+    bench.model.will_reply(call("mcp__asking__think", prompt="What is 83749261?"), say("done"))
+    events = await bench.ask("go", allowing)
+    assert not all_of(events, ApprovalRequested)
+    assert [request.last_user_text for request in bench.model.requests] == ["go", "go"]
+    assert bench.model.requests[1].tool_results[0].endswith("withheld: no values are sent in this privacy mode")
+
+
 async def test_the_project_folder_is_the_only_root(either: McpBench, tmp_path: Path) -> None:
     either.model.will_reply(call("mcp__asking__roots"), say("done"))
     await either.ask("go")

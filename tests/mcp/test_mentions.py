@@ -50,6 +50,20 @@ async def test_a_resource_goes_before_the_persons_words_as_data_that_is_marked_a
     check_history(bench.conversation.history)
 
 
+async def test_where_no_value_may_be_sent_neither_a_resource_nor_a_prompt_of_a_server_is(bench: McpBench) -> None:
+    bench.schema_only = True
+    bench.sees_images = True
+    events = await bench.ask("Read @asking:notes://today and @asking:notes://pixel")
+    assert "Buy bread." not in str(bench.model.requests[-1].body)
+    assert [part["type"] for part in sent(bench)] == ["text"] * len(sent(bench))
+    assert text(bench).count("withheld: no values are sent") == 2
+    assert "Buy bread." in str(all_of(events, ToolFinished)[0].display)
+    before = len(bench.model.requests)
+    refused = one(await bench.ask('/asking:review path="my file.py"'), RunFinished)
+    assert "lets no text of MCP servers be sent" in refused.error
+    assert len(bench.model.requests) == before
+
+
 async def test_a_template_is_filled_in_by_the_address(bench: McpBench) -> None:
     await bench.ask("Sum up @asking:notes://monday/all")
     assert "Notes of monday." in text(bench)

@@ -39,13 +39,13 @@ async def test_the_call_returns_and_the_end_is_told_once_with_the_output(
     (line,) = background.lines()
     assert line.startswith("Background: `echo begun; until [ -e go ]")
     assert " has been running for " in line
-    await until(lambda: "begun" in background.report())
+    await until(lambda: "begun" in background.report(schema_only=False))
     (project / "go").touch()
     await until(lambda: not background.running())
-    told = background.report()
+    told = background.report(schema_only=False)
     assert told.startswith("<background>\n`echo begun;")
     assert "with exit code 3\nbegun\nended\n</background>" in told
-    assert background.report() == ""
+    assert background.report(schema_only=False) == ""
     assert background.lines() == []
 
 
@@ -65,7 +65,7 @@ async def test_all_processes_end_with_the_conversation(
     child = int((project / "child").read_text())
     await background.end()
     await until(lambda: ends(child))
-    assert background.report() == ""
+    assert background.report(schema_only=False) == ""
 
 
 async def test_secrets_are_taken_out_before_the_output_is_cut(
@@ -73,8 +73,8 @@ async def test_secrets_are_taken_out_before_the_output_is_cut(
 ) -> None:
     hiding = ToolContext(context.call_id, context.progress, context.cancelled, redact=_hide)
     await bash.run(in_background("echo hunter2; sleep 60"), hiding)
-    await until(lambda: "[redacted]\n" in background.report())
-    assert "hunter2" not in background.report() + "".join(background.lines())
+    await until(lambda: "[redacted]\n" in background.report(schema_only=False))
+    assert "hunter2" not in background.report(schema_only=False) + "".join(background.lines())
 
 
 def _hide(text: str) -> str:

@@ -42,6 +42,8 @@ class Agent:
     """Strikes keys out of everything that is recorded, shown or sent."""
     snapshots: RunSnapshots | None = None
     """Keeps what the run is about to change; None where nothing is kept of the conversation."""
+    schema_only: bool = False
+    """Whether no value of the user's data may be sent."""
 
 
 class Subagent(NamedTuple):

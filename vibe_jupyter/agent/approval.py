@@ -188,7 +188,9 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: 
     if isinstance(decision, Ask) and not await call_context.attended():
         decision = decide_call(prepared, replace(call_context, terms=replace(call_context.terms, attended=False)))
     if isinstance(decision, Deny):
-        return _refuse_forbidden(prepared, _with_reason(decision, tried and f"({tried})", " "))
+        # What code wanted may be named after a value.
+        told = f"({tried})" if tried and not call_context.schema_only else ""
+        return _refuse_forbidden(prepared, _with_reason(decision, told, " "))
     if isinstance(decision, Ask):
         return await _ask_if_possible(prepared, _with_reason(decision, tried, " · "), call_context)
     return prepared

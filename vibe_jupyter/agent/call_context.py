@@ -145,6 +145,8 @@ class CallContext:
     failed: FailedCalls = field(default_factory=FailedCalls)
     snapshots: RunSnapshots | None = None
     """Keeps what calls are about to change; None where nothing is kept."""
+    schema_only: bool = False
+    """Whether no value of the user's data may be sent."""
 
 
 def shown(event: Event, kept: Event) -> Event:

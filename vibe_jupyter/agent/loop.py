@@ -20,6 +20,7 @@ from vibe_jupyter.agent.middleware import MiddlewareChain, StopRun, TurnState, V
 from vibe_jupyter.agent.model_call import LimitExceeded, ModelCall, StreamingAnswer
 from vibe_jupyter.agent.review import review_changes
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call
 from vibe_jupyter.errors import JournalError, ModelError, VibeError
 from vibe_jupyter.permissions.decide import RunTerms
@@ -133,6 +134,7 @@ class AgentLoop:
             cancelled=lambda: run.interrupted,
             delegate=self._delegate if agent.find_subagent is not None else None,
             snapshots=agent.snapshots,
+            schema_only=agent.schema_only,
         )
         self._delegation = Delegation(run, terms, self._run_subagent)
         self._began = time.monotonic()
@@ -182,6 +184,7 @@ class AgentLoop:
                     provider=self._agent.model.server.host,
                     agent=self._agent.name,
                     prompt=prompt,
+                    schema_only=self._agent.schema_only,
                 )
             )
             reason = await steps()
@@ -390,7 +393,7 @@ class AgentLoop:
         self._call_status.note(event)
         kept = self._agent.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
-            await self._conversation.record(kept)
+            await self._conversation.record(recorded(kept, schema_only=self._agent.schema_only))
         self._run.emit(shown(event, kept))
 
 

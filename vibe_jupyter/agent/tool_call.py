@@ -19,6 +19,7 @@ from vibe_jupyter.agent.call_context import (
     headline_of,
     prepare_call,
 )
+from vibe_jupyter.agent.told_results import told_result
 from vibe_jupyter.errors import JournalError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (
@@ -103,7 +104,9 @@ async def _run_prepared(
         raise
     except Exception as error:  # noqa: BLE001 - a tool is foreign code: its bug is a result for the model, and a log for us
         _log.exception("The tool %s failed.", call.name)
-        result, outcome = ToolResult.error(f"{call.name} failed: {type(error).__name__}: {error}"), "error"
+        words = f"{call.name} failed: {type(error).__name__}"
+        result = ToolResult.error(words if call_context.schema_only else f"{words}: {error}")
+        outcome = "error"
     finally:
         call_context.redactor.look()
         if isinstance(result, ToolResult):
@@ -117,6 +120,8 @@ async def _run_prepared(
 
 async def _message_of(prepared: PreparedCall, result: ToolResult, call_context: CallContext) -> ToolMessage:
     call, tool = prepared.call, prepared.tool
+    if call_context.schema_only:
+        result = told_result(tool, (place.path for place in prepared.places.values()), result)
     shortened = call_context.failed.shorten(tool.name, call.arguments, result)
     limit = tool.result_limit if isinstance(tool, SelfLimitedTool) else RESULT_LIMIT
     # What is spilled is kept too, and a cut must not part a secret.
@@ -185,6 +190,7 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
         advance=advance,
         waits=lambda waits: call_context.show(ToolProgress(call_id=call_id, text="", waits=waits)),
         places=prepared.places,
+        schema_only=call_context.schema_only,
     )
 
 

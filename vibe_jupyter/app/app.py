@@ -26,7 +26,7 @@ from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary, RunView, working_folder
 from vibe_jupyter.app.saved_sessions import kept_in, status_line
 from vibe_jupyter.app.serving import NotebookServing
-from vibe_jupyter.app.sessions import KernelSessions, SessionParts
+from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
@@ -165,6 +165,7 @@ class App:
         """One run of the prompt with this key; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
+        changed_mode = end_other_mode(self.sessions.conversation, reading.settings, self._forget)
         self.instructions.look(reading.settings, current.look.files)
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
@@ -189,15 +190,15 @@ class App:
         conversation = self.sessions.open_conversation(reading.settings)
         agent = replace(agent, snapshots=self.undo.begin(agent.redactor(text)))
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.report() + self.undo.report()
+            told = self.sessions.report(schema_only=agent.schema_only) + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
         hooks = self.skills.run_hooks(
             text, self.report.with_pictures(text, reading.rules.levels, self.mcp.run_hooks(text), agent.model)
         )
         run = start_run(agent, conversation, text, terms=terms, context=told, run_hooks=hooks)
-        if offer:
-            run.emit(Notice(level="info", text=offer))
+        for said in filter(None, (changed_mode, offer)):
+            run.emit(Notice(level="info", text=said))
         for news in self.setup.news(current.look, [*reading.warnings, *problems]):
             run.emit(Notice(level="warning", text=news))
         self._enders, self._runs_again = _queued_stops(self._pump), False
@@ -235,6 +236,8 @@ class App:
         except ConfigError as error:
             where = f"none. {error}"
         lines = [f"Model: {where}", self.setup.agent_line(), f"Folder: {self._workspace.root}"]
+        if self.setup.settings().privacy.schema_only:
+            lines.append("Privacy: no values of your data are sent, only names, types and counts")
         lines.append(status_line(self.sessions.conversation))
         lines += [*self.sessions.background.lines(), *self.background.lines()]
         if reason := why_no_shell():
@@ -326,6 +329,7 @@ class App:
             permissions=self._permissions,
             middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
             instructions="",
+            schema_only=settings.privacy.schema_only,
             redactor=self.setup.redactor(
                 settings,
                 {_MODEL_KEY: model.server.api_key or "", **self.mcp.secrets},
@@ -358,6 +362,7 @@ class App:
         self._permissions.explore = reads and settings.sandbox.is_used
         self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
+        self.report.take(schema_only=settings.privacy.schema_only)
         self._taken = (settings, reading.rules)
 
     def _on_queued(self, cell: QueuedCell) -> bool:

@@ -183,14 +183,19 @@ class BackgroundCells:
         """How they stand, for the user."""
         return [f"Background: {_state_text(job)}" for job in self._jobs]
 
-    def report(self) -> str:
-        """What the model is shown with the next prompt; empty for nothing. The end of a cell is reported once."""
+    def report(self, *, schema_only: bool) -> str:
+        """What the model is shown with the next prompt; empty for nothing. The end of a cell is reported once.
+
+        Args:
+            schema_only: whether no value of the user's data may be sent.
+        """
         told = self._jobs
         self._jobs = tuple(job for job in told if not job.is_over)
         for job in told:
             if job.is_over and job is not self._going_on:
                 self._close_card(job, _STARTED_FIRST)
-        return section("background", "\n".join(map(self._report_text, told))) if told else ""
+        texts = [self._report_text(job, schema_only=schema_only) for job in told]
+        return section("background", "\n".join(texts)) if told else ""
 
     def page_loaded(self, view: "ShownView | None") -> bool:
         """A page was loaded: it may have lost the cards, and the view of the open run. Any thread.
@@ -315,14 +320,16 @@ class BackgroundCells:
     def _name(self, cell: Cell) -> str:
         return f"cell {self._notebook.cells.reads.address(cell)}" if self._notebook is not None else ""
 
-    def _report_text(self, job: BackgroundJob) -> str:
+    def _report_text(self, job: BackgroundJob, *, schema_only: bool) -> str:
         if not job.is_over:
             return f"Not run yet: {', '.join(self._name(cell) for cell, _ in job.queued)}. They wait for their turn."
         room = SHOWN // len(job.queued)
-        return "\n".join(
-            f"{self._name(_numbered(cell, result))} {_result_text(result, job.redact, room)}"
-            for (cell, _), result in zip(job.queued, job.results, strict=True)
-        )
+
+        def told(cell: Cell, result: ExecutionResult | None) -> str:
+            text = _result_text(cell, result, schema_only=schema_only, redact=job.redact, room=room)
+            return f"{self._name(_numbered(cell, result))} {text}"
+
+        return "\n".join(told(cell, result) for (cell, _), result in zip(job.queued, job.results, strict=True))
 
 
 def _numbered(cell: Cell, result: ExecutionResult | None) -> Cell:
@@ -331,12 +338,16 @@ def _numbered(cell: Cell, result: ExecutionResult | None) -> Cell:
     return cell if count is None else cell.model_copy(update={"execution_count": count})
 
 
-def _result_text(result: ExecutionResult | None, redact: Callable[[str], str], room: int) -> str:
+def _result_text(
+    cell: Cell, result: ExecutionResult | None, *, schema_only: bool, redact: Callable[[str], str], room: int
+) -> str:
     if result is None:
         return _NOT_RUN
     with without_working_folder():
         from vibe_jupyter.notebook.tools.cell_report import names_line, output_text, status_line
+        from vibe_jupyter.notebook.tools.schema_results import schema_result
 
+    result = schema_result(result, cell.source) if schema_only else result
     output = head_and_tail(redact(output_text(result.outputs)), room)
     return "\n".join(filter(None, (redact(status_line(result, None)), output, names_line(result))))
 

@@ -130,6 +130,8 @@ class ContextCommands:
         conversation = self._parts.conversation()
         if conversation is None or not conversation.history:
             return NONE_YET
+        if conversation.schema_only != self._parts.setup.settings().privacy.schema_only:
+            raise ConfigError("This conversation was held in another privacy mode. Your next prompt begins a new one.")
         around = self._parts.report.look("", frozenset())
         terms = RunTerms(presence=self._parts.run_view.attended)
         run = start_compaction(self._next_agent(around), conversation, instructions, terms=terms)

@@ -18,6 +18,8 @@ from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.protocol import Level
+from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.variables.describing import BY_SCHEMA, WITH_VALUES
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -50,6 +52,11 @@ class PromptReport:
         self._after: concurrent.futures.Future[Listing] | None = None
         """The cells when the last run was over; None where no page shows them."""
 
+    def take(self, *, schema_only: bool) -> None:
+        """Tell of variables, cells and files by what the settings say may be sent."""
+        self._describing = BY_SCHEMA if schema_only else WITH_VALUES
+        self._report.describing = self._mentions.describing = self._describing
+
     def look(self, prompt: str, allowed: frozenset[str]) -> Surroundings:
         """What is known of the notebook before a run begins; may take a moment."""
         notebook = self._notebook
@@ -58,11 +65,12 @@ class PromptReport:
         after, self._after = self._after, None
         if after is not None:
             with contextlib.suppress(NotebookError, ToolError, concurrent.futures.TimeoutError):
-                self._report.take_cells(after.result(CELLS_WAIT))
+                self._report.take_cells(self._told(after.result(CELLS_WAIT)))
         notebook.cells.resume()
         asked = self._engine.submit(notebook.cells.reads.glance())
         self._log.read()  # while the page is asked
         listing = asked.result()
+        listing = None if listing is None else self._told(listing)
         is_live = notebook.heard_page and listing is not None
         return Surroundings(
             prompt,
@@ -114,6 +122,7 @@ class PromptReport:
             main_thread: where the user's objects are.
         """
         listing = None if self._notebook is None else await self._notebook.cells.reads.glance()
+        listing = None if listing is None else self._told(listing)
 
         def look() -> str:
             self.begin_again()
@@ -140,3 +149,13 @@ class PromptReport:
         """The next report tells all, as the first one does."""
         self._after = None
         self._report = SituationReport(self._log)
+        self._report.describing = self._describing
+
+    def _told(self, listing: "Listing") -> "Listing":
+        """The cells as the model may be told of them."""
+        if not self._describing.schema_only:
+            return listing
+        with without_working_folder():
+            from vibe_jupyter.notebook.tools.schema_results import schema_listing
+
+        return schema_listing(listing)

@@ -99,10 +99,15 @@ def new_conversation(
         JournalError: it cannot be kept.
     """
     logging = settings.session_logging
-    if not logging.enabled:
-        return Conversation(UnkeptJournal(), session_id)
-    folder = session_store(settings, environ).new_folder(logging.session_prefix, session_id)
-    return Conversation(Journal.create(folder, session_id=session_id, place=place), session_id)
+    schema_only = settings.privacy.schema_only
+    if logging.enabled:
+        folder = session_store(settings, environ).new_folder(logging.session_prefix, session_id)
+        journal = Journal.create(folder, session_id=session_id, place=place, schema_only=schema_only)
+        made = Conversation(journal, session_id)
+    else:
+        made = Conversation(UnkeptJournal(), session_id)
+    made.schema_only = schema_only
+    return made
 
 
 def session_store(settings: config.Settings, environ: Mapping[str, str]) -> SessionStore:

@@ -37,7 +37,15 @@ from vibe_jupyter.notebook.tools.run_cells import RunCellsTool, RunCodeTool
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import Event, Headline, Interrupt, Level, Preview, Resource, ToolResult
 from vibe_jupyter.session.store import ID_BYTES
-from vibe_jupyter.tools.contract import FilteredToolset, PrecheckedTool, StaticToolset, Tool, ToolContext
+from vibe_jupyter.tools.contract import (
+    FilteredToolset,
+    PrecheckedTool,
+    StaticToolset,
+    Tool,
+    ToolContext,
+    WithoutValues,
+    told_without_values,
+)
 from vibe_jupyter.ui import page
 from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
@@ -92,6 +100,7 @@ class ServingSession:
             replace(kernel.permissions, levels=settings.levels(), lists=tool_lists(settings)),
             self._run_terms,
             kernel.setup.redactor(settings, {_TOKEN: self.http.token}, (_TOKEN,)),
+            settings.privacy.schema_only,
             self._enter_call,
         )
         self._run = ExternalRun(gate, self._conversation, place=self.http.place)
@@ -334,6 +343,10 @@ class MainThreadTool:
     @property
     def arguments(self) -> type[Any]:
         return self._tool.arguments
+
+    @property
+    def without_values(self) -> WithoutValues:
+        return told_without_values(self._tool)
 
     def headline(self, args: Any) -> Headline:
         return self._tool.headline(args)

@@ -132,13 +132,19 @@ class KernelSessions:
                 return f"A conversation of this notebook from {local_time(found.ended)} can be continued: %vibe resume"
         return ""
 
-    def report(self) -> str:
+    def report(self, *, schema_only: bool) -> str:
         """What the model is shown with the next prompt: what is gone where the conversation was continued, and how the
-        commands stand that go on in the background; empty for nothing."""
+        commands stand that go on in the background; empty for nothing.
+
+        Args:
+            schema_only: whether no value of the user's data may be sent.
+        """
         (lost, ended), self._lost, self._ended = (self._lost, self._ended), (), ()
         said = [f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."] if lost else []
         said += [f"No longer running in the background: {', '.join(ended)}."] if ended else []
-        return (section("resumed", "\n".join(said)) if said else "") + self.background.report() + self.cells.report()
+        resumed = section("resumed", "\n".join(said)) if said else ""
+        commands = self.background.report(schema_only=schema_only)
+        return resumed + commands + self.cells.report(schema_only=schema_only)
 
     def begin_run(self) -> None:
         """A run of the open conversation begins: have the notebook name it."""
@@ -174,6 +180,7 @@ class KernelSessions:
         found = self.saved.find(text, but=self._present_id())
         if found.id == self._present_id():
             return f"{found.title!r} is the open conversation."
+        _check_mode(found, self._parts.setup.settings())
         cells, title = self.notebook_cells(), None
         try:
             if found.is_foreign:
@@ -195,6 +202,7 @@ class KernelSessions:
         """
         self._check_free()
         found = self.saved.find(text) if text else self.present()
+        _check_mode(found, self._parts.setup.settings())
         cells = self.notebook_cells()
         journal, contents = self.saved.fork(found)
         copy = contents.header.session_id[:SHORT_ID] if contents.header is not None else ""
@@ -308,3 +316,33 @@ def _title_of_copy(found: SavedSession) -> str:
 def _described(found: SavedSession) -> str:
     count = f"{found.messages:,} message{'s' if found.messages != 1 else ''}"
     return f"{found.title!r} ({found.short_id}, {count}, last at {local_time(found.ended)})"
+
+
+def end_other_mode(conversation: Conversation | None, settings: config.Settings, forget: Callable[[], None]) -> str:
+    """Forget an open conversation that was held in another privacy mode, since all it holds is sent with each request.
+
+    Args:
+        conversation: the open one; None where there is none.
+        settings: say which mode it is now.
+        forget: forgets it.
+
+    Returns:
+        What to say of it; empty where it goes on.
+    """
+    if conversation is None or conversation.schema_only == settings.privacy.schema_only:
+        return ""
+    forget()
+    return f"The privacy mode is now {settings.privacy.mode}: a new conversation begins."
+
+
+def _check_mode(found: SavedSession, settings: config.Settings) -> None:
+    """
+    Raises:
+        ConfigError: the conversation was held in another privacy mode.
+    """
+    if found.schema_only != settings.privacy.schema_only:
+        how = "without" if found.schema_only else "with"
+        raise ConfigError(
+            f"{found.title!r} was held {how} values of your data. [privacy] mode in your config.toml is another now: "
+            "change it to continue this conversation."
+        )

@@ -72,8 +72,14 @@ OTHER_TOOLS: Final = frozenset({"skill", "task", "web_fetch", "web_search"})
 """Tools of Mistral Vibe's that files may speak of, whether there is one here or not."""
 
 
+PrivacyMode = Literal["open", "schema"]
+"""What the model may be sent: what the agent reads, or names, types and counts alone."""
+
+
 class Privacy(Entry):
-    """Exceptions of the user. A project's settings cannot make any, trusted or not."""
+    """What may be sent, and exceptions of the user. A project's settings say nothing of it, trusted or not."""
+
+    mode: PrivacyMode = "open"
 
     allow: Patterns = ()
     """Names of variables, keys and columns, and kinds such as ``JWT``."""
@@ -81,6 +87,11 @@ class Privacy(Entry):
     def allows(self, name: str) -> bool:
         """Whether a name or a kind is an exception."""
         return any(matches_pattern(pattern, name) for pattern in self.allow)
+
+    @property
+    def schema_only(self) -> bool:
+        """Whether no value of the user's data may be sent."""
+        return self.mode == "schema"
 
 
 class Sandbox(Entry):

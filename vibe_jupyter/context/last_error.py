@@ -11,7 +11,9 @@ from typing import Any, Final, cast
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 from vibe_jupyter.kernel.capture import exception_message
-from vibe_jupyter.variables.describe import summary_line
+from vibe_jupyter.notebook.told_message import told_class, told_message
+from vibe_jupyter.variables.describe import value_line
+from vibe_jupyter.variables.schema_text import schema_line
 
 REPORT_LIMIT: Final = 3_000
 """Characters of the report."""
@@ -28,8 +30,13 @@ CodeName = Callable[[str], "tuple[str, str] | None"]
 """What IPython calls a piece of code by its file name, such as ``Cell In[5]``; None for a file."""
 
 
-def fix_prompt(shell: object, words: str) -> str:
+def fix_prompt(shell: object, words: str, *, schema_only: bool) -> str:
     """A prompt that asks to fix the last error.
+
+    Args:
+        shell: IPython's.
+        words: of the user; may be empty.
+        schema_only: whether no value of the user's data may be sent.
 
     Raises:
         NotebookError: there was none.
@@ -38,24 +45,30 @@ def fix_prompt(shell: object, words: str) -> str:
     if error is None:
         raise NotebookError(_NONE)
     name_of = cast(CodeName, cast(Any, shell).compile.format_code_name)
-    report = head_and_tail("\n".join(_report_lines(error, name_of)), REPORT_LIMIT)
+    report = head_and_tail("\n".join(_report_lines(error, name_of, schema_only=schema_only)), REPORT_LIMIT)
     prompt = words or "Find out why this failed, fix it in its cell, and run that cell."
     return f"{prompt}\n\n{section('error', report)}"
 
 
-def _report_lines(error: BaseException, name_of: CodeName) -> Iterator[str]:
-    yield f"{type(error).__name__}: {exception_message(error)}"
+def _report_lines(error: BaseException, name_of: CodeName, *, schema_only: bool) -> Iterator[str]:
     frames = list(walk_tb(error.__traceback__))
+    name, message = type(error).__name__, exception_message(error)
+    if schema_only:
+        code = [linecache.getline(frame.f_code.co_filename, line) for frame, line in frames]
+        words = set(_NAME.findall("\n".join(code)))
+        name, message = told_class(name, words), told_message(message, words)
+    yield f"{name}: {message}"
+    line_of = schema_line if schema_only else value_line
     own = [place for place, (frame, _) in enumerate(frames) if name_of(frame.f_code.co_filename)]
     shown = own[-_FRAMES:]
     for place, (frame, line) in enumerate(frames):
         if place in shown:
-            yield from _own_frame(frame, line, name_of)
+            yield from _own_frame(frame, line, name_of, line_of)
         elif place > (own[-1] if own else -1):
             yield f"  then {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
 
 
-def _own_frame(frame: FrameType, line: int, name_of: CodeName) -> Iterator[str]:
+def _own_frame(frame: FrameType, line: int, name_of: CodeName, line_of: Callable[[object], str]) -> Iterator[str]:
     file = frame.f_code.co_filename
     kind, name = name_of(file) or ("File", file)
     function = "" if frame.f_code.co_name == "<module>" else f" in {frame.f_code.co_name}"
@@ -65,10 +78,10 @@ def _own_frame(frame: FrameType, line: int, name_of: CodeName) -> Iterator[str]:
         text = linecache.getline(file, number).rstrip("\n")
         if text:
             yield cut_line(f"{'->' if number == line else '  '} {number} {text}", 300)
-    yield from _involved_variables(failed, frame.f_locals)
+    yield from _involved_variables(failed, frame.f_locals, line_of)
 
 
-def _involved_variables(failed: str, values: Mapping[str, object]) -> Iterator[str]:
+def _involved_variables(failed: str, values: Mapping[str, object], line_of: Callable[[object], str]) -> Iterator[str]:
     names = [name for name in dict.fromkeys(_NAME.findall(failed)) if name in values]
     for name in names[:_VARIABLES]:
-        yield f"   {summary_line(name, values[name])}"
+        yield f"   {name}: {line_of(values[name])}"

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 
 from vibe_jupyter.context.mention_syntax import Mention, mentioned_numbers, written_mentions
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.code_files import WITHHELD, is_code_file
 from vibe_jupyter.files.protected import is_secret_name
 from vibe_jupyter.files.real_path import OpenFolder
 from vibe_jupyter.files.text_file import binary_kind, text_encoding
@@ -19,7 +20,7 @@ from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.notebook.addresses import address, short_ids
 from vibe_jupyter.protocol import Cell, Level
-from vibe_jupyter.variables.describe import describe_value, value_line
+from vibe_jupyter.variables.describing import WITH_VALUES
 
 MENTION_LIMIT: Final = 1_500
 """Characters told of one mention."""
@@ -50,6 +51,7 @@ class Mentions:
     def __init__(self, namespace: Callable[[], Mapping[str, object]], workspace: Workspace) -> None:
         self._namespace = namespace
         self.workspace = workspace
+        self.describing = WITH_VALUES
 
     def section(self, prompt: str, levels: Mapping[str, Level], cells: Sequence[Cell] = ()) -> str:
         """The section for this prompt; empty when it names nothing.
@@ -85,13 +87,21 @@ class Mentions:
         self, one: Mention, namespace: Mapping[str, object], *, values: bool, files: bool
     ) -> tuple[str, Telling] | None:
         if one.text in namespace and not one.is_quoted:
-            return one.text, lambda: _of_variable(namespace[one.text], values=values)
+            return one.text, lambda: self._of_variable(namespace[one.text], values=values)
         if files and (located := self._locate_path(one.text)):
-            return located.shown, lambda: _of_place(self.workspace, located)
+            return located.shown, lambda: self._of_file(located)
         base = one.text.partition(".")[0]  # `@penguins.species` names a variable too
         if base in namespace and not one.is_quoted:
-            return base, lambda: _of_variable(namespace[base], values=values)
+            return base, lambda: self._of_variable(namespace[base], values=values)
         return None
+
+    def _of_variable(self, value: object, *, values: bool) -> str:
+        return self.describing.text(value) if values else self.describing.line(value)
+
+    def _of_file(self, located: Located) -> str:
+        if self.describing.schema_only and located.kind == "regular" and not is_code_file(located.path):
+            return f"a file; what it holds is {WITHHELD}"
+        return _of_place(self.workspace, located)
 
     def _locate_path(self, path: str) -> Located | None:
         """The place a path names, where it is there and inside the project."""
@@ -103,7 +113,7 @@ class Mentions:
 
     def pictures(self, prompt: str, levels: Mapping[str, Level]) -> list[Located]:
         """The files it names whose names are those of pictures; none where a file is not read unasked."""
-        if levels.get("read_file", "always") != "always":
+        if levels.get("read_file", "always") != "always" or self.describing.schema_only:
             return []
         places = (self._locate_path(one.text) for one in islice(written_mentions(prompt), _LOOKED_UP))
         found = {one.shown: one for one in places if one is not None and one.path.suffix.lower() in _PICTURES}
@@ -122,13 +132,6 @@ def cell_text(cell: Cell, short: Mapping[str, str]) -> str:
     """A cell's address, state and source, and how its outputs begin."""
     outputs = [f"output, {one.type}: {one.text}".rstrip(": ") for one in cell.outputs]
     return "\n".join([f"{cell.kind} cell {address(cell, short)}, {cell.state}", cell.source, *outputs])
-
-
-def _of_variable(value: object, *, values: bool) -> str:
-    if not values:
-        return value_line(value)
-    described = describe_value(value)
-    return f"{described.headline}\n{described.body}" if described.body else described.headline
 
 
 def _of_place(workspace: Workspace, located: Located) -> str:

@@ -58,6 +58,10 @@ class LayerSources(NamedTuple):
 
 
 EVERYTHING: Final = "everything"
+SCHEMA_ONLY: Final = (
+    "Privacy: no values of the user's data are sent to you, only names, types, counts and where code failed. What code "
+    "prints or draws is for the user. Have code decide by values; do not try to learn them."
+)
 
 
 def unasked_names(settings: Settings, allowed: Collection[str]) -> list[str]:
@@ -94,12 +98,14 @@ def _platform_text(sources: LayerSources, now: datetime) -> str:
         where = live if around.is_live else "no page; the notebook's file alone"
     who = "the user is here and can allow calls" if around.attended else "nobody is here; what needs approval is denied"
     unasked = f" and {', '.join(sources.unasked)}" if sources.unasked else ""
+    sees_images = sources.sees_images and not sources.settings.privacy.schema_only
     return "\n".join(
         [
             f"System: {platform_name()}; default shell: {sources.shell}. Date: {now:%Y-%m-%d}. "
             f"Python {platform.python_version()}{_libraries_text()}.",
             f"Front end: {where}. Approval: {who}. Run unasked: what only reads{unasked}.",
-            f"Images: you {'see' if sources.sees_images else 'do not see'} figures.",
+            f"Images: you {'see' if sees_images else 'do not see'} figures.",
+            *([SCHEMA_ONLY] if sources.settings.privacy.schema_only else []),
         ]
     )
 

@@ -30,6 +30,7 @@ from vibe_jupyter.notebook.outline import (
 from vibe_jupyter.notebook.replay import Execution, Mark
 from vibe_jupyter.notebook.staleness import dependents
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.variables.describing import WITH_VALUES
 
 if TYPE_CHECKING:
     from vibe_jupyter.notebook.document import Listing
@@ -80,6 +81,7 @@ class SituationReport:
         self._runs = 0
         """Executions known by now."""
         self._is_first = True
+        self.describing = WITH_VALUES
         self.shown: Sequence[Cell] = ()
         """The cells whose addresses the last section told; of a long notebook's first outline all."""
 
@@ -94,7 +96,7 @@ class SituationReport:
             *_titled("by the user since your last answer", self._user_changes(around, runs), CHANGES_LIMIT),
             *_titled(
                 "variables" if self._is_first else "variables new or changed",
-                variable_lines(around.prompt, values, self._marks, marks),
+                variable_lines(around.prompt, values, self._marks, marks, self.describing),
                 VARIABLES_LIMIT,
             ),
         ]

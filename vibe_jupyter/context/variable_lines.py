@@ -8,7 +8,7 @@ from typing import Final, cast
 from vibe_jupyter.notebook.outline import cut, listed
 from vibe_jupyter.notebook.replay import Mark
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
-from vibe_jupyter.variables.describe import column_labels, column_types, summary_line
+from vibe_jupyter.variables.describing import Describing
 
 VARIABLES_LIMIT: Final = 1_400
 """Characters of all of them."""
@@ -28,7 +28,11 @@ _LABELS: Final = 4
 
 
 def variable_lines(
-    prompt: str, values: Mapping[str, object], known: Mapping[str, Mark], marks: Mapping[str, Mark]
+    prompt: str,
+    values: Mapping[str, object],
+    known: Mapping[str, Mark],
+    marks: Mapping[str, Mark],
+    describing: Describing,
 ) -> list[str]:
     """What is new or changed: first what the prompt names, then what has a column that it names, then the newest."""
     changed = [name for name in reversed(list(marks)) if known.get(name) != marks[name]]
@@ -36,13 +40,13 @@ def variable_lines(
     imports = [name for name in changed if _is_imported(values[name])]
     data = [name for name in changed if not _is_imported(values[name])]
     is_meant = _label_finder(prompt)
-    meant = {name: list(filter(is_meant, column_labels(values[name]))) for name in data}
+    meant = {name: list(filter(is_meant, describing.labels(values[name]))) for name in data}
     data.sort(key=lambda name: (name not in words, not meant[name]))
     lines: list[str] = []
     columns: dict[str, str] = {}
     room = VARIABLES_LIMIT - _OTHER_LINES
     for place, name in enumerate(data):
-        line = _variable_line(name, values[name], meant[name][:_LABELS], columns)
+        line = _variable_line(name, values[name], meant[name][:_LABELS], columns, describing)
         if name in known and known[name].identity == marks[name].identity and not marks[name].exact:
             line += "; changed in place"
         room -= len(line) + 1
@@ -59,13 +63,15 @@ def variable_lines(
     return lines
 
 
-def _variable_line(name: str, value: object, meant: Sequence[str], columns: dict[str, str]) -> str:
+def _variable_line(
+    name: str, value: object, meant: Sequence[str], columns: dict[str, str], describing: Describing
+) -> str:
     """One variable; columns that the prompt means are added where the line ends before them."""
-    line = cut(_told_columns(name, summary_line(name, value), columns), _VARIABLE)
+    line = cut(_told_columns(name, f"{name}: {describing.line(value)}", columns), _VARIABLE)
     unseen = [label for label in meant if not _names(line, label)]
     if not unseen or _COLUMNS_AS in line:
         return line
-    also = ", ".join(f"{label} {dtype}" for label, dtype in column_types(value, unseen).items())
+    also = ", ".join(f"{label} {dtype}" for label, dtype in describing.types(value, unseen).items())
     return f"{line}; has {also or ', '.join(unseen)}"
 
 

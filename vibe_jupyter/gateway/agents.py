@@ -176,6 +176,7 @@ class AgentParts:
             instructions="",
             compaction=CompactionTerms(on_overflow=False),
             redactor=self._redactor(settings, model),
+            schema_only=settings.privacy.schema_only,
         )
 
     def grants(self) -> Grants:

@@ -81,6 +81,8 @@ class Sampling:
 
     async def _check_allowed(self, server: str) -> None:
         """Refuse what needs no person to refuse it."""
+        if self._hook_context.call_context.schema_only:
+            raise ToolError("The user's privacy mode sends no text of servers to the model.")
         if not await self._hook_context.call_context.attended():
             raise ToolError(NOBODY)
         if self._count >= SAMPLES:

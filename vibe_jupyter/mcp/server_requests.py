@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, PromptParts
 from vibe_jupyter.agent.approval import ask_user
 from vibe_jupyter.agent.call_context import CallContext, ToolStep
+from vibe_jupyter.agent.told_results import withheld_result
 from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, ServerError, ToolError
 from vibe_jupyter.files.truncation import spill_result
@@ -59,6 +60,7 @@ RESOURCE_LIMIT: Final = 20_000
 """Characters of one resource that go with the prompt; the rest is kept in a file."""
 READ_TIMEOUT: Final = 60.0
 """Seconds that a server may take for one."""
+_NO_PROMPTS: Final = "Nothing was sent: [privacy] mode in your config.toml lets no text of MCP servers be sent."
 
 
 class ServerRequests:
@@ -450,9 +452,13 @@ class McpRunHooks:
             raise
         result = resource_result(answer.contents, NamedSource(server, uri), sees_images=self._sees_images)
         await hook_context.call_context.emit(step.finished("ok", result.summary, display=result.display))
+        if hook_context.call_context.schema_only:
+            result = withheld_result(result)
         return (await asyncio.to_thread(spill_result, result, hook_context.call_context.results, RESOURCE_LIMIT)).parts
 
     async def _fetch_prompt(self, hook_context: HookContext, call: PromptCall) -> PromptParts:
+        if hook_context.call_context.schema_only:
+            raise ConfigError(_NO_PROMPTS)
         target = f"/{call.server}:{call.name}"
         headline = Headline(verb="Took the prompt", doing="Taking the prompt", asking="Take the prompt", target=target)
         step = ToolStep("get_prompt", headline, host=call.server)

@@ -12,6 +12,7 @@ from typing import Final
 from vibe_jupyter.agent.approval import Presence
 from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, error_message, shown
 from vibe_jupyter.agent.run import Run
+from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call, unanswered_call
 from vibe_jupyter.errors import JournalError
 from vibe_jupyter.permissions.decide import Permissions, RunTerms
@@ -65,6 +66,8 @@ class ExternalGate:
     terms: Callable[[], Awaitable[RunTerms]]
     """What holds for the next call."""
     redactor: Redactor = field(default_factory=Redactor)
+    schema_only: bool = False
+    """Whether no value of the user's data may be sent."""
     enter: Callable[[str], None] = lambda _agent: None
     """Told of each agent before a call of it: what one has read, another has not."""
 
@@ -133,7 +136,13 @@ class ExternalRun:
         error = ""
         try:
             await self._emit_event(
-                RunStarted(run_id=run.id, model="external clients", provider=self._place, agent=AGENT)
+                RunStarted(
+                    run_id=run.id,
+                    model="external clients",
+                    provider=self._place,
+                    agent=AGENT,
+                    schema_only=self._gate.schema_only,
+                )
             )
             await run.guard(_for_ever())
             for task in self._tasks:
@@ -199,7 +208,7 @@ class ExternalRun:
             await self._emit_event(event)
 
         def show(progress: ToolProgress) -> None:
-            if progress.waits is None:
+            if progress.waits is None and not self._gate.schema_only:  # it is what the code prints
                 tell(progress.text)
             self.run.show(progress)
 
@@ -214,6 +223,7 @@ class ExternalRun:
             emit=emit,
             show=ProgressStreams(self._gate.redactor, show).take,
             redactor=self._gate.redactor,
+            schema_only=self._gate.schema_only,
             results=None,  # external clients have no read_file of ours
             cancelled=lambda: task.cancelling() > 0 or self.run.interrupted,
         )
@@ -223,7 +233,7 @@ class ExternalRun:
         self._call_status.note(event)
         kept = self._gate.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
-            await self._conversation.record(kept)
+            await self._conversation.record(recorded(kept, schema_only=self._gate.schema_only))
         self.run.emit(shown(event, kept))
 
     async def _last_event(self, finished: RunFinished) -> None:

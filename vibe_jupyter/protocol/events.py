@@ -117,6 +117,8 @@ class RunStarted(Value):
     """Name of the profile."""
     prompt: str = ""
     """As the user wrote it, but for secrets; empty for a run of another kind."""
+    schema_only: bool = False
+    """Whether no value of the user's data is sent."""
 
 
 class TurnStarted(Value):

@@ -40,6 +40,8 @@ class Conversation:
         self.id = session_id
         self.title = ""
         """Given by the user; empty where the first prompt stands for it."""
+        self.schema_only = False
+        """Whether no value of the user's data is in it."""
         self._history: list[Message] = []
         self.prompts: list[str] = []
         """What the user asked, as it was written, but for secrets."""
@@ -68,12 +70,14 @@ class Conversation:
         """
         if self.folder is None:
             return Conversation(UnkeptJournal(), names[-1])
-        return Conversation(Journal.create(self.folder.joinpath(*names), session_id=names[-1]), names[-1])
+        folder = self.folder.joinpath(*names)
+        return Conversation(Journal.create(folder, session_id=names[-1], schema_only=self.schema_only), names[-1])
 
     @classmethod
     def resumed(cls, journal: Journal, contents: JournalContents) -> "Conversation":
         """One that goes on where its journal ends. Nothing is run again."""
         made = cls(journal, contents.header.session_id if contents.header else "")
+        made.schema_only = contents.header is not None and contents.header.schema_only
         for place, event in enumerate(contents.events):
             if isinstance(event, HistoryRewritten):
                 made._history = list(fold_history(contents.events[:place]))

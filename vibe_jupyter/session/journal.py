@@ -74,6 +74,8 @@ class JournalHeader(Value):
     """Id of the conversation this one was forked from."""
     imported: str = ""
     """Id that the conversation has in Mistral Vibe, where it comes from there."""
+    schema_only: bool = False
+    """Whether no value of the user's data is in it."""
 
 
 class JournalNote(Value):
@@ -393,7 +395,14 @@ class Journal:
 
     @classmethod
     def create(
-        cls, folder: Path, *, session_id: str, place: Place = NO_PLACE, parent: str = "", imported: str = ""
+        cls,
+        folder: Path,
+        *,
+        session_id: str,
+        place: Place = NO_PLACE,
+        parent: str = "",
+        imported: str = "",
+        schema_only: bool = False,
     ) -> "Journal":
         """Begin a journal in a folder of its own, which only its owner can read.
 
@@ -403,6 +412,7 @@ class Journal:
             place: where it is held.
             parent: as in `JournalHeader`.
             imported: as in `JournalHeader`.
+            schema_only: as in `JournalHeader`.
 
         Raises:
             JournalError: the folder cannot be made or written, or already holds a journal.
@@ -416,6 +426,7 @@ class Journal:
             notebook=place.notebook,
             parent=parent,
             imported=imported,
+            schema_only=schema_only,
         )
         try:
             _make_private(folder)

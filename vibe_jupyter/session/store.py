@@ -56,6 +56,10 @@ _MESSAGE: Final = b'message_added","message":{"role":"'
 _TOLD: Final = (b"run_started", b"run_finished")
 
 
+_OF_HEADER: Final = ("started", "folder", "notebook", "parent", "imported", "schema_only")
+"""What a list tells of a journal's header, beside the id."""
+
+
 class SavedSession(Value):
     """One conversation, as a list tells it."""
 
@@ -75,7 +79,8 @@ class SavedSession(Value):
     notebook: str = ""
     parent: str = ""
     imported: str = ""
-    """All four as in the journal's header."""
+    schema_only: bool = False
+    """All five as in the journal's header."""
     model: str = ""
     """Alias of the model that was asked last."""
     cost: float | None = None
@@ -157,7 +162,9 @@ class SessionStore:
         """
         session_id = secrets.token_hex(ID_BYTES)
         folder = self.new_folder(prefix, session_id)
-        Journal.create(folder, session_id=session_id, place=place, parent=session.id).close()
+        Journal.create(
+            folder, session_id=session_id, place=place, parent=session.id, schema_only=session.schema_only
+        ).close()
         path = folder / FILE_NAME
         try:
             with self.journal_of(session).open("rb") as old, path.open("ab") as new:
@@ -381,7 +388,7 @@ class _Summary:
     def _take_body(self, body: object) -> None:
         match body:
             case JournalHeader():
-                given = {name: getattr(body, name) for name in ("started", "folder", "notebook", "parent", "imported")}
+                given = {name: getattr(body, name) for name in _OF_HEADER}
                 self._said |= {**given, "id": body.session_id}
             case JournalNote():
                 if body.title is not None:

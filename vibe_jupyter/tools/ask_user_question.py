@@ -6,7 +6,7 @@ from typing import Final, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from vibe_jupyter.protocol import Answered, Choice, Headline, Level, Preview, Question, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
 MAX_QUESTIONS: Final = 4
 MIN_OPTIONS: Final = 2
@@ -62,6 +62,7 @@ class AskUserQuestionTool:
     description = f"Ask the user 1 to {MAX_QUESTIONS} questions. Calls that need permission ask by themselves."
     level: Level = "always"
     arguments = AskUserQuestionArgs
+    without_values: WithoutValues = "always"
 
     def headline(self, args: AskUserQuestionArgs) -> Headline:
         first = args.questions[0]

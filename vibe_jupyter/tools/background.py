@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.code_files import WITHHELD
 from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
 
 if TYPE_CHECKING:
@@ -126,11 +127,17 @@ class BackgroundCommands:
         """How each stands, for the user."""
         return [f"Background: {command.state}" for command in self._commands]
 
-    def report(self) -> str:
-        """What the model is shown with the next prompt; empty for nothing. The end of a command is reported once."""
+    def report(self, *, schema_only: bool) -> str:
+        """What the model is shown with the next prompt; empty for nothing. The end of a command is reported once.
+
+        Args:
+            schema_only: whether what they print may not be sent.
+        """
         told = self._commands
         self._commands = tuple(command for command in told if command.seconds is None)
-        return section("background", "\n".join(map(_report_text, told))) if told else ""
+        return (
+            section("background", "\n".join(_report_text(one, schema_only=schema_only) for one in told)) if told else ""
+        )
 
     async def end(self) -> None:
         """End and forget all."""
@@ -142,7 +149,9 @@ class BackgroundCommands:
             await asyncio.wait(tasks)
 
 
-def _report_text(command: BackgroundCommand) -> str:
+def _report_text(command: BackgroundCommand, *, schema_only: bool) -> str:
+    if schema_only:
+        return f"{command.state}; its output is {WITHHELD}"
     output = command.output.strip()
     return f"{command.state}\n{head_and_tail(output, SHOWN)}" if output else f"{command.state}, no output"
 

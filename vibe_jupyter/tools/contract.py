@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -151,6 +151,8 @@ class ToolContext:
     """Has a sub-agent do a piece of work, within the limits and permissions of this run."""
     redact: Callable[[str], str] = str
     """Takes secrets out of a text before it is cut, so that none is parted; results are redacted as a whole anyway."""
+    schema_only: bool = False
+    """Whether the model may be told names, types and counts alone, and no value of the user's data."""
 
 
 class Tool(Protocol[A]):
@@ -273,6 +275,29 @@ class RenamedTool(Protocol):
     def unclear(self) -> Sequence[str]:
         """Names that mean another tool too: what is forbidden under them is forbidden, nothing is allowed."""
         ...
+
+
+WithoutValues = Literal["always", "of code files", "never"]
+"""When the model gets the results of a tool where no value of the user's data may be sent; else it hears their size.
+
+``always``: the tool heeds `ToolContext.schema_only`, or no result of it has a value.
+``of code files``: where all files it touched hold code.
+"""
+
+
+@runtime_checkable
+class ToldWithoutValues(Protocol):
+    """A tool that says itself when its results may be told without values; of all others they never are."""
+
+    @property
+    def without_values(self) -> WithoutValues:
+        """When."""
+        ...
+
+
+def told_without_values(tool: Tool[Any]) -> WithoutValues:
+    """What a tool says of itself."""
+    return tool.without_values if isinstance(tool, ToldWithoutValues) else "never"
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from vibe_jupyter.files.search_rules import SearchLimits, SearchQuery, SearchRes
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
 
 _SAID: Final = 1_000
 """Characters for the notes of a result."""
@@ -49,6 +49,7 @@ class GrepTool:
     )
     level: Level = "always"
     arguments = GrepArgs
+    without_values: WithoutValues = "of code files"
 
     def __init__(self, workspace: Workspace, options: GrepOptions | None = None) -> None:
         self._workspace = workspace

@@ -29,7 +29,7 @@ from vibe_jupyter.files.text_file import (
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail, is_spill_handle, kept_file
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
 
 OwnNotebook = Callable[[Path, ToolContext], Awaitable[ToolResult | None]]
 """Reads the notebook of this kernel as it stands on the screen; None if that is another file."""
@@ -70,6 +70,7 @@ class ReadFileTool:
     )
     level: Level = "always"
     arguments = ReadFileArgs
+    without_values: WithoutValues = "of code files"
 
     def __init__(
         self,

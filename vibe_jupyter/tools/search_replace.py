@@ -20,7 +20,7 @@ from vibe_jupyter.files.edits import (
 )
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
 
 EDIT_LIMIT: Final = 50_000_000
 """Bytes of a file that is changed."""
@@ -78,6 +78,7 @@ class SearchReplaceTool:
     )
     level: Level = "ask"
     arguments = SearchReplaceArgs
+    without_values: WithoutValues = "of code files"
 
     def __init__(self, files: FileAccess, options: SearchReplaceOptions | None = None) -> None:
         self._files = files

@@ -10,7 +10,7 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 LONGEST: Final = 40_000
 """Characters of a skill, or of one of its files, that the model is given whole."""
@@ -37,6 +37,7 @@ class SkillTool:
     description = "Load the instructions of a skill, or read one file of it."
     level: Level = "always"
     arguments = SkillArgs
+    without_values: WithoutValues = "always"
     result_limit = LONGEST
 
     def __init__(self, skills: Callable[[], Mapping[str, Skill]], use: UseSkill) -> None:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import TASK, ToolContext
+from vibe_jupyter.tools.contract import TASK, ToolContext, WithoutValues
 
 DEFAULT_AGENT: Final = "explore"
 RESPONSE_LIMIT: Final = 6_000
@@ -33,6 +33,7 @@ class TaskTool:
     )
     level: Level = "ask"
     arguments = TaskArgs
+    without_values: WithoutValues = "always"
 
     def headline(self, args: TaskArgs) -> Headline:
         return Headline(

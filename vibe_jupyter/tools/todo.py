@@ -19,7 +19,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, ToolOptions, WithoutValues
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 Priority = Literal["high", "medium", "low"]
@@ -69,6 +69,7 @@ class TodoTool:
     )
     level: Level = "always"
     arguments = TodoArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, options: TodoOptions | None = None) -> None:
         self.options = options or TodoOptions()

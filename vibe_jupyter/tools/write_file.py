@@ -10,7 +10,7 @@ from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.files.access import FileAccess, FileChangeArgs, Target, diff_size, shown_notes, unified_diff
 from vibe_jupyter.files.workspace import Located
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext, ToolOptions
+from vibe_jupyter.tools.contract import ToolContext, ToolOptions, WithoutValues
 
 COMPARED: Final = 1_000_000
 """Bytes of an old file that is shown as a difference; of a larger one only the new content is shown."""
@@ -41,6 +41,7 @@ class WriteFileTool:
     )
     level: Level = "ask"
     arguments = WriteFileArgs
+    without_values: WithoutValues = "of code files"
 
     def __init__(self, files: FileAccess, options: WriteFileOptions | None = None) -> None:
         self._files = files

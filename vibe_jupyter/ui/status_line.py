@@ -52,6 +52,8 @@ class StatusLine:
     words: str = "Working"
     model: str = ""
     provider: str = ""
+    schema_only: bool = False
+    """Whether no value of the user's data is sent."""
     agent: str = ""
     """Its name."""
     turn: int = 0
@@ -75,7 +77,7 @@ def end_words(reason: FinishReason) -> tuple[State, str]:
 
 
 def run_facts(foot: StatusLine) -> list[str]:
-    """Agent where it is not the usual one, model, server, turns, tokens, share of context, price: each where known."""
+    """Agent where it is not the usual one, model, server, privacy, turns, tokens, context, price: each where known."""
     turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
     return [
         fact
@@ -83,6 +85,7 @@ def run_facts(foot: StatusLine) -> list[str]:
             f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
             one_line(foot.model),
             one_line(foot.provider),
+            "no values sent" if foot.schema_only else "",
             turns if foot.turn else "",
             _tokens_text(foot),
             f"context {foot.context:.0%}" if foot.context is not None else "",

@@ -447,7 +447,13 @@ class Transcript:
         foot = replace(self._foot, seconds=self._clock() - self._began)
         match event:
             case RunStarted():
-                foot = replace(foot, model=event.model, provider=event.provider, agent=event.agent)
+                foot = replace(
+                    foot,
+                    model=event.model,
+                    provider=event.provider,
+                    agent=event.agent,
+                    schema_only=event.schema_only,
+                )
             case TurnStarted():
                 foot = replace(foot, turn=event.turn, context=event.context)
             case MessageAdded(message=AssistantMessage(usage=Usage() as usage)):

@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.protocol import TABLE_MIME, Headline, Level, MimeBundle, Preview, Resource, Table, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 from vibe_jupyter.variables.adapters import HEAD_ROWS, VariableDescription, VariableView
-from vibe_jupyter.variables.describe import CallMain, describe_value, value_kind, value_line
+from vibe_jupyter.variables.describe import CallMain, describe_value, value_kind
+from vibe_jupyter.variables.describing import BY_SCHEMA, WITH_VALUES, Describing
 from vibe_jupyter.variables.paths import FoundValue, find_value
+from vibe_jupyter.variables.schema_text import schema_text
 
 _TIME_LIMIT: Final = 0.5
 """Seconds on the main thread after which the remaining variables are only counted."""
@@ -77,6 +79,7 @@ class InspectTool:
     )
     level: Level = "always"
     arguments = InspectArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]], call_main: CallMain) -> None:
         self._namespace = namespace
@@ -98,7 +101,8 @@ class InspectTool:
         return tuple(Resource(kind="variable", value=name, access="read") for name in args.names or ("*",))
 
     async def run(self, args: InspectArgs, context: ToolContext) -> ToolResult:
-        found = await self._call_main(lambda: _inspect_names(self._namespace(), args))
+        describing = BY_SCHEMA if context.schema_only else WITH_VALUES
+        found = await self._call_main(lambda: _inspect_names(self._namespace(), args, describing))
         if len(found) == 1:
             (only,) = found
             if only.failed:
@@ -115,15 +119,19 @@ class InspectTool:
         )
 
 
-def _inspect_names(namespace: Mapping[str, object], args: InspectArgs) -> list[_Inspected]:
+def _inspect_names(namespace: Mapping[str, object], args: InspectArgs, describing: Describing) -> list[_Inspected]:
     deadline = time.monotonic() + _TIME_LIMIT
     names = dict.fromkeys(args.names) or {"*": None}
-    return [_inspect_name(namespace, name, args, deadline) for name in names]
+    return [_inspect_name(namespace, name, args, deadline, describing) for name in names]
 
 
-def _inspect_name(namespace: Mapping[str, object], name: str, args: InspectArgs, deadline: float) -> _Inspected:
+def _inspect_name(
+    namespace: Mapping[str, object], name: str, args: InspectArgs, deadline: float, describing: Describing
+) -> _Inspected:
     if _GLOB.fullmatch(name):
-        return _list_matching(namespace, name, args, deadline)
+        return _list_matching(namespace, name, args, deadline, describing)
+    if describing.schema_only:
+        return _inspect_schema(namespace, name, args)
     try:
         found = find_value(namespace, name)
         described = describe_value(found.value, _view_of(found, args))
@@ -134,13 +142,29 @@ def _inspect_name(namespace: Mapping[str, object], name: str, args: InspectArgs,
     return _Inspected(text, described.summary or described.headline, _description_display(described))
 
 
+def _inspect_schema(namespace: Mapping[str, object], name: str, args: InspectArgs) -> _Inspected:
+    """Without values: what is not found may be named after one, so that no near name is given either."""
+    try:
+        found = find_value(namespace, name)
+    except ToolError:
+        return _Inspected(f"{name} is not there, or cannot be told without values", failed=True)
+    try:
+        columns = args.columns if found.column is None else [found.column]
+        text = f"{name}: {schema_text(found.value, columns)}"
+    except ToolError as error:
+        return _Inspected(str(error), failed=True)
+    return _Inspected(text, text.partition("\n")[0], {"text/plain": text})
+
+
 def _view_of(found: FoundValue, args: InspectArgs) -> VariableView:
     columns = tuple(args.columns) if args.columns is not None else None
     return VariableView(columns if found.column is None else (found.column,), args.rows, args.stats)
 
 
-def _list_matching(namespace: Mapping[str, object], pattern: str, args: InspectArgs, deadline: float) -> _Inspected:
-    listed = _list_namespace(namespace, pattern, args, deadline)
+def _list_matching(
+    namespace: Mapping[str, object], pattern: str, args: InspectArgs, deadline: float, describing: Describing
+) -> _Inspected:
+    listed = _list_namespace(namespace, pattern, args, deadline, describing.line)
     shown = len(listed.rows)
     return _Inspected(
         head_and_tail("\n".join(_variable_lines(listed))),
@@ -149,7 +173,13 @@ def _list_matching(namespace: Mapping[str, object], pattern: str, args: InspectA
     )
 
 
-def _list_namespace(namespace: Mapping[str, object], pattern: str, args: InspectArgs, deadline: float) -> _Listed:
+def _list_namespace(
+    namespace: Mapping[str, object],
+    pattern: str,
+    args: InspectArgs,
+    deadline: float,
+    line: Callable[[object], str],
+) -> _Listed:
     wanted = [name for name in namespace if fnmatch.fnmatchcase(name, pattern)]
     if args.types is not None:
         words = [word.casefold() for word in args.types]
@@ -160,7 +190,7 @@ def _list_namespace(namespace: Mapping[str, object], pattern: str, args: Inspect
     for name in variables[: args.limit]:
         if time.monotonic() > deadline:
             break
-        rows.append((name, value_line(namespace[name])))
+        rows.append((name, line(namespace[name])))
     return _Listed(tuple(rows), len(variables), tuple(sorted(modules)))
 
 

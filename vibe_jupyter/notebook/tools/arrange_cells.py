@@ -20,7 +20,7 @@ from vibe_jupyter.protocol import (
     Resource,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 _FIRST_LINE = 80
 """Characters of a cell's first line shown on the card."""
@@ -51,6 +51,7 @@ class MoveCellsTool:
     description = "Move cells behind or before another one, in this order."
     level: Level = "ask"
     arguments = MoveCellsArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, access: CellAccess) -> None:
         self._access = access
@@ -128,6 +129,7 @@ class DeleteCellsTool:
     description = "Delete cells you have read."
     level: Level = "ask"
     arguments = DeleteCellsArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, access: CellAccess) -> None:
         self._access = access

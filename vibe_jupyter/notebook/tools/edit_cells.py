@@ -24,7 +24,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
 from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 _STARTED: Final = (
     "The user started this cell before: when this run is over it runs as it was, and what it shows is of that source"
@@ -64,6 +64,7 @@ class EditCellTool:
     description = "Change a text that is once in a cell, or the whole of a cell you have read. run=true runs it."
     level: Level = "ask"
     arguments = EditCellArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
@@ -195,6 +196,7 @@ class InsertCellTool:
     description = "Add a cell, by default below the prompt; run=true runs it."
     level: Level = "ask"
     arguments = InsertCellArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access

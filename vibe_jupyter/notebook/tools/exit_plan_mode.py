@@ -27,7 +27,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 QUESTION: Final = "Carry out this plan? Choose the agent that does, or write what to change."
 PLANS_FOLDER: Final = "plans"
@@ -136,6 +136,7 @@ class ExitPlanModeTool:
     )
     level: Level = "always"
     arguments = ExitPlanModeArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, document: PlanDocument, decision: PlanDecision) -> None:
         self._document = document

@@ -17,8 +17,9 @@ from vibe_jupyter.notebook.tools.cell_report import (
     output_text,
     sees_no_images,
 )
+from vibe_jupyter.notebook.tools.schema_results import schema_cell, schema_listing
 from vibe_jupyter.protocol import Cell, Headline, Level, Preview, Resource, TextPart, ToolResult
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
 _LINES: Final = 25
 """Lines of one cell that are listed among others; the rest is only counted."""
@@ -70,6 +71,7 @@ class ReadNotebookTool:
     )
     level: Level = "always"
     arguments = ReadNotebookArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, cells: CellReads, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._cells = cells
@@ -93,6 +95,10 @@ class ReadNotebookTool:
     async def run(self, args: ReadNotebookArgs, context: ToolContext) -> ToolResult:
         listing = await self._cells.listing()
         wanted = await self._wanted_cells(args, listing)
+        if context.schema_only:
+            listing, wanted = schema_listing(listing), [*map(schema_cell, wanted)]
+            if args.outputs != "none":
+                args = args.model_copy(update={"outputs": "brief"})
         labels = ImageLabels(self._cells) if args.outputs == "images" and self._sees_images() else None
         if args.query is not None:
             lines = await matching_lines(args.query, [cell.source for cell in wanted])

@@ -32,7 +32,8 @@ from vibe_jupyter.notebook.tools.cell_report import (
 )
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
 from vibe_jupyter.notebook.tools.foresight import CodeForesight
-from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs
+from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs, told_outputs
+from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import (
     WHOLE,
     Cell,
@@ -45,7 +46,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, unheard
+from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, unheard
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
@@ -118,6 +119,7 @@ class RunCodeTool:
     )
     level: Level = "ask"
     arguments = RunCodeArgs
+    without_values: WithoutValues = "always"
 
     def __init__(
         self,
@@ -176,8 +178,9 @@ class RunCodeTool:
         status = ""
         if waiting.seconds >= _TOLD_WAIT:
             status = f"; {waiting.seconds:.1f} s of it waiting for input()"
-        notes = (ran.hint, _changed_text(ran.changed))
-        return await self._code_result(args, ran.result, status, "" if args.keep else _TAKEN_BACK, notes)
+        notes = ("" if context.schema_only else ran.hint, _changed_text(ran.changed))
+        after = "" if args.keep else _TAKEN_BACK
+        return await self._code_result(args, ran.result, status, after, notes, schema_only=context.schema_only)
 
     def can_explore(self, args: RunCodeArgs) -> bool:
         """What is to stay cannot stay in a copy."""
@@ -192,9 +195,10 @@ class RunCodeTool:
             return ran
         tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts else ""
         changed = f"{_changed_text(ran.changed)}{_ONLY_IN_COPY}" if ran.changed else ""
-        notes = (ran.hint, changed, tried)
+        schema_only = context.schema_only
+        notes = (changed,) if schema_only else (ran.hint, changed, tried)
         await self.exploration.show_pictures(ran.result.outputs, context.call_id)
-        told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes)
+        told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes, schema_only=schema_only)
         in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
         return told.model_copy(
             update={"summary": f"{told.summary}, {_IN_YOUR_COPY}", "details": {**told.details, **in_copy}}
@@ -234,16 +238,25 @@ class RunCodeTool:
         return CodeRun(result, tuple(name for name in both if before[name] != after[name]), hint)
 
     async def _code_result(
-        self, args: RunCodeArgs, result: ExecutionResult, also: str, names_note: str, notes: Sequence[str]
+        self,
+        args: RunCodeArgs,
+        result: ExecutionResult,
+        also: str,
+        names_note: str,
+        notes: Sequence[str],
+        *,
+        schema_only: bool,
     ) -> ToolResult:
         """The report; `also` goes behind its first line, `names_note` behind the names that were bound."""
-        if self._sees_images():
+        sees_images = self._sees_images() and not schema_only
+        if sees_images:
             result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
         output = output_text(result.outputs)
         labels = ImageLabels()
-        told = output_text(result.outputs, labels.label) if self._sees_images() else output
-        status = status_line(result, args.timeout) + also
-        names = names_line(result, names_note)
+        known = schema_result(result, args.code) if schema_only else result
+        told = output_text(known.outputs, labels.label if sees_images else None)
+        status = status_line(known, args.timeout) + also
+        names = names_line(known, names_note)
         report = "\n".join(filter(None, (status, told, names, *notes)))
         display: dict[str, JsonValue] = {"text/x-python": args.code}
         if output:
@@ -284,6 +297,7 @@ class RunCellsTool:
     description = "Run cells in this order, in their places."
     level: Level = "ask"
     arguments: type[RunCellsArgs] = RunCellsArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
@@ -331,9 +345,9 @@ class RunCellsTool:
     async def run(self, args: RunCellsArgs, context: ToolContext) -> ToolResult:
         cells = await self._cells_to_run(args)
         done = await run_cells(self._access, cells, context, seconds=args.timeout, stop_on_error=args.stop_on_error)
-        sees_images = self._sees_images()
-        done = await seen_runs(self._access, done) if sees_images else done
-        return runs_result(self._access, done, len(cells), seconds=args.timeout, sees_images=sees_images)
+        tells = told_outputs(context, sees_images=self._sees_images())
+        done = await seen_runs(self._access, done) if tells == "images" else done
+        return runs_result(self._access, done, len(cells), seconds=args.timeout, tells=tells)
 
     async def _cells_to_run(self, args: RunCellsArgs) -> list[Cell]:
         """As they were checked, or as they are if anything was changed since.

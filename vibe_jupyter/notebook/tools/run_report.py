@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -19,6 +19,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     run_summary_text,
     status_line,
 )
+from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import Cell, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext
 
@@ -28,6 +29,10 @@ _ROOM_FOR_HEAD: Final = 150
 """The same for the line above the outputs of each cell."""
 _NOTHING: Final = "Nothing was done: "
 _HERE: Final = "Its output is shown in the prompt's cell, not under the cell itself."
+
+
+ToldOutputs = Literal["text", "images", "sizes"]
+"""What the model hears of outputs: their text, images too, or no value at all."""
 
 
 class CellChange(NamedTuple):
@@ -77,7 +82,8 @@ async def run_cells(
         except ToolError as error:
             if not done:
                 raise
-            raise ToolError(f"{_runs_overview(done, len(cells), seconds)}\n{error}") from error
+            told = _told_runs(done) if context.schema_only else done
+            raise ToolError(f"{_runs_overview(told, len(cells), seconds)}\n{error}") from error
         status = done[-1].run.result.status
         if status == "interrupted" or (stop_on_error and status != "ok"):
             break
@@ -97,8 +103,19 @@ async def run_written(
     except ToolError as error:
         name = access.reads.address(cell)
         raise ToolError(f"{written.how} {name}; not run: {str(error).removeprefix(_NOTHING)}{written.note}") from error
-    done = await seen_runs(access, done) if sees_images else done
-    return runs_result(access, done, 1, written=written, sees_images=sees_images)
+    tells = told_outputs(context, sees_images=sees_images)
+    done = await seen_runs(access, done) if tells == "images" else done
+    return runs_result(access, done, 1, written=written, tells=tells)
+
+
+def told_outputs(context: ToolContext, *, sees_images: bool) -> ToldOutputs:
+    """What this model may be told."""
+    return "sizes" if context.schema_only else "images" if sees_images else "text"
+
+
+def _told_runs(done: Sequence[CellRunResult]) -> Sequence[CellRunResult]:
+    """The runs without values."""
+    return [replace(ran, run=replace(ran.run, result=schema_result(ran.run.result, ran.cell.source))) for ran in done]
 
 
 async def seen_runs(access: CellAccess, done: Sequence[CellRunResult]) -> list[CellRunResult]:
@@ -121,24 +138,25 @@ def runs_result(
     *,
     seconds: float | None = None,
     written: CellChange = NO_CHANGE,
-    sees_images: bool = False,
+    tells: ToldOutputs = "text",
 ) -> ToolResult:
     """The report for the model, the user and the log."""
+    told = _told_runs(done) if tells == "sizes" else done
     names = [access.reads.address(_numbered_cell(ran)) for ran in done]
     access.reads.remembered.show(map(_numbered_cell, done))
-    labels = ImageLabels(access.reads) if sees_images else None
-    texts = [output_text(ran.run.result.outputs, labels and labels.of(_numbered_cell(ran))) for ran in done]
+    labels = ImageLabels(access.reads) if tells == "images" else None
+    texts = [output_text(ran.run.result.outputs, labels and labels.of(_numbered_cell(ran))) for ran in told]
     taken = _ROOM_FOR_STATUS + len(written.note) + _ROOM_FOR_HEAD * sum(map(bool, texts))
     room = _fair_share([len(text) for text in texts], RESULT_LIMIT - taken)
-    heads = [f"{name} {status_line(ran.run.result, seconds)}" for ran, name in zip(done, names, strict=True)]
+    heads = [f"{name} {status_line(ran.run.result, seconds)}" for ran, name in zip(told, names, strict=True)]
     ids = [access.reads.short_id(ran.cell) for ran in done]
-    bodies = [_run_body(ran, text, room, short) for ran, text, short in zip(done, texts, ids, strict=True)]
+    bodies = [_run_body(ran, text, room, short) for ran, text, short in zip(told, texts, ids, strict=True)]
     if wanted == 1 and done:
         lines = [" ".join(filter(None, (written.how, heads[0]))), bodies[0]]
     else:
-        silent = [ran.ok and ran.run.in_place and not text for ran, text in zip(done, texts, strict=True)]
-        quiet = [_quiet_words(ran, name) for ran, name, one in zip(done, names, silent, strict=True) if one]
-        lines = [_runs_overview(done, wanted, seconds)]
+        silent = [ran.ok and ran.run.in_place and not text for ran, text in zip(told, texts, strict=True)]
+        quiet = [_quiet_words(ran, name) for ran, name, one in zip(told, names, silent, strict=True) if one]
+        lines = [_runs_overview(told, wanted, seconds)]
         blocks = zip(heads, bodies, silent, strict=True)
         lines += [f"{head}\n{body}".rstrip() for head, body, one in blocks if not one]
         lines += [f"ok, nothing shown: {', '.join(quiet)}"] if quiet else []

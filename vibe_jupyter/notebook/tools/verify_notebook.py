@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.errors import NothingDone, ToolError
 from vibe_jupyter.notebook.access import CellReads
 from vibe_jupyter.notebook.tools.cell_report import cell_number
 from vibe_jupyter.notebook.verification import (
@@ -18,7 +18,7 @@ from vibe_jupyter.notebook.verification import (
     verify_in_process,
 )
 from vibe_jupyter.protocol import WHOLE, Cell, Headline, Level, Preview, Resource, ToolResult
-from vibe_jupyter.tools.contract import UNLISTED, ToolContext
+from vibe_jupyter.tools.contract import UNLISTED, ToolContext, WithoutValues
 
 _NAMED: Final = 30
 """Cells of one kind that are named."""
@@ -75,6 +75,7 @@ class VerifyNotebookTool:
     description = "Run the notebook from the top in a fresh kernel: the first error, each differing output."
     level: Level = "ask"
     arguments = VerifyNotebookArgs
+    without_values: WithoutValues = "always"
 
     def __init__(self, verification: NotebookVerification, reads: CellReads) -> None:
         self._verification = verification
@@ -113,13 +114,24 @@ class VerifyNotebookTool:
             context.advance(done, code, f"cell #{verdict.number}")
 
         began = time.monotonic()
-        verdicts = await self._verification.verify(cells, seconds=args.timeout, heard=heard)
-        lines = verification_lines(verdicts, self._reads.short)
+        try:
+            verdicts = await self._verification.verify(cells, seconds=args.timeout, heard=heard)
+        except ToolError:
+            if context.schema_only:  # it ends with the last words of the fresh kernel
+                raise ToolError("The notebook could not be run in a fresh kernel.") from None
+            raise
+        told = [_without_values(one) for one in verdicts] if context.schema_only else verdicts
+        lines = verification_lines(told, self._reads.short)
         failing = [one for one in verdicts if one.kind in ("differs", "error")]
         head = f"{'differs' if failing else 'verified'}: {lines[0]}, {time.monotonic() - began:.1f} s"
         details: dict[str, JsonValue] = {"verdicts": [one.model_dump(mode="json") for one in verdicts]}
         result = ToolResult.text("\n".join([head, *lines[1:]]), summary=verification_summary(verdicts))
         return result.model_copy(update={"details": details})
+
+
+def _without_values(verdict: CellVerdict) -> CellVerdict:
+    words = "shows something else" if verdict.kind == "differs" else "an error"
+    return verdict.model_copy(update={"words": words})
 
 
 def verification_summary(verdicts: Sequence[CellVerdict]) -> str:

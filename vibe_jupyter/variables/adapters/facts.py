@@ -93,7 +93,8 @@ def schema_adapter(
         if view.columns is None and len(known) > COLUMNS_LIMIT:
             lines.append(f"… {len(known) - COLUMNS_LIMIT:,} more columns; name them in `columns` to see them")
         table = SampleTable(("column", "type"), tuple(wanted))
-        return VariableDescription(headline, "\n".join([*lines, note]), headline.removeprefix(f"{kind} "), table)
+        summary = headline.removeprefix(f"{kind} ")
+        return VariableDescription(headline, "\n".join([*lines, note]), summary, table, schema=table)
 
     def labels(value: Any) -> list[str]:
         return [name for name, _ in _column_texts(islice(columns_of(value) or (), LABELS_COMPARED))]

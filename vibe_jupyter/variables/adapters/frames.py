@@ -47,6 +47,8 @@ class Column:
     """Range or some of the values; empty when not looked at."""
     detail: str = ""
     """More for the model: the mean, the number of distinct values."""
+    distinct: int | None = None
+    """Different values in the rows looked at; None where they were not counted."""
 
     @property
     def name(self) -> str:
@@ -115,6 +117,7 @@ def describe_frame(frame: Frame) -> VariableDescription:
         body="\n".join(parts),
         summary=_frame_summary(frame),
         table=_frame_table(frame),
+        schema=_frame_schema(frame),
     )
 
 
@@ -183,12 +186,13 @@ def range_of_numbers(values: Sequence[object]) -> tuple[str, str]:
     return f"{number_text(min(numbers))} … {number_text(max(numbers))}", detail
 
 
-def distinct_text(values: Iterable[object]) -> tuple[str, str]:
-    """The first different values, and how many there are; all must be of built-in types, None is left out."""
+def distinct_text(values: Iterable[object]) -> tuple[str, str, int]:
+    """The first different values, and how many there are, in words and as a number; all must be of built-in types, None
+    is left out."""
     distinct = [value for value in dict.fromkeys(values) if value is not None]
     shown = ", ".join(plain_cell_text(value, CELL_WIDTH) for value in distinct[:VALUES_SHOWN])
     more = ", …" if len(distinct) > VALUES_SHOWN else ""
-    return shown + more, f"{len(distinct):,} distinct" if more else ""
+    return shown + more, f"{len(distinct):,} distinct" if more else "", len(distinct)
 
 
 def _frame_summary(frame: Frame) -> str:
@@ -237,6 +241,15 @@ def _head_lines(frame: Frame) -> str:
     labels = [column.name for column in frame.columns[:HEAD_COLUMNS]]
     title = "first row:" if len(frame.head) == 1 else f"first {len(frame.head)} rows:"
     return "\n".join([title, " | ".join(labels), *(" | ".join(row) for row in frame.head)])
+
+
+def _frame_schema(frame: Frame) -> SampleTable:
+    nulls = "nulls" if _is_exact(frame) else f"nulls in {frame.looked_at:,} rows"
+    rows = tuple(
+        (column.label, column.type, _nulls_text(column, ","), "" if column.distinct is None else f"{column.distinct:,}")
+        for column in frame.columns
+    )
+    return SampleTable(("column", "type", nulls, "different values"), rows)
 
 
 def _frame_table(frame: Frame) -> SampleTable:

@@ -146,7 +146,7 @@ def _sampled_column(series: Any, places: tuple[int, ...] | None) -> Column:
     if dtype in _TEXT_TYPES:
         return Column(label, dtype, nulls, *distinct_text(sample.unique(maintain_order=True).to_list()))
     column = value_column(label, dtype, sample.to_list())
-    return Column(label, dtype, nulls, column.sample, column.detail)
+    return Column(label, dtype, nulls, column.sample, column.detail, column.distinct)
 
 
 def _range_of_numbers(sample: Any) -> tuple[str, str]:

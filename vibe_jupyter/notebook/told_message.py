@@ -1,0 +1,65 @@
+"""The message of an error without any value of the user's data.
+
+The words in it that stand in the code, which the model has or wrote, stay, and plain words of Python's own messages.
+Each other word, each other number, and what stands in quotes otherwise, is left out.
+"""
+
+import builtins
+import re
+from collections.abc import Collection
+from typing import Final
+
+_LONGEST: Final = 200
+"""Characters of an error's message that are looked at."""
+_WORD: Final = re.compile(r"\w+")
+_PIECES: Final = re.compile(r"""(?P<quoted>'[^']*'|"[^"]*"|`[^`]*`)|(?P<word>\w+)|(?P<rest>[^\w'"`]+|.)""", re.DOTALL)
+_CLASS: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning)")
+"""What classes of errors are called."""
+_UNNAMED: Final = "an error"
+_LEFT_OUT: Final = "…"
+_PLAIN_WORDS: Final = """
+a an and argument arguments array at attribute axis be but by bounds callable cannot column columns
+convert could datetime defined dictionary dimension dimensions dtype empty expected float for found from
+function given got has have in index indices input integer invalid is iterable key label labels len
+length literal local match missing module must name named no not object of on operand or out positional
+range referenced required same sequence shape shapes size string subscriptable takes than that the to
+too type types unexpected unhashable unpack unsupported value values variable was were with without zero
+division
+"""
+_PLAIN: Final = frozenset(_PLAIN_WORDS.split())
+
+
+def told_class(name: str, words: Collection[str] = ()) -> str:
+    """The class of an error: one made by code may be called anything, so that only what looks like one is reported.
+
+    Args:
+        name: of the class.
+        words: of the code.
+    """
+    return name if name in words or hasattr(builtins, name) or _CLASS.fullmatch(name) else _UNNAMED
+
+
+def told_message(message: str, words: Collection[str]) -> str:
+    """An error's message, as far as its words are known without the data.
+
+    Args:
+        message: as raised.
+        words: of the code.
+    """
+    first = message.strip().partition("\n")[0][:_LONGEST]
+    told: list[str] = []
+    for found in _PIECES.finditer(first):
+        if found["rest"] is not None:
+            told.append(found["rest"] if not found["rest"].strip(" .,:;()[]{}<>=+-*/?!'\"`\\") else _LEFT_OUT)
+        elif found["quoted"] is not None:
+            text = found["quoted"]
+            told.append(text if _is_plain_quote(text, words) else _LEFT_OUT)
+        else:
+            word = found["word"]
+            told.append(word if word in words or word.lower() in _PLAIN else _LEFT_OUT)
+    return re.sub(rf"{_LEFT_OUT}(?:[ .,:;()\[\]{{}}<>=+*/?!\\-]*{_LEFT_OUT})+", _LEFT_OUT, "".join(told)).strip()
+
+
+def _is_plain_quote(text: str, words: Collection[str]) -> bool:
+    """Words alone: signs may be a value too."""
+    return all(word in words for word in _WORD.findall(text)) and not set(_WORD.sub("", text)) - set(" .,'\"`_-")

@@ -1,0 +1,30 @@
+"""How variables are described to the model: with their values, or by names, types and counts alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from vibe_jupyter.variables.describe import column_labels, column_types, describe_value, value_line
+from vibe_jupyter.variables.schema_text import schema_labels, schema_line, schema_text, schema_types
+
+
+class Describing(NamedTuple):
+    """One of the two ways."""
+
+    line: Callable[[object], str]
+    """A value in one line."""
+    text: Callable[[object], str]
+    """All that is said of it."""
+    labels: Callable[[object], Sequence[str]]
+    """Of the first columns of a frame."""
+    types: Callable[[object, Sequence[str]], Mapping[str, str]]
+    """Of some columns."""
+    schema_only: bool = False
+
+
+def _whole_text(value: object) -> str:
+    described = describe_value(value)
+    return f"{described.headline}\n{described.body}" if described.body else described.headline
+
+
+WITH_VALUES: Final = Describing(value_line, _whole_text, column_labels, column_types)
+BY_SCHEMA: Final = Describing(schema_line, schema_text, schema_labels, schema_types, schema_only=True)
