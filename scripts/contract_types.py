@@ -28,7 +28,7 @@ from typing import (
 
 from pydantic import BaseModel
 
-from vibe_jupyter.commands.panel import PanelModels, PanelState
+from vibe_jupyter.commands.panel import PanelModels, PanelState, PanelUndo
 from vibe_jupyter.notebook import bridge_messages as bridge
 from vibe_jupyter.protocol import CellEdit, CellKind, Command
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
@@ -106,7 +106,7 @@ class Contract:
             f"  {name}: {{ args: {self.reference(args)}; result: {self.reference(result)} }};"
             for name, (args, result) in bridge.METHODS.items()
         )
-        for told in (bridge.BridgeRequest, PanelState, PanelModels):
+        for told in (bridge.BridgeRequest, PanelState, PanelModels, PanelUndo):
             self.reference(told)
         constants = [f"export const {name} = {_literal(value)};" for name, value in CONSTANTS.items()]
         comment = "/** What the kernel may ask of a notebook, and the answers it gets. */"

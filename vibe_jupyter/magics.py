@@ -177,6 +177,16 @@ class VibeMagics(Magics):
             with self._presses.raising():
                 return PanelAnswer(panel_models(app))
 
+    def panel_undo(self, conversation: str, run: int) -> "PanelAnswer":
+        """What undoing a run would do now, for the button below its output."""
+        with self._presses.owned():
+            app = self.app
+            with without_working_folder():
+                from vibe_jupyter.commands.panel import PanelAnswer, panel_undo
+                from vibe_jupyter.notebook.kept_output import UndoableRun
+            with self._presses.raising():
+                return PanelAnswer(panel_undo(app, UndoableRun(conversation, run)))
+
     def close(self) -> None:
         """End everything this kernel started."""
         if self._app is not None:

@@ -523,3 +523,15 @@ export interface PanelModels {
   /** Why there are none; empty where there are. */
   error: string;
 }
+
+/** What undoing a run would do now. */
+export interface PanelUndo {
+  /** What would be as before the run, by name. */
+  restored: string[];
+  /** What of it was changed after the run: those changes would be lost. */
+  changed_since: string[];
+  /** What would stay as it is, and why. */
+  lost: string[];
+  /** Why the run can't be undone; empty where it can. */
+  problem: string;
+}

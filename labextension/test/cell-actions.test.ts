@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { lastNumbered, offerOf } from "../src/cell-actions/cell-state";
+import { changedRunOf, lastNumbered, offerOf } from "../src/cell-actions/cell-state";
 import { isPrompt, promptFor } from "../src/cell-actions/prompts";
 
 interface Made {
@@ -46,6 +46,17 @@ test("the newest run alone offers to go on, and a failed or stopped one to try a
     assert.equal(offerOf(newest, newest), offer);
     assert.equal(offerOf(older, newest), null);
   }
+});
+
+test("a run that changed something can be undone, once it is over", () => {
+  const metadata = { vibe_jupyter: { reason: "stop", undo: { conversation: "c0ffee", run: 3 } } };
+  const left = (state: "running" | "idle", ...all: object[]): never =>
+    ({ type: "code", executionState: state, outputs: { toJSON: () => all } }) as never;
+  assert.deepEqual(changedRunOf(left("idle", { metadata }, { metadata: {} })), { conversation: "c0ffee", run: 3 });
+  assert.equal(changedRunOf(left("running", { metadata })), null);
+  assert.equal(changedRunOf(left("idle", { metadata: { vibe_jupyter: { reason: "stop" } } }, {})), null);
+  const forged = { vibe_jupyter: { undo: { conversation: "c0ffee", run: "1); forged(" } } };
+  assert.equal(changedRunOf(left("idle", { metadata: forged })), null);
 });
 
 test("after a reload the newest run is the one with the highest number", () => {

@@ -204,3 +204,13 @@ def test_the_kept_form_names_what_a_run_changed_as_links(session: Session) -> No
     assert '<a href="data/%3Cb%3E.csv"><code>data/&lt;b&gt;.csv</code></a>' in kept["text/html"]
     changed = f"Changed: [{number}] edited, cell 2 new, cell 3 deleted, data/<b>.csv new file"
     assert changed in kept["text/plain"]
+
+
+def test_the_output_of_a_run_says_what_undoes_it_where_it_changed_something(session: Session) -> None:
+    page = Page(session.wire, "a = 1")
+    edited = change(session, page, call("edit_cell", cell=page.cells[0].id, source="a = 10"))
+    session.model.will_reply(say("Nothing to do."))
+    idle = page.run("%%vibe\nlook")
+    said, nothing = (cell.outputs[-1]["metadata"]["vibe_jupyter"] for cell in (edited, idle))
+    assert said["undo"] == {"conversation": page.metadata["conversation"], "run": 1}
+    assert sorted(nothing) == ["prompt", "reason"]

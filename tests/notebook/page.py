@@ -188,7 +188,7 @@ class Page:
                 wanted = content["transient"]["display_id"]
                 for output in cell.outputs:
                     if output.get("transient", {}).get("display_id") == wanted:
-                        output["data"] = content["data"]
+                        output |= {"data": content["data"], "metadata": content["metadata"]}
             case "clear_output":
                 cell.outputs.clear()
             case _:

@@ -208,7 +208,7 @@ class App:
         try:
             self._presses.check()
             self.sessions.begin_run()
-            shown = yield BegunRun(run, f"the conversation is {kept_in(conversation)}", key)
+            shown = yield BegunRun(run, f"the conversation is {kept_in(conversation)}", key, self.undo.present)
             return shown.reply(self._run_view.find_cell)
         finally:
             self.sessions.end_run()

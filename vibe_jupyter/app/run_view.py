@@ -23,7 +23,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.notebook.kept_output import output_metadata
+from vibe_jupyter.notebook.kept_output import UndoableRun, output_metadata
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Cell,
@@ -105,6 +105,11 @@ class RunSummary:
     def reason(self) -> FinishReason | None:
         """How it ended; None before its end."""
         return self._finished.reason if self._finished is not None else None
+
+    @property
+    def changed_something(self) -> bool:
+        """Whether its tools changed cells or files."""
+        return self._finished is not None and bool(self._finished.changed)
 
     def take(self, event: Event) -> None:
         """Look at one event."""
@@ -283,6 +288,8 @@ class BegunRun(NamedTuple):
     """Where the user finds it if it does not end in time."""
     key: str = ""
     """Of its cell's prompt, as `Options.key` makes it; empty where it had none."""
+    undoable: UndoableRun | None = None
+    """As what its changes are kept; None where they are not."""
 
 
 class RunView:
@@ -413,7 +420,8 @@ class RunView:
             if life.is_over:
                 self._life = None
             # For programs that run notebooks: they want to know without reading prose.
-            self._leave(front_end, output_metadata(life.ending.reason, begun.key))
+            undoable = begun.undoable if life.ending.changed_something else None
+            self._leave(front_end, output_metadata(life.ending.reason, begun.key, undoable))
 
     def _leave(self, front_end: DeferredFrontEnd, metadata: "Metadata") -> None:
         view, self._front_end = self.view, None

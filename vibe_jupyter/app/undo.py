@@ -16,6 +16,7 @@ from vibe_jupyter.app.sessions import KernelSessions
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
+from vibe_jupyter.notebook.kept_output import UndoableRun
 from vibe_jupyter.protocol import Change
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
 from vibe_jupyter.session.store import title_of
@@ -114,6 +115,14 @@ class KernelUndo:
             self._code.begin(str(folder), snapshots.number)
         return snapshots
 
+    @property
+    def present(self) -> UndoableRun | None:
+        """The run that has begun; None where nothing is kept of it."""
+        conversation = self._sessions.conversation
+        if self._begun is None or conversation is None:
+            return None
+        return UndoableRun(conversation.id, self._begun[0])
+
     def end_run(self) -> None:
         """The run is over: what its code changed can be undone from now on."""
         begun, self._begun = self._begun, None
@@ -178,6 +187,21 @@ class KernelUndo:
         plan = plan_undo(run, cells)
         self._plan_variables(plan)
         return plan
+
+    def plan_of(self, run: UndoableRun) -> "UndoPlan":
+        """What undoing this run takes now.
+
+        Raises:
+            ConfigError: it is of another conversation, or `plan` has no such run.
+            NotebookError: as `plan`.
+        """
+        conversation = self._sessions.conversation
+        if conversation is None or conversation.id != run.conversation:
+            raise ConfigError(
+                f"The run belongs to another conversation. %vibe resume {run.conversation} continues it, "
+                f"%vibe undo {run.number} then undoes the run."
+            )
+        return self.plan(run.number)
 
     def _plan_variables(self, plan: "UndoPlan") -> None:
         run, names = plan.run, plan.run.variables

@@ -18,6 +18,7 @@ from vibe_jupyter.commands.mcp import server_rows
 from vibe_jupyter.commands.registry import run_command
 from vibe_jupyter.commands.sessions import age_of, place_of
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, VibeError
+from vibe_jupyter.notebook.kept_output import UndoableRun
 from vibe_jupyter.session.store import unique_ids
 
 if TYPE_CHECKING:
@@ -115,6 +116,19 @@ class PanelModels(TypedDict):
     """Why there are none; empty where there are."""
 
 
+class PanelUndo(TypedDict):
+    """What undoing a run would do now."""
+
+    restored: list[str]
+    """What would be as before the run, by name."""
+    changed_since: list[str]
+    """What of it was changed after the run: those changes would be lost."""
+    lost: list[str]
+    """What would stay as it is, and why."""
+    problem: str
+    """Why the run can't be undone; empty where it can."""
+
+
 class PanelAnswer:
     """An answer that IPython gives to the page as JSON."""
 
@@ -172,6 +186,17 @@ def panel_models(app: "App") -> PanelModels:
         engine.close()
     place = model.server.name or model.server.api_base
     return PanelModels(models=[f"{one.name}@{place}" for one in listed], error="")
+
+
+def panel_undo(app: "App", run: UndoableRun) -> PanelUndo:
+    """What undoing a run would do now. Main thread."""
+    try:
+        plan = app.undo.plan_of(run)
+    except VibeError as error:
+        return PanelUndo(restored=[], changed_since=[], lost=[], problem=str(error))
+    return PanelUndo(
+        restored=plan.restored_without(plan.lost), changed_since=plan.changed_since, lost=plan.lost, problem=""
+    )
 
 
 def _run_quietly(app: "App", command: str) -> tuple[str, bool]:

@@ -25,15 +25,27 @@ class KeptOutput(NamedTuple):
     plain: str
 
 
-def output_metadata(reason: FinishReason | None, key: str) -> dict[str, JsonValue]:
+class UndoableRun(NamedTuple):
+    """A run that changed cells or files, as `%vibe undo` finds it."""
+
+    conversation: str
+    number: int
+
+
+def output_metadata(reason: FinishReason | None, key: str, undoable: UndoableRun | None = None) -> dict[str, JsonValue]:
     """What stands in the metadata of the output of a run.
 
     Args:
         reason: how it ended; None where that is not known.
         key: of its cell's prompt; empty where it had none.
+        undoable: the run, where it made changes.
     """
     said: dict[str, JsonValue] = {"reason": reason}
-    return {METADATA_KEY: {**said, "prompt": key} if key else said}
+    if key:
+        said["prompt"] = key
+    if undoable is not None:
+        said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
+    return {METADATA_KEY: said}
 
 
 def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:

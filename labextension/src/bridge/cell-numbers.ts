@@ -2,6 +2,8 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 
 import { cellModels } from "./notebook";
 
+const FLASH = 900; // ms in which a cell that was gone to stands out
+
 /** Tells the run views of a notebook which number each cell has now, and goes to the one that is wanted. */
 export class CellNumbers {
   readonly #panel: NotebookPanel;
@@ -37,6 +39,10 @@ export class CellNumbers {
     if (cell !== undefined) {
       notebook.activeCellIndex = notebook.widgets.indexOf(cell);
       await notebook.scrollToCell(cell);
+      if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
+        const edge = "inset 0 0 0 2px";
+        cell.node.animate([{ boxShadow: `${edge} var(--jp-brand-color1)` }, { boxShadow: `${edge} transparent` }], FLASH);
+      }
     }
   }
 }

@@ -10,6 +10,7 @@ import type { Handler } from "./handler";
 import { handlers } from "./handlers";
 import { BRIDGE_EVENT, BRIDGE_REPLY, BRIDGE_REQUEST, type BridgeRequest, type Method, type PageEvent } from "../contract";
 import { CellNumbers } from "./cell-numbers";
+import { KeptLinks } from "./kept-links";
 import { cellModels } from "./notebook";
 import { viewsOf } from "./views";
 
@@ -38,6 +39,7 @@ export class Connection implements IDisposable {
       void this.#kernel?.interrupt();
     }, { signal: this.#end.signal });
     new CellNumbers(panel, this.#end.signal);
+    new KeptLinks(panel, this.#end.signal);
     panel.disposed.connect(() => { this.dispose(); }, this);
     this.#greet();
   }

@@ -2,6 +2,7 @@ import type { ICellModel } from "@jupyterlab/cells";
 import type { IError, IOutput } from "@jupyterlab/nbformat";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
+import { METADATA_KEY } from "../bridge/handlers/remember";
 import { isCode, isRunning } from "../bridge/notebook";
 import { isPrompt } from "./prompts";
 
@@ -10,6 +11,27 @@ const FAILED = "RunFailed";
 
 /** What can be offered below the output of a cell. */
 export type Offer = "fix" | "retry" | "follow-up" | null;
+
+/** A run that changed cells or files, as the kernel finds it. */
+export interface ChangedRun {
+  conversation: string;
+  run: number;
+}
+
+/** What the run in a cell's output can be undone by; null where it changed nothing, or still goes on. */
+export function changedRunOf(model: ICellModel): ChangedRun | null {
+  if (!isCode(model) || isRunning(model)) {
+    return null;
+  }
+  for (const { metadata } of model.outputs.toJSON().reverse()) {
+    const said = (metadata as Record<string, { undo?: Partial<ChangedRun> } | undefined> | undefined)?.[METADATA_KEY];
+    const { conversation, run } = said?.undo ?? {};
+    if (typeof conversation === "string" && Number.isSafeInteger(run)) {
+      return { conversation, run: run as number };
+    }
+  }
+  return null;
+}
 
 /** The error that a cell's last run ended with; null where it ended well. */
 export function errorOf(model: ICellModel): string | null {

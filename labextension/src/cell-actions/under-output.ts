@@ -3,11 +3,12 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 import { type PanelLayout, Widget } from "@lumino/widgets";
 
-import { isPython, numberOf, offerOf, type Offer } from "./cell-state";
+import { changedRunOf, isPython, numberOf, offerOf, type Offer } from "./cell-state";
 import { button, hint, key, textField } from "./elements";
 import { vibeIcon } from "./icon";
 import { promptFor, type Request } from "./prompts";
 import type { PromptRunner } from "./run-prompt";
+import { undoParts } from "./undo-run";
 
 const CONTINUE = "Continue.";
 
@@ -23,7 +24,7 @@ export class UnderOutput extends Widget {
   readonly #cell: CodeCell;
   readonly #runner: PromptRunner;
   readonly #words: TranslationBundle;
-  #shown: Offer = null;
+  #shown = "";
 
   constructor(panel: NotebookPanel, cell: CodeCell, runner: PromptRunner, words: TranslationBundle) {
     super();
@@ -39,18 +40,25 @@ export class UnderOutput extends Widget {
 
   /** Show what the cell offers now. */
   refresh(newest: ICellModel | null, wanted: Wanted): void {
-    const offer = this.#wantedOffer(offerOf(this.#cell.model, newest), wanted);
-    if (offer === this.#shown) {
+    const { model } = this.#cell;
+    const offer = this.#wantedOffer(offerOf(model, newest), wanted);
+    const run = this.#isHidden || model !== newest ? null : changedRunOf(model);
+    const shown = JSON.stringify([offer, run]);
+    if (shown === this.#shown) {
       return;
     }
-    this.#shown = offer;
-    this.node.replaceChildren(...(offer === null ? [] : this.#draw(offer)));
-    this.setHidden(offer === null);
+    this.#shown = shown;
+    const parts = offer === null ? [] : this.#draw(offer);
+    this.node.replaceChildren(...parts, ...(run === null ? [] : undoParts(this.#panel, run, this.#words)));
+    this.setHidden(offer === null && run === null);
   }
 
   #wantedOffer(offer: Offer, { errors, followUp }: Wanted): Offer {
-    const isHidden = this.#cell.outputHidden || this.#panel.content.model?.readOnly === true || !isPython(this.#panel);
-    return isHidden || !(offer === "fix" ? errors : followUp) ? null : offer;
+    return this.#isHidden || !(offer === "fix" ? errors : followUp) ? null : offer;
+  }
+
+  get #isHidden(): boolean {
+    return this.#cell.outputHidden || this.#panel.content.model?.readOnly === true || !isPython(this.#panel);
   }
 
   #draw(offer: Exclude<Offer, null>): HTMLElement[] {

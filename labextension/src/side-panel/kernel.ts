@@ -1,7 +1,8 @@
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { JSONObject } from "@lumino/coreutils";
 
-import type { PanelModels, PanelState } from "../contract";
+import type { PanelModels, PanelState, PanelUndo } from "../contract";
+import type { ChangedRun } from "../cell-actions/cell-state";
 
 const MAGIC = "get_ipython().magics_manager.registry['VibeMagics']";
 /** As the requests of cells have it: so the kernel knows that a page is there to tell its cells. */
@@ -17,6 +18,11 @@ export async function askState(panel: NotebookPanel, command = ""): Promise<Pane
 export async function askModels(panel: NotebookPanel): Promise<PanelModels> {
   const listed = await evaluate(panel, `${MAGIC}.panel_models()`) as PanelModels | null;
   return listed ?? { models: [], error: "" };
+}
+
+/** What undoing a run would do now; null where the kernel has no `%vibe`. */
+export async function askUndo(panel: NotebookPanel, { conversation, run }: ChangedRun): Promise<PanelUndo | null> {
+  return await evaluate(panel, `${MAGIC}.panel_undo(${JSON.stringify(conversation)}, ${String(run)})`) as PanelUndo | null;
 }
 
 /** The value of an expression, in the kernel between two cells: it prints nothing and counts as no cell. */
