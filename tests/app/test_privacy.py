@@ -221,13 +221,18 @@ def test_other_tools_sub_agents_and_what_was_remembered_tell_no_value(session: S
     page.run(
         "@vibe_jupyter.tool\ndef failing() -> str:\n    '''Fails.'''\n    raise ValueError(open('data.csv').read())"
     )
+    page.run(
+        "from vibe_jupyter.tools import InvokeContext\n"
+        "@vibe_jupyter.tool\nasync def handing(ctx: InvokeContext) -> str:\n"
+        "    '''Hands over.'''\n    return (await ctx.delegate('explore', open('data.csv').read())).response"
+    )
     session.model.will_reply(
-        answer(calls=[call("telling"), call("failing"), call("task", agent="explore", task="look")]),
+        answer(calls=[*map(call, ("telling", "failing", "handing")), call("task", agent="explore", task="look")]),
         answer(calls=[call("inspect"), call("read_file", path="data.csv"), call("run_code", code=SHOWS[0])]),
         say("Looked."),
         say("Done."),
     )
-    page.run(f"%%vibe {YES},telling,failing\nlook")
+    page.run(f"%%vibe {YES},telling,failing,handing\nlook")
     assert len(session.model.requests) == 4
     assert data.sent(session.model.requests) == []
     assert "Looked." in results(session)

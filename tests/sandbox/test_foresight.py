@@ -99,6 +99,12 @@ def test_cells_that_are_to_run_are_tried_too_and_not_where_the_settings_want_no_
     for setting, made, words in (
         ("sandbox", call("insert_cell", source="clean = frame.dropna()", run=True), "in a trial run: clean: new"),
         ("sandbox", call("run_cells", cells=cells[:2]), "part: new, pandas DataFrame 1 × 1"),
+        (
+            "sandbox",
+            call("edit_cell", cell=cells[0], old_string="head(1)", new_string="head(2)", run=True),
+            "part: new, pandas DataFrame 2 × 1",
+        ),
+        ("sandbox", call("edit_cell", cell=cells[0], old_string="head(1)", new_string="head(2)"), ""),
         ("sandbox", call("run_cells", cells=cells), ""),
         ("ask", call("run_cells", cells=cells[:2]), ""),
     ):

@@ -43,10 +43,12 @@ from vibe_jupyter.tools.contract import (
     ToolContext,
     Toolset,
     delegate_to_nobody,
+    told_without_values,
 )
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
+_NO_TASKS = "The user's privacy mode sends no text of tools to a model, so that none delegates a task."
 
 _log = logging.getLogger(__name__)
 
@@ -176,6 +178,8 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
         call_context.show(ToolProgress(call_id=call_id, text=words, done=done, total=total))
 
     async def delegate(agent: str, task: str) -> SubagentReport:
+        if call_context.schema_only and told_without_values(prepared.tool) != "always":
+            raise ToolError(_NO_TASKS)
         if call_context.delegate is None:
             return await delegate_to_nobody(agent, task)
         return await call_context.delegate(call_id, agent, task)

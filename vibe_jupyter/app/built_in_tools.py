@@ -71,12 +71,13 @@ class BuiltInTools:
         if self._parts.notebook is None:
             return []
         cells, sees_images = self._parts.notebook.cells, self._parts.sees_images
+        edit_cell = EditCellTool(cells, sees_images=sees_images)
         insert_cell = InsertCellTool(cells, sees_images=sees_images)
         run_cells = BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images)
-        insert_cell.foresight = run_cells.foresight = self._foresight
+        edit_cell.foresight = insert_cell.foresight = run_cells.foresight = self._foresight
         return [
             ReadNotebookTool(cells.reads, sees_images=sees_images),
-            EditCellTool(cells, sees_images=sees_images),
+            edit_cell,
             insert_cell,
             DeleteCellsTool(cells),
             MoveCellsTool(cells),

@@ -69,6 +69,18 @@ class EditCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
+        self.foresight: CodeForesight | None = None
+        """Says what code would change; None where nobody can."""
+
+    def can_foresee(self, args: EditCellArgs) -> bool:
+        """What runs is tried before it is asked about."""
+        cell = self._access.reads.known(args.cell)
+        return self.foresight is not None and args.run and cell is not None and cell.kind == "code"
+
+    async def foresee(self, args: EditCellArgs, context: ToolContext) -> str:
+        """What the cell would change as it will be, in a line."""
+        _, source = await self._change(args)
+        return await self.foresight.words(source, context) if self.foresight is not None else ""
 
     def headline(self, args: EditCellArgs) -> Headline:
         cell = [self._access.reads.known(args.cell)]
