@@ -103,14 +103,14 @@ def servers(folder: Path, *, peer: bool) -> Generator[tuple[Served, Mapping[str,
         if peer:
             (folder / "proxy.yaml").write_text(_PROXY.format(upstream=url, token=TOKEN), encoding="utf-8")
             port = _free_port()
-            argv = [_litellm(), "--config", "proxy.yaml", "--host", "127.0.0.1", "--port", str(port)]
+            argv = [*_litellm(), "--config", "proxy.yaml", "--host", "127.0.0.1", "--port", str(port)]
             found[PEER] = start(argv, port, LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOG="ERROR")
             found[PEER].token = f"sk-{TOKEN}"
         yield upstream, found
 
 
-def _litellm() -> str:
-    """The proxy's program, installed at the first use."""
+def _litellm() -> list[str]:
+    """How the proxy is started; it is installed at the first use."""
     ready = LITELLM / "ready"
     if not ready.exists() or ready.read_text(encoding="utf-8") != LITELLM_VERSION:
         shutil.rmtree(LITELLM, ignore_errors=True)
@@ -118,7 +118,7 @@ def _litellm() -> str:
         pip = [str(LITELLM / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, LITELLM_VERSION], check=True, timeout=_INSTALL)
         ready.write_text(LITELLM_VERSION, encoding="utf-8")
-    return str(LITELLM / "bin" / "litellm")
+    return [str(LITELLM / "bin" / "python"), str(LITELLM / "bin" / "litellm")]
 
 
 def _free_port() -> int:

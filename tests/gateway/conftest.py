@@ -93,9 +93,9 @@ class Gateway:
         self.client.close()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something that happens elsewhere."""
-    end = time.monotonic() + PATIENCE
+def until(is_so: Callable[[], bool], *, within: float = PATIENCE) -> None:
+    """Wait for something that happens elsewhere, so many seconds."""
+    end = time.monotonic() + within
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -24,6 +24,8 @@ FROM_NPM = ("configurable-http-proxy@5.3.0",)
 HUB_TOKEN = "ab" * 16
 """Token of the Hub's own API."""
 _INSTALL = 600  # seconds
+START = 120.0
+"""Seconds for the Hub to start, and for its services, on a machine that is busy."""
 _END = 60.0  # seconds for all processes
 _SETTINGS = """
 import os
@@ -62,7 +64,7 @@ def free_port() -> int:
 @contextmanager
 def jupyterhub(folder: Path, services: str, *, port: int, base: str = "") -> Generator[Hub]:
     """A Hub with these lines in its `jupyterhub_config.py`, whose services it has started."""
-    program = install()
+    program = [install(), "-m", "jupyterhub"]
     proxy = [node(), str(FOLDER / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy")]
     ports = {"port": port, "hub_port": free_port(), "proxy_port": free_port()}
     said = _SETTINGS.format(services=services, base=base, proxy=proxy, key=HUB_TOKEN, **ports)
@@ -74,7 +76,7 @@ def jupyterhub(folder: Path, services: str, *, port: int, base: str = "") -> Gen
         )
     hub = Hub(f"http://127.0.0.1:{port}{base}")
     try:
-        until(lambda: process.poll() is not None or _answers(hub))
+        until(lambda: process.poll() is not None or _answers(hub), within=START)
         assert process.poll() is None, (folder / "hub.log").read_text("utf-8")
         yield hub
     finally:
@@ -90,7 +92,7 @@ def _answers(hub: Hub) -> bool:
 
 
 def install() -> str:
-    """JupyterHub's program, installed with its proxy at the first use."""
+    """The Python that has JupyterHub, installed with its proxy at the first use."""
     packages = (*FROM_PYPI, *FROM_NPM)
     if not is_ready(FOLDER, packages):
         shutil.rmtree(FOLDER, ignore_errors=True)
@@ -100,7 +102,7 @@ def install() -> str:
         npm = ["npm", "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
         subprocess.run([*npm, *FROM_NPM], check=True, timeout=_INSTALL)
         say_ready(FOLDER, packages)
-    return str(FOLDER / "bin" / "jupyterhub")
+    return str(FOLDER / "bin" / "python")
 
 
 if __name__ == "__main__":

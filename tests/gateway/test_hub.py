@@ -21,7 +21,7 @@ from tests.gateway.conftest import (
     text_of,
     until,
 )
-from tests.gateway.hub import HUB_TOKEN, Hub, free_port, jupyterhub
+from tests.gateway.hub import HUB_TOKEN, START, Hub, free_port, jupyterhub
 from tests.gateway.worker_processes import Stream
 from vibe_jupyter.testing import ScriptedModel, hold
 
@@ -65,7 +65,7 @@ def served(
             jupyterhub(folder, services, port=proxy, base=request.param) as hub,
             httpx.Client(base_url=f"{hub.url}/services/vibe", timeout=PATIENCE) as client,
         ):
-            until(lambda: client.get("/health").status_code == 200)
+            until(lambda: client.get("/health").status_code == 200, within=START)
             yield Served(hub, client, model)
         with pytest.raises(httpx.ConnectError):  # it has ended with the Hub
             httpx.get(f"http://127.0.0.1:{port}/health")

@@ -9,7 +9,24 @@ from vibe_jupyter.config.settings import McpMode, Settings
 from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.protocol import ToolSpec
-from vibe_jupyter.tools.contract import FilteredToolset, JoinedToolsets, Toolset
+from vibe_jupyter.tools.contract import FilteredToolset, JoinedToolsets, Tool, Toolset
+
+
+class HeldToolset:
+    """A set that is listed again only after a tool of it was looked up: what a call may change is changed by then."""
+
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
+        self._listed: Sequence[ToolSpec] | None = None
+
+    def specs(self) -> Sequence[ToolSpec]:
+        if self._listed is None:
+            self._listed = self._tools.specs()
+        return self._listed
+
+    def find(self, name: str) -> Tool[Any] | None:
+        self._listed = None
+        return self._tools.find(name)
 
 
 class RequestTools:
@@ -27,8 +44,10 @@ class RequestTools:
         kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools)
         self.has_own = bool(kept.specs()) and not request.passes_plainly
         """Whether the gateway's own are offered."""
-        self.run_here = JoinedToolsets(FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute"), kept)
+        run = FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute")
+        self.run_here: Toolset = HeldToolset(JoinedToolsets(run, kept))
         """Those whose calls are answered here."""
+        self._returned = HeldToolset(FilteredToolset(agents.mcp, lambda name: self._mode(name) == "passthrough"))
         self._agents = agents
         self._settings = settings
         self._request = request
@@ -43,8 +62,7 @@ class RequestTools:
         """Some that are run here, and all whose calls are returned."""
         if self._request.passes_plainly:
             return ()
-        returned = [one for one in self._agents.mcp.specs() if self._mode(one.name) == "passthrough"]
-        return [*specs, *returned]
+        return [*specs, *self._returned.specs()]
 
     def choice(self) -> JsonValue:
         """The request's tool_choice, with the name that a tool of ours goes by; None where it stays as it came."""
