@@ -246,6 +246,18 @@ def test_nothing_moves_by_itself(stage: Stage, window: Page, wish: Any) -> None:
         assert stage.view.evaluate(MOVING) == 0, scene
 
 
+COLOURS = """one => ["false", "true"].map(waits => {
+    one.setAttribute("aria-disabled", waits);
+    return getComputedStyle(one).color;
+})"""
+"""Of a button, and of the same while a press of it does nothing."""
+
+
+def edge(button: Locator) -> float:
+    """Px of its border."""
+    return button.evaluate("one => parseFloat(getComputedStyle(one).borderTopWidth)")
+
+
 def test_with_the_colours_of_the_system_edges_and_signs_carry_everything(stage: Stage, window: Page) -> None:
     window.emulate_media(forced_colors="active")
     stage.show(SCENES["card-diff"])
@@ -254,4 +266,9 @@ def test_with_the_colours_of_the_system_edges_and_signs_carry_everything(stage: 
         assert sign in line.evaluate("one => getComputedStyle(one, '::after').content")
         assert line.evaluate("one => getComputedStyle(one).borderLeftStyle") != "none"
     for button in stage.view.get_by_role("button").all():
-        assert button.evaluate("one => parseFloat(getComputedStyle(one).borderTopWidth)") >= 1
+        assert edge(button) >= 1
+    stage.show(SCENES["card-high"])
+    assert stage.view.locator(".vibe-card").evaluate("one => getComputedStyle(one).borderLeftStyle") == "double"
+    assert edge(stage.view.get_by_role("button", name="Deny…")) > edge(stage.view.get_by_role("button", name="Edit"))
+    ready, waits = stage.view.get_by_role("button", name="Delete 226 files").evaluate(COLOURS)
+    assert ready != waits
