@@ -399,5 +399,6 @@ def test_the_models_that_may_be_named_are_listed(gateway: Gateway) -> None:
 def test_health_needs_no_token_and_asks_nobody(gateway: Gateway) -> None:
     asked = len(gateway.model.requests)
     for path in ("/", "/health"):
-        assert gateway.client.get(path, headers={"authorization": ""}).status_code == 200
+        for method in ("GET", "HEAD"):
+            assert gateway.client.request(method, path, headers={"authorization": ""}).status_code == 200
     assert len(gateway.model.requests) == asked

@@ -548,7 +548,9 @@ def test_named_events_come_between_those_of_messages(gateway: Gateway) -> None:
     gateway.will(call("bash", command="echo 1 > one.txt"), call("mcp__web__web_search", query="maps"), "Found.")
     stream = Streamed(gateway, "/v1/messages", max_tokens=100)
 
-    answered(gateway, stream.asked()["approval_id"], decision="approve")
+    asked = stream.asked()
+    assert asked["tool"] == {"source": "mcp", "kind": "web_search", "label": "Web search"}
+    answered(gateway, asked["approval_id"], decision="approve")
 
     assert stream.last().name == "message_stop"
     names = [event.name for event in stream.events if not event.name.startswith("content_block")]

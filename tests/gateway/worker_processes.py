@@ -31,7 +31,7 @@ class Workers:
 
     def all(self) -> list[psutil.Process]:
         """Those that live."""
-        return [one for one in self.process.children() if one.status() != psutil.STATUS_ZOMBIE]
+        return [one for one in self.process.children() if _lives(one)]
 
     @contextmanager
     def client(self, worker: psutil.Process) -> Iterator[httpx.Client]:
@@ -53,6 +53,13 @@ class Workers:
         first, second = self.all()
         with self.client(first) as one, self.client(second) as other:
             yield one, other
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it has ended since it was listed
+        return False
 
 
 @contextmanager

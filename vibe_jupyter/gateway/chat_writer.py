@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import JsonValue
 
+from vibe_jupyter.config.settings import WorkTool
 from vibe_jupyter.gateway.approvals import APPROVAL_PREFIX
 from vibe_jupyter.gateway.rounds import DONE
 from vibe_jupyter.gateway.writer import AgenticCall, Ending, Object, WriterTerms
@@ -22,6 +23,8 @@ _TOOL_TYPES: Final[Mapping[str, str]] = {
     "web_search": "web_search",
 }
 _SEARCH: Final = "__web_search"
+_BUILT_IN: Final = frozenset({*get_args(WorkTool), "surface_files"})
+"""The gateway's own tools; all others are of MCP servers."""
 _LABELS: Final[Mapping[str, str]] = {
     "code_execution": "Python code",
     "shell": "Shell command",
@@ -134,6 +137,7 @@ def _progress(name: str, phase: str, round_number: int, data: Object) -> Object:
 
 def _approval(event: ApprovalRequested, round_number: int, session_id: str) -> Object:
     kind = tool_type(event.call.name)
+    source = "built_in" if event.call.name in _BUILT_IN else "mcp"
     label = _LABELS.get(kind) or f"{event.headline.asking} {event.headline.target}".strip()
     try:
         arguments: JsonValue = json.loads(event.call.arguments)
@@ -144,6 +148,6 @@ def _approval(event: ApprovalRequested, round_number: int, session_id: str) -> O
         "approval_id": f"{APPROVAL_PREFIX}{event.approval_id}",
         "session_id": session_id,
         "round": round_number,
-        "tool": {"source": "built_in" if kind != "custom" else "mcp", "kind": kind, "label": label},
+        "tool": {"source": source, "kind": kind, "label": label},
         "arguments": arguments,
     }

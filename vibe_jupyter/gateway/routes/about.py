@@ -44,6 +44,8 @@ def about_routes(parts: GatewayParts) -> APIRouter:
     """``/``, ``/health``, ``/v1/models``."""
     router = APIRouter(tags=["about"])
 
+    @router.head("/", include_in_schema=False)
+    @router.head("/health", include_in_schema=False)
     @router.get("/", response_model=Health)
     @router.get("/health", response_model=Health)
     async def health() -> Health:  # pyright: ignore[reportUnusedFunction]
