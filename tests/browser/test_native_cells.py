@@ -338,7 +338,7 @@ def test_no_keystroke_is_lost_while_the_agent_edits_the_same_cell(lab: Lab) -> N
         if not request.tool_results:
             return call("read_notebook")
         read.set()
-        if typed.is_set():
+        if typed.is_set() and any(result.startswith("edited") for result in request.tool_results):
             return "Enough."
         refused = request.tool_results[-1].partition("source now:\n")[2]
         written.append(f"{refused or written[-1]}\n# {len(written)}")
