@@ -42,8 +42,8 @@ _VALUES_IN_TYPE: Final = re.compile(r"[(\[{].*", re.DOTALL)
 """Categories of an enumeration stand in brackets."""
 UNKNOWN: Final = "unknown"
 """Of a column whose type was not looked at."""
-_FLAGS: Final = frozenset({"bool", "boolean", "Boolean", UNKNOWN})
-"""Types of the columns that stand for one value each, as `get_dummies` makes them of a column."""
+_FLAGS: Final = frozenset({"bool", "boolean", "Boolean", "uint8", "u8", "UInt8", UNKNOWN})
+"""Types of the columns that stand for one value each, as `get_dummies` and `to_dummies` make them of a column."""
 _ARRAYS: Final = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "Series"), ("polars", "Series"))
 
 
