@@ -139,7 +139,8 @@ def _row(chosen: random.Random) -> Iterator[str]:
 
 def _number_pattern(number: str) -> str:
     digits = number.replace(".", "")[:_DIGITS]
-    return rf"(?<![0-9A-Za-z]){'[.,_]?'.join(digits)}"
+    no_hexadecimals = r"(?![\d.,_]*(?:[a-df-z]|e[^+-]))"  # the journal's checksums
+    return rf"(?<![0-9A-Za-z]){'[.,_]?'.join(digits)}{no_hexadecimals}"
 
 
 def _date_pattern(date: str) -> str:

@@ -34,9 +34,9 @@ def sweep(count: int, seed: int) -> Iterator[str]:
         for number in range(count):
             data = plant(chosen, rows=chosen.randrange(2, 12))
             data.write(session.folder)
-            session.wire.run("%vibe reset")
             session.model.requests.clear()
             _look(chosen, Page(session.wire), session.model)
+            session.wire.run("%vibe reset")
             if len(session.model.requests) != 4:
                 yield f"try {number}: {len(session.model.requests)} requests"
             if sent := data.sent(session.model.requests):
@@ -84,5 +84,9 @@ def _call(chosen: random.Random, page: Page, names: list[str]) -> Call:
 
 
 def _kept(data: PlantedValues, home: Path) -> list[str]:
-    journals = [path.read_text(encoding="utf-8") for path in home.rglob("journal.jsonl")]
-    return [value for text in journals for value in data.in_text(text)]
+    """Those in the journals of this data set, which are removed then."""
+    journals = list(home.rglob("journal.jsonl"))
+    found = [value for path in journals for value in data.in_text(path.read_text(encoding="utf-8"))]
+    for path in journals:
+        path.unlink()
+    return found
