@@ -23,8 +23,13 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
-IN_SECOND_PAGE = ("test_accessibility", "test_notebook7", "test_looks", "test_run_view", "test_site", "test_in_browser")
-"""About half of the work of all tests in the browser."""
+IN_SECOND_PAGE = frozenset(
+    [
+        *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),
+        *("test_native_cells", "test_notebook7", "test_run_view", "test_site", "test_vibe"),
+    ]
+)
+"""About half of the work of all tests in the browser: what is left over when all others are done runs alone."""
 LONGEST_ID = 200
 """Characters of one value in the name of a test."""
 

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import JSHandle, Page, TimeoutError
 
-PATIENCE = 12_000
-"""Milliseconds until the kernel is asked, and as many more until the page is reloaded."""
+PATIENCE = 3_000
+"""Milliseconds until the kernel is asked, and until it is asked again."""
+QUESTIONS = 7
+"""Asked before the page is reloaded: that takes as long as most tests."""
 POLLING = 50
 """Milliseconds between two looks. Playwright looks with each frame, which costs more than what is waited for."""
 WAIT = 30_000
@@ -47,7 +49,7 @@ def wait_until_ready(page: Page, path: str, *, load_anew: Callable[[], object], 
     then it never hears of it before it says something itself.
     """
     wanted = [path, ["idle", "busy"] if runs else ["idle"]]
-    for remedy in (lambda: page.evaluate(_ASK, path), load_anew):
+    for remedy in (*[lambda: page.evaluate(_ASK, path)] * QUESTIONS, load_anew):
         try:
             wait_until(page, _READY, wanted, timeout=PATIENCE)
         except TimeoutError:
