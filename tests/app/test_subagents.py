@@ -186,16 +186,19 @@ def test_several_tasks_of_one_answer_run_at_once_and_answer_in_their_order(sessi
 
     def sub(request: ModelRequest) -> Reply:
         together.wait()
-        return say(f"Answer to {request.messages[1]['content']}.")
+        task = request.messages[1]["content"]
+        return say(f"Answer to {task}.") if request.tool_results else call("grep", pattern=f"of_{task}")
 
     cast.sub = sub
-    session.run("%vibe --yes=task go")
+    cell = session.run("%vibe --yes=task go")
 
     assert [result.split("\n")[0] for result in results(session)] == [
         "Answer to first.",
         "Answer to second.",
         "Answer to third.",
     ]
+    shown = re.findall(r"<code>(?:explore</code> (\w+)|(of_\w+)</code>)", session.html(cell))
+    assert [task or call for task, call in shown] == ["first", "of_first", "second", "of_second", "third", "of_third"]
 
     session.run("%vibe reset")
     cast.delegates(*[("explore", f"number {number}") for number in range(AT_ONCE + 1)])

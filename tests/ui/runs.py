@@ -175,7 +175,8 @@ def page(patches: Iterable[ViewPatch], parts: Sequence[ViewPart] = ()) -> list[V
         else:
             has_foot = bool(shown) and shown[-1].kind == "foot"
             part = ViewPart(patch["id"], patch["kind"], patch["html"])
-            shown.insert(len(shown) - has_foot, part)
+            before = [at for at, one in enumerate(shown) if one.id == patch.get("before")]
+            shown.insert(before[0] if before else len(shown) - has_foot, part)
     return shown
 
 

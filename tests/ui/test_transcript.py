@@ -199,6 +199,19 @@ def test_a_step_names_verb_target_outcome_and_seconds_and_opens_to_code_and_outp
     assert step.find("pre", class_="vibe-output")[0].text == "slope 1.5"
 
 
+def test_what_a_sub_agent_does_stands_below_the_call_it_works_for_in_the_order_it_was_done() -> None:
+    folded = transcript([STARTED])
+    shown = folded.parts()
+    began = [code_started("a"), code_started("b"), code_started("b/1"), *inspected("a/1"), *inspected("b/2")]
+    for event in [*began, *inspected("b/3"), asked("a/2"), code_finished("b/1"), code_finished("a"), code_started("c")]:
+        shown = page(message(folded.apply(event)), shown)
+        assert shown == folded.parts()
+    assert [part.kind for part in shown] == ["step", "step", "card", "step", "step", "step", "step", "foot"]
+    looks = [part.html.split('"')[1] for part in shown if part.kind == "step"]
+    inner = "vibe-step vibe-nested"
+    assert looks == ["vibe-step", inner, "vibe-step", inner, "vibe-step vibe-group vibe-nested", "vibe-step"]
+
+
 def test_a_step_without_detail_does_not_open() -> None:
     started, _ = inspected()
     step = step_of([STARTED, started])

@@ -121,13 +121,20 @@ class PartList:
         self._numbers += 1
         return f"{prefix}{self._numbers}"
 
-    def put(self, part_id: str, kind: PartKind, html: Markup) -> None:
-        """Show a part: in its old place if it has one, else as the last before the foot."""
+    def put(self, part_id: str, kind: PartKind, html: Markup, before: str | None = None) -> None:
+        """Show a part: in its old place if it has one, else in front of the part `before`, or as the last before the
+        foot."""
         part = ViewPart(part_id, kind, html)
         if self._parts.get(part_id) == part:
             return
+        patch: ViewPatch = {"id": part_id, "kind": kind, "html": html}
+        if before in self._parts and part_id not in self._parts:
+            patch["before"] = before
+            ids = list(self._parts)
+            later = {one: self._parts.pop(one) for one in ids[ids.index(before) :]}
+            self._parts |= {part_id: part, **later}
         self._parts[part_id] = part
-        self._patches.append({"id": part_id, "kind": kind, "html": html})
+        self._patches.append(patch)
 
     def remove(self, part_id: str) -> None:
         """Take a part away; one that is not there stays away."""

@@ -52,6 +52,8 @@ _QUIET = "opacity:0.72"
 """No grey reads well on white and on dark; a paler shade of the page's own colour does."""
 _SAID = "font-size:14px;line-height:22px;margin:8px 0"
 _STEP = "margin:0;padding:3px 0"
+_NESTED = "margin:0 0 0 24px;padding:3px 0"
+"""A sub-agent's step, below the one it works for."""
 _TIME = f"float:right;font-size:12px;{_QUIET}"
 """At the right edge, one under the other; where styles are dropped it ends the line."""
 _FOLD = "margin:0 0 8px;padding:3px 0"
@@ -205,7 +207,7 @@ class _Kept:
                     style=_SAID,
                 )
             case StepEntry():
-                return self._step_html(entry.step)
+                return self._step_html(entry.step, _STEP if entry.caller is None else _NESTED)
             case PlanEntry():
                 return kept_plan(entry.plan)
             case NoticeEntry():
@@ -213,7 +215,7 @@ class _Kept:
                 style = f"border-left:3px solid {_LEVELS[entry.level]};margin:8px 0;padding:4px 0 4px 10px"
                 return html_element("div", words, style=style)
 
-    def _step_html(self, step: Step) -> Markup:
+    def _step_html(self, step: Step, style: str) -> Markup:
         time = seconds_text(step.seconds) if step.seconds is not None and self._keep.times else ""
         line = join_markup(
             inert_text(f"{step_mark(step)} "),
@@ -223,9 +225,9 @@ class _Kept:
         )
         inside = step_detail(step, KEPT, self._detail_limit or 0)
         if not inside:
-            return html_element("div", line, style=_STEP)
+            return html_element("div", line, style=style)
         return html_element(
-            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style=_STEP
+            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style=style
         )
 
 

@@ -231,8 +231,9 @@ class Step:
     """What code in this kernel decided about it, such as ``allowed``; empty where you did, or where nothing asked."""
 
 
-def step_html(step: Step, limit: int = OUTPUT_LIMIT) -> Markup:
-    """The step in the live view; each text inside at most `limit` characters."""
+def step_html(step: Step, limit: int = OUTPUT_LIMIT, *, nested: bool = False) -> Markup:
+    """The step in the live view; each text inside at most `limit` characters. One of a sub-agent is `nested`."""
+    look = "vibe-step vibe-nested" if nested else "vibe-step"
     line = (
         html_element("span", escape_text(step_mark(step)), class_="vibe-mark", aria_hidden="true"),
         html_element("span", step_headline(step), class_="vibe-what"),
@@ -241,11 +242,9 @@ def step_html(step: Step, limit: int = OUTPUT_LIMIT) -> Markup:
     )
     inside = step_detail(step, LIVE, limit)
     if not inside:
-        return html_element("div", *line, class_="vibe-step", data_outcome=step.outcome)
+        return html_element("div", *line, class_=look, data_outcome=step.outcome)
     opened = html_element("div", inside, class_="vibe-detail")
-    return html_element(
-        "details", html_element("summary", *line), opened, class_="vibe-step", data_outcome=step.outcome
-    )
+    return html_element("details", html_element("summary", *line), opened, class_=look, data_outcome=step.outcome)
 
 
 def plain_line(event: ToolFinished) -> str:
@@ -408,8 +407,8 @@ def times_text(verb: str, count: int) -> str:
     return verb if count == 1 else f"{_NEEDS_OBJECT.sub('', verb)} {count} times"
 
 
-def group_html(steps: Sequence[Step]) -> Markup:
-    """The line in the live view; the calls stand in it."""
+def group_html(steps: Sequence[Step], *, nested: bool = False) -> Markup:
+    """The line in the live view; the calls stand in it. Those of a sub-agent are `nested`."""
     outcome = next((step.outcome for step in steps if step.outcome == "running"), _worst_outcome(steps))
     last = next((step for step in steps if step.outcome == "running"), steps[-1])
     verb = last.headline.doing if last.outcome == "running" else last.headline.verb
@@ -423,9 +422,8 @@ def group_html(steps: Sequence[Step]) -> Markup:
         ),
     )
     inside = html_element("div", *(step_html(step, DETAIL_LIMIT) for step in steps), class_="vibe-detail")
-    return html_element(
-        "details", html_element("summary", *line), inside, class_="vibe-step vibe-group", data_outcome=outcome
-    )
+    look = "vibe-step vibe-group vibe-nested" if nested else "vibe-step vibe-group"
+    return html_element("details", html_element("summary", *line), inside, class_=look, data_outcome=outcome)
 
 
 def _worst_outcome(steps: Sequence[Step]) -> str:
@@ -447,6 +445,8 @@ class StepEntry:
 
     part_id: str
     step: Step
+    caller: "StepEntry | None" = None
+    """The call for which a sub-agent works that made this one."""
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class TranscriptCalls:
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
         self._waiting[event.approval_id] = event.call.id
         if event.review is None:
-            self._sheet.put(call.part_id, "card", card_html(event))
+            self._sheet.put(call.part_id, "card", card_html(event), self._part_behind(call))
             return
         review = self._reviews.setdefault(event.review.id, _OpenReview(self._sheet.new_id("v")))
         review.requests.append(event)
@@ -241,27 +241,57 @@ class TranscriptCalls:
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
         if call is None:
-            call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step)
-            self._entries.append(call)
+            call = StepEntry(self._sheet.new_id("s"), step, self._caller_of(call_id))
+            self._enter(call_id, call)
         return call
+
+    def _caller_of(self, call_id: str) -> StepEntry | None:
+        """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
+        return next((one for known, one in self._calls.items() if call_id.startswith(f"{known}/")), None)
+
+    def _place(self, caller: StepEntry | None) -> int:
+        """Where the next call of the agent goes, or of the sub-agent that works for `caller`: behind those it made."""
+        place = len(self._entries)
+        while caller is not None and not _works_for(self._entries[place - 1], caller):
+            place -= 1
+        return place
+
+    def _enter(self, call_id: str, call: StepEntry) -> None:
+        self._calls[call_id] = call
+        self._entries.insert(self._place(call.caller), call)
 
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
-        last = self._group[-1] if self._group else None
-        follows = last is not None and self._entries[-1] is last and last.step.name == event.name
+        last, caller = self._group[-1] if self._group else None, self._caller_of(event.call_id)
+        place = self._place(caller)
+        follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
             last, self._group = None, []
         part_id = self._sheet.new_id("s") if last is None else last.part_id
-        call = self._calls[event.call_id] = StepEntry(part_id, Step(event.headline, event.name))
-        self._entries.append(call)
+        call = StepEntry(part_id, Step(event.headline, event.name), caller)
+        self._enter(event.call_id, call)
         self._group = [*self._group, call]
         self._groups[part_id] = self._group
 
     def _show_step(self, call: StepEntry, step: Step) -> None:
         call.step = step
         group = self._groups.get(call.part_id, ())
-        html = group_html([one.step for one in group]) if len(group) > 1 else step_html(step)
-        self._sheet.put(call.part_id, "step", html)
+        nested = call.caller is not None
+        html = (
+            group_html([one.step for one in group], nested=nested) if len(group) > 1 else step_html(step, nested=nested)
+        )
+        self._sheet.put(call.part_id, "step", html, self._part_behind(call))
+
+    def _part_behind(self, call: StepEntry) -> str | None:
+        """The part in front of which a sub-agent's call goes; None for the end."""
+        if call.caller is None:
+            return None
+        behind = self._entries[next(place for place, one in enumerate(self._entries) if one is call) + 1 :]
+        return next((one.part_id for one in behind if isinstance(one, StepEntry) and one.part_id != call.part_id), None)
+
+
+def _works_for(entry: TranscriptEntry, caller: StepEntry) -> bool:
+    return entry is caller or (isinstance(entry, StepEntry) and entry.caller is caller)
 
 
 @dataclass
