@@ -5,7 +5,7 @@ the notebook keeps. The same events always give the same bundle.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -153,7 +153,7 @@ class TranscriptCalls:
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
         self._waiting[event.approval_id] = event.call.id
         if event.review is None:
-            self._sheet.put(call.part_id, "card", card_html(event), self._part_behind(call))
+            self._sheet.put(call.part_id, "card", card_html(event), _part_behind(self._entries, call))
             return
         review = self._reviews.setdefault(event.review.id, _OpenReview(self._sheet.new_id("v")))
         review.requests.append(event)
@@ -249,21 +249,14 @@ class TranscriptCalls:
         """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
         return next((one for known, one in self._calls.items() if call_id.startswith(f"{known}/")), None)
 
-    def _place(self, caller: StepEntry | None) -> int:
-        """Where the next call of the agent goes, or of the sub-agent that works for `caller`: behind those it made."""
-        place = len(self._entries)
-        while caller is not None and not _works_for(self._entries[place - 1], caller):
-            place -= 1
-        return place
-
     def _enter(self, call_id: str, call: StepEntry) -> None:
         self._calls[call_id] = call
-        self._entries.insert(self._place(call.caller), call)
+        self._entries.insert(_next_place(self._entries, call.caller), call)
 
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
         last, caller = self._group[-1] if self._group else None, self._caller_of(event.call_id)
-        place = self._place(caller)
+        place = _next_place(self._entries, caller)
         follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
             last, self._group = None, []
@@ -280,14 +273,23 @@ class TranscriptCalls:
         html = (
             group_html([one.step for one in group], nested=nested) if len(group) > 1 else step_html(step, nested=nested)
         )
-        self._sheet.put(call.part_id, "step", html, self._part_behind(call))
+        self._sheet.put(call.part_id, "step", html, _part_behind(self._entries, call))
 
-    def _part_behind(self, call: StepEntry) -> str | None:
-        """The part in front of which a sub-agent's call goes; None for the end."""
-        if call.caller is None:
-            return None
-        behind = self._entries[next(place for place, one in enumerate(self._entries) if one is call) + 1 :]
-        return next((one.part_id for one in behind if isinstance(one, StepEntry) and one.part_id != call.part_id), None)
+
+def _next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> int:
+    """Where the next call of the agent goes, or of the sub-agent that works for `caller`: behind those it made."""
+    place = len(entries)
+    while caller is not None and not _works_for(entries[place - 1], caller):
+        place -= 1
+    return place
+
+
+def _part_behind(entries: Sequence[TranscriptEntry], call: StepEntry) -> str | None:
+    """The part in front of which a sub-agent's call goes; None for the end."""
+    if call.caller is None:
+        return None
+    behind = entries[next(place for place, one in enumerate(entries) if one is call) + 1 :]
+    return next((one.part_id for one in behind if isinstance(one, StepEntry) and one.part_id != call.part_id), None)
 
 
 def _works_for(entry: TranscriptEntry, caller: StepEntry) -> bool:
