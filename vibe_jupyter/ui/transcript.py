@@ -241,17 +241,14 @@ class TranscriptCalls:
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
         if call is None:
-            call = StepEntry(self._sheet.new_id("s"), step, self._caller_of(call_id))
-            self._enter(call_id, call)
+            caller = self._caller_of(call_id)
+            call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step, caller)
+            self._entries.insert(_next_place(self._entries, caller), call)
         return call
 
     def _caller_of(self, call_id: str) -> StepEntry | None:
         """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
         return next((one for known, one in self._calls.items() if call_id.startswith(f"{known}/")), None)
-
-    def _enter(self, call_id: str, call: StepEntry) -> None:
-        self._calls[call_id] = call
-        self._entries.insert(_next_place(self._entries, call.caller), call)
 
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
@@ -261,8 +258,8 @@ class TranscriptCalls:
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
             last, self._group = None, []
         part_id = self._sheet.new_id("s") if last is None else last.part_id
-        call = StepEntry(part_id, Step(event.headline, event.name), caller)
-        self._enter(event.call_id, call)
+        call = self._calls[event.call_id] = StepEntry(part_id, Step(event.headline, event.name), caller)
+        self._entries.insert(place, call)
         self._group = [*self._group, call]
         self._groups[part_id] = self._group
 
