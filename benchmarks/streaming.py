@@ -127,7 +127,7 @@ def _wait_idle(client: BlockingKernelClient, request: str, page: Page) -> None:
         page.wire += sum(map(len, frames))
         page.payload[header["msg_type"]] += len(frames[delimiter + CONTENT_FRAME])
         match header["msg_type"]:
-            case "display_data" if WIDGET in content["data"]:
+            case "display_data" | "update_display_data" if WIDGET in content["data"]:
                 _say_alive(client, content["data"][WIDGET]["model_id"])
             case "comm_msg":
                 page.see(content)
