@@ -253,6 +253,37 @@ def test_code_that_only_looks_changes_nothing() -> None:
     assert namespace["items"][-1] == "the user's own"
 
 
+class _Guarded:
+    """Counts who asks for its attributes."""
+
+    __slots__ = ("__own", "asked")
+
+    def __init__(self) -> None:
+        self.__own = 1
+        self.asked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "asked":
+            object.__setattr__(self, "asked", self.asked + 1)
+        return object.__getattribute__(self, name)
+
+    def spend(self) -> None:
+        self.__own += 1
+
+
+def test_private_slots_are_restored_and_no_code_of_the_class_is_run_for_that() -> None:
+    guarded = _Guarded()
+    namespace: dict[str, Any] = {"guarded": guarded}
+    kept = kept_in(namespace)
+    kept.before_code("guarded.spend()")
+    guarded.spend()
+    asked = guarded.asked
+    assert kept.end_run() == ("guarded",)
+    assert guarded.asked == asked
+    assert kept.restore() == ("guarded",)
+    assert (object.__getattribute__(guarded, "_Guarded__own"), guarded.asked) == (1, 0)
+
+
 def test_a_run_without_code_changed_nothing() -> None:
     namespace = world()
     kept = kept_in(namespace)

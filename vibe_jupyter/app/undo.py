@@ -30,7 +30,7 @@ EDIT_WAIT: Final = 30.0
 """Seconds in which a page tells its cells and changes them."""
 RUNS_KEPT: Final = 5
 """Runs of which variables are kept, in memory."""
-_NO_RUN: Final = "No run of this conversation changed a cell, file or variable."
+NO_RUN: Final = "No run of this conversation changed a cell, file or variable."
 _NOT_KEPT: Final = "Nothing is kept of this conversation ([session_logging] enabled = false), so nothing can be undone."
 
 
@@ -166,11 +166,7 @@ class KernelUndo:
         if not left:
             if any(run.number == number for run in runs):
                 raise ConfigError(f"Run {number} was undone already.")
-            there_are = (
-                "%vibe undo list shows them."
-                if runs
-                else "No run of this conversation changed a cell, file or variable."
-            )
+            there_are = "%vibe undo list shows them." if runs else NO_RUN
             raise ConfigError(
                 f"There is no run {number} to undo. {there_are}" if number else f"Nothing to undo. {there_are}"
             )

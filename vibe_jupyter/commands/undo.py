@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.core.error import StdinNotImplementedError
 
+from vibe_jupyter.app.undo import NO_RUN
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.session.snapshots import RunChanges
 
@@ -58,7 +59,7 @@ def _agrees(plan: "UndoPlan") -> bool:
 
 def _listing(runs: Sequence[RunChanges]) -> str:
     if not runs:
-        return "No run of this conversation changed a cell, file or variable."
+        return NO_RUN
     lines = [
         f"{run.number:>3}  {_short(run.prompt):<{_PROMPT}}  {_counted(run)}{' · undone' if run.undone else ''}"
         for run in runs

@@ -157,8 +157,8 @@ def _reached(code: str, namespace: Mapping[str, object]) -> Iterator[str]:
 
 def _names_in(value: object) -> Iterator[str]:
     """What the user's own functions and methods name."""
-    functions = vars(value).values() if isinstance(value, type) and value.__module__ == "__main__" else (value,)
-    stack = [one.__code__ for one in functions if isinstance(one, types.FunctionType)]
+    functions = vars(value).values() if issubclass(type(value), type) and value.__module__ == "__main__" else (value,)
+    stack = [one.__code__ for one in functions if type(one) is types.FunctionType]
     while stack:
         code = stack.pop()
         yield from code.co_names

@@ -73,7 +73,7 @@ def keep_parts(value: Any, room: int) -> KeptParts:
 def is_plain(value: object) -> bool:
     """Whether nothing changes it, or what changes it is not looked into."""
     kind = type(value)
-    if kind in _PLAIN or isinstance(value, type | types.ModuleType):
+    if kind in _PLAIN or _is(value, type, types.ModuleType):
         return True
     library = kind.__module__.partition(".")[0]
     if library in _PLAIN_MODULES or (library == "pandas" and "Index" in kind.__name__):
@@ -98,23 +98,23 @@ def vars_of(value: object) -> dict[str, object] | None:
 def _keep_library_object(value: Any, room: int) -> KeptParts | None:
     numpy: Any = sys.modules.get("numpy")
     pandas: Any = sys.modules.get("pandas")
-    if numpy is not None and isinstance(value, numpy.ndarray):
+    if numpy is not None and _is(value, numpy.ndarray):
         return _keep_array(value, numpy, room)
-    if numpy is not None and isinstance(value, numpy.random.RandomState):
+    if numpy is not None and _is(value, numpy.random.RandomState):
         state = value.get_state(legacy=False)
         return KeptParts(lambda: repr(value.get_state(legacy=False)) == repr(state), lambda: value.set_state(state))
-    if numpy is not None and isinstance(value, numpy.random.Generator):
+    if numpy is not None and _is(value, numpy.random.Generator):
         bits = value.bit_generator
         held = bits.state
         return KeptParts(lambda: repr(bits.state) == repr(held), lambda: setattr(bits, "state", held))
-    if pandas is not None and isinstance(value, pandas.DataFrame | pandas.Series):
+    if pandas is not None and _is(value, pandas.DataFrame, pandas.Series):
         shares = int(pandas.__version__.partition(".")[0]) >= 3
         usage = value.memory_usage(index=False)
         size = 0 if shares else _within(room, int(usage.sum() if value.ndim == 2 else usage))
         copy = value.copy(deep=not shares)
         return KeptParts(lambda: _same_frame(value, copy), lambda: _restore_frame(value, copy), size=size)
     polars: Any = sys.modules.get("polars")
-    if polars is not None and isinstance(value, polars.DataFrame | polars.Series):
+    if polars is not None and _is(value, polars.DataFrame, polars.Series):
         clone = value.clone()
         return KeptParts(lambda: value.equals(clone), lambda: _restore_vars(value, vars_of(clone.clone()) or {}))
     if value_kind(value).startswith("torch.") and hasattr(value, "detach"):
@@ -129,7 +129,7 @@ def _keep_library_object(value: Any, room: int) -> KeptParts | None:
 
 
 def _keep_array(value: Any, numpy: Any, room: int) -> KeptParts:
-    if isinstance(value, numpy.memmap):
+    if _is(value, numpy.memmap):
         raise ValueError("it is a file")
     size = _within(room, value.nbytes)
     copy = value.copy()
@@ -155,7 +155,7 @@ def _keep_attributes(value: object) -> KeptParts:
     missing = object()
 
     def filled() -> list[object]:
-        return [getattr(value, name, missing) for name in slots]
+        return [_slot_of(value, name, missing) for name in slots]
 
     slotted = filled()
 
@@ -164,7 +164,7 @@ def _keep_attributes(value: object) -> KeptParts:
         for name, part in zip(slots, slotted, strict=True):
             if part is not missing:
                 object.__setattr__(value, name, part)
-            elif hasattr(value, name):
+            elif _slot_of(value, name, missing) is not missing:
                 object.__delattr__(value, name)
 
     def is_same() -> bool:
@@ -176,11 +176,24 @@ def _keep_attributes(value: object) -> KeptParts:
 def _slots(kind: type) -> Iterator[str]:
     for one in kind.__mro__:
         given = vars(one).get("__slots__", ())
-        yield from (name for name in ((given,) if isinstance(given, str) else given) if not name.startswith("__"))
+        for name in (given,) if isinstance(given, str) else given:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            is_private = name.startswith("__") and not name.endswith("__")
+            yield f"_{one.__name__.lstrip('_')}{name}" if is_private else name
+
+
+def _slot_of(value: object, name: str, missing: object) -> object:
+    """What stands in a slot; `missing` where nothing does."""
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return missing
 
 
 def _is(value: object, *classes: type) -> bool:
-    return isinstance(value, classes)
+    """By its own class: `isinstance` asks the object for another one."""
+    return issubclass(type(value), classes)
 
 
 def _within(room: int, size: int) -> int:
