@@ -16,7 +16,7 @@ from tests.app.conftest import CONFIG
 from tests.headless.schema_changes import breaking_changes
 from tests.kernel.fork_server import program_command
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
-from vibe_jupyter.testing import ScriptedModel, call
+from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("headless")
 SPEC = {"name": "python3", "display_name": "Python 3"}
@@ -89,6 +89,20 @@ def test_agent_and_model_are_chosen_on_the_command_line(
 
         assert model.requests[-1].body["model"] == "other"
         assert "\n42" in model.requests[-1].messages[-1]["content"]
+
+
+def test_agents_that_compute_in_copies_alone_are_offered_no_code_where_no_copy_can_be_made(
+    environment: dict[str, str], model: ScriptedModel
+):
+    begun = len(model.requests)
+    model.will_reply(call("task", task="look"), say("Nothing."), say("Planned."))
+    chosen = {**environment, "VIBE_SANDBOX__EXPLORE": "sandbox"}
+
+    assert run(chosen, "ask", "--agent", "plan", "-p", "plan it", "--max-price", "0").returncode == 0
+
+    offered = [{tool["function"]["name"] for tool in one.body["tools"]} for one in model.requests[begun:]]
+    assert len(offered) == 3
+    assert [names for names in offered if "run_code" in names or "read_file" not in names] == []
 
 
 @pytest.mark.requirement("programmatic.approve.auto")

@@ -79,7 +79,7 @@ class App:
     ) -> None:
         self.folder = folder = working_folder()
         keep_quiet()
-        self.setup = KernelSettings(folder)
+        self.setup = KernelSettings(folder, unsandboxed=("run_code",) if pump is None else ())
         self.models, self._rules = ModelChoice(load=self.setup.settings), RunRules(self.setup)
         self._pump, self._presses, self._engine, self._main_thread = pump, presses, Engine(), MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)

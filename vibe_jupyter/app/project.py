@@ -1,7 +1,7 @@
 """The project of a prompt: its settings, what an untrusted folder would bring, and the card that asks about it."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,6 +11,7 @@ from vibe_jupyter.app.agents import AgentChoice, PlanAcceptance, describe_agent,
 from vibe_jupyter.app.run_view import BegunRun, RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
+from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_file
 from vibe_jupyter.permissions.folder_trust import (
@@ -45,8 +46,17 @@ _STATES: Final[Mapping[State, str]] = {
 class KernelSettings:
     """Reads everything again that has changed, so that an edit counts at the next prompt. Main thread only."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str] = os.environ, *, unsandboxed: Collection[str] = ()
+    ) -> None:
+        """
+        Args:
+            folder: of the project.
+            environ: the process's environment.
+            unsandboxed: tools that never run in the sandbox in this process.
+        """
         self.project = ProjectFolder(folder, environ)
+        self._unsandboxed = frozenset(unsandboxed)
         self.environ = environ
         """The process's environment."""
         self.memory = Memory()
@@ -150,7 +160,7 @@ class KernelSettings:
         return self._readings.get(
             files,
             (look, config.settings_variables(self.environ)),
-            lambda: config.read_settings(self.environ, project=look.settings, servers=look.servers),
+            lambda: self._read(look),
         )
 
     def _read_above(
@@ -166,10 +176,12 @@ class KernelSettings:
         return self._with_profile.get(
             files,
             (look, config.settings_variables(self.environ), profile),
-            lambda: config.read_settings(
-                self.environ, project=look.settings, servers=look.servers, profile=profile.overrides
-            ),
+            lambda: self._read(look, profile.overrides),
         )
+
+    def _read(self, look: "FolderLook", profile: SettingNode | None = None) -> config.SettingsReading:
+        reading = config.read_settings(self.environ, project=look.settings, servers=look.servers, profile=profile)
+        return reading._replace(unsandboxed=self._unsandboxed)
 
     def news(self, look: "FolderLook", warnings: Sequence[str]) -> list[str]:
         """What to tell the user of the settings, the tools and the folder, each thing once."""

@@ -177,15 +177,20 @@ class SettingsReading(NamedTuple):
     """Sentences for the user."""
     rules: ProfileRules = ProfileRules()
     """Of the active agent's profile."""
+    unsandboxed: frozenset[str] = frozenset()
+    """Tools that never run in the sandbox in this process."""
 
     def offers_tool(self, name: str, *others: str) -> bool:
         """Whether the settings and the profile both leave a tool, under any of the names it goes by."""
         if name == PLAN_TOOL and not self.rules.plans:
             return False
         names = (name, *others, *OTHER_NAMES.get(name, ()))
-        if not self.settings.sandbox.is_used and any(self.settings.levels().get(one) == "sandbox" for one in names):
+        if not self._may_use_sandbox(names) and any(self.settings.levels().get(one) == "sandbox" for one in names):
             return False
         return self.settings.offers_tool(name, *others) and self.rules.offers_tool(names)
+
+    def _may_use_sandbox(self, names: Sequence[str]) -> bool:
+        return self.settings.sandbox.is_used and self.unsandboxed.isdisjoint(names)
 
 
 NO_SETTINGS: Final = SettingNode({}, SettingOrigin("default"))
