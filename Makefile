@@ -9,8 +9,8 @@ WITH_NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 # Test processes, one more than cores since most tests wait; the browser tests keep to two of them (tests/conftest.py).
 JOBS ?= 3
-# A test with other processes in it that fails is run once more, to tell a race from what is broken. A rerun fails the run
-# (tests/reruns.py).
+# A test with other processes in it that fails is run once more, to tell a race from what is broken. More than two
+# of them fail the run (tests/reruns.py).
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --reruns 1 --max-suite-reruns 10 --rerun-show-tracebacks
 
 .PHONY: help setup python assets browser kernels llama model-vendors gateway-sdks redis mcp-servers shared-servers demo lab test sweeps mutations chair test-matrix check bench docs requirements screenshots wheel release clean docs-clean

@@ -1,8 +1,9 @@
-"""Tests that may need a second try: each for a reason that is listed here, or the run fails.
+"""Tests that may need a second try: how many in a run, and which for a reason that is listed here.
 
 A failed test is run once more (`--reruns` in the Makefile), which tells a race from what is simply broken. That it then
-passed proves nothing: the race is in the test or in the product, and a user meets it too. So a rerun fails the run, as
-a skip does (tests/left_out.py).
+passed proves nothing: the race is in the test or in the product, and a user meets it too. So each is named at the end
+of the run with its first traceback, to be looked into. A run fails only with more of them than `FORGIVEN`: of hundreds
+of tests with kernels and pages on two cores one is late now and then, which says nothing about a change.
 """
 
 import re
@@ -19,6 +20,9 @@ REASONS: Final[dict[str, str]] = {
     ),
 }
 """Node id of a test (a regular expression of all of it, without its group) to why a second try proves enough."""
+
+FORGIVEN: Final = 2
+"""Tests without a listed reason that a run may run again and still pass."""
 
 _GROUP: Final = re.compile(r"@[^@\]]+$")
 """What pytest-xdist hangs on the id of a test that has a group."""
@@ -40,10 +44,13 @@ class RerunJudge:
         if report.outcome == "rerun":  # pyright: ignore[reportUnnecessaryComparison]  # pytest-rerunfailures' own
             self._tests.append(_GROUP.sub("", report.nodeid))
 
+    def _too_many(self) -> bool:
+        return len({test for test in self._tests if why(test) is None}) > FORGIVEN
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run that would pass."""
-        if session.exitstatus == pytest.ExitCode.OK and any(why(test) is None for test in self._tests):
+        """Fail a run that would pass, if it needed too many second tries."""
+        if session.exitstatus == pytest.ExitCode.OK and self._too_many():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -51,4 +58,6 @@ class RerunJudge:
         if self._tests:
             terminalreporter.section("run again")
         for test in sorted(set(self._tests)):
-            terminalreporter.line(f"{test}: {why(test) or 'no listed reason (tests/reruns.py), so the run fails'}")
+            terminalreporter.line(f"{test}: {why(test) or 'no listed reason (tests/reruns.py)'}")
+        if self._too_many():
+            terminalreporter.line(f"More than {FORGIVEN} without a listed reason, so the run fails.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.failure_text import LINES
+from tests.reruns import FORGIVEN
 
 ROOT = Path(__file__).parents[1]
 PLUGINS = """
@@ -23,11 +24,16 @@ SECOND_TRY = """
 from pathlib import Path
 
 def test_{name}():
-    tried = Path(__file__).with_name("tried")
+    tried = Path(__file__).with_name("tried_{name}")
     if not tried.exists():
         tried.touch()
         raise AssertionError("too early")
 """
+
+
+def second_try(name: str) -> str:
+    """A test that passes when it is run again."""
+    return SECOND_TRY.format(name=name)
 
 
 def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
@@ -107,14 +113,23 @@ def test_a_short_failure_is_printed_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
-def test_a_test_that_was_run_again_fails_the_run_and_is_named(tmp_path: Path, workers: tuple[str, ...]) -> None:
-    code, said = run(tmp_path, SECOND_TRY.format(name="early"), "--reruns", "1", *workers)
-    assert code == 1
-    assert "1 passed, 1 rerun" in said
-    assert "test_one.py::test_early: no listed reason (tests/reruns.py), so the run fails" in said
+def test_a_run_passes_with_few_tests_that_were_run_again_and_names_them(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    text = "".join(second_try(f"early_{number}") for number in range(FORGIVEN))
+    code, said = run(tmp_path, text, "--reruns", "1", *workers)
+    assert code == 0
+    assert f"{FORGIVEN} passed, {FORGIVEN} rerun" in said
+    assert "test_one.py::test_early_0: no listed reason (tests/reruns.py)" in said
+    assert "the run fails" not in said
 
 
-def test_a_listed_test_may_be_run_again_and_is_named_with_its_reason(tmp_path: Path) -> None:
-    code, said = run(tmp_path, SECOND_TRY.format(name="listed"), "--reruns", "1")
+def test_a_run_fails_with_more_of_them_but_listed_ones_do_not_count(tmp_path: Path) -> None:
+    text = "".join(second_try(f"early_{number}") for number in range(FORGIVEN)) + second_try("listed")
+    code, said = run(tmp_path, text, "--reruns", "1")
     assert code == 0
     assert "test_one.py::test_listed: it is listed" in said
+    (tmp_path / "another").mkdir()
+    code, said = run(tmp_path / "another", text + second_try("late"), "--reruns", "1")
+    assert code == 1
+    assert f"More than {FORGIVEN} without a listed reason, so the run fails." in said
