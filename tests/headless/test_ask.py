@@ -210,7 +210,27 @@ def test_a_wrong_word_on_the_command_line_is_said_before_anything_is_sent(
     empty = run(environment, "ask")
     assert empty.returncode == 2
     assert "The prompt is empty" in empty.stderr
+    twice = run(environment, "ask", "look", "-p", "look")
+    assert twice.returncode == 2
+    assert "not allowed with argument PROMPT" in twice.stderr
     assert model.requests == []
+
+
+def test_the_prompt_may_stand_without_an_option(environment: dict[str, str], model: ScriptedModel):
+    model.will_reply("Three gaps.")
+    done = run(environment, "ask", "which columns have gaps?")
+    assert (done.returncode, done.stdout) == (0, "Three gaps.\n")
+    assert "which columns have gaps?" in model.requests[0].messages[-1]["content"]
+
+
+def test_without_a_model_ask_says_how_to_name_one_on_the_command_line(
+    environment: dict[str, str], model: ScriptedModel
+):
+    Path(environment["VIBE_HOME"], "config.toml").unlink(missing_ok=True)
+    done = run({name: value for name, value in environment.items() if name != "MISTRAL_API_KEY"}, "ask", "look")
+    assert done.returncode == 2
+    assert "No model is connected yet." in done.stderr
+    assert "--model NAME@http" in done.stderr.splitlines()[-1]
 
 
 def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str], model: ScriptedModel):

@@ -115,7 +115,7 @@ async def test_a_server_that_stays_busy_is_told_with_the_wait_it_asks_for():
     with ScriptedModel([busy] * 3) as model:
         error = await refusal_of(model)
     assert error.kind == "rate_limit"
-    assert "(429), even after 2 more attempts: slow down. It asks to wait 40 s; run the cell again" in str(error)
+    assert "(429), even after 2 more attempts: slow down. It asks to wait 40 s; try again" in str(error)
 
 
 async def test_a_password_or_a_query_in_the_address_is_not_shown():

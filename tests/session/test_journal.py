@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_and_recording_goes_on_once_there_is_space(tmp_path:
     assert done.returncode == 0, done.stderr
     told, again, written = done.stdout.splitlines()
     assert told.startswith(f"Cannot record in {tmp_path}/s/journal.jsonl: File too large. Free space on {tmp_path}/s")
-    assert told.endswith("then run the cell again; nothing after this point was done.")
+    assert told.endswith("then try again; nothing after this point was done.")
     assert again == "again"
     assert [text.split()[0] for text in texts(tmp_path / "s" / "journal.jsonl")] == [
         *map(str, range(int(written))),

@@ -198,7 +198,7 @@ class HistoryKeeper:
                     raise
         if self._terms.must_succeed:
             raise ModelError(
-                "The model wrote no summary of the conversation. Run the cell again, or set "
+                "The model wrote no summary of the conversation. Try again, or set "
                 "raise_on_compaction_failure = false to go on without one.",
                 kind="empty",
             )

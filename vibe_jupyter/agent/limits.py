@@ -51,7 +51,7 @@ class TurnLimit(RunLimit):
         return StopRun(
             reason="turn_limit",
             notice=f"Stopped at the limit of {self.turns} turn{plural}. "
-            "Say what is missing in another %%vibe cell, or give --max-turns more.",
+            "Say what is missing in another prompt, or give --max-turns more.",
         )
 
 
@@ -68,7 +68,7 @@ class PriceLimit(RunLimit):
         return StopRun(
             reason="price_limit",
             notice=f"Stopped: the run has cost ${progress.cost:.2f}, and the limit of one run is ${self._dollars:.2f}. "
-            "Go on in another %%vibe cell, or set max_price in config.toml (0 for no limit).",
+            "Go on in another prompt, or set max_price in config.toml (0 for no limit).",
         )
 
 
@@ -85,7 +85,7 @@ class TokenLimit(RunLimit):
         return StopRun(
             reason="token_limit",
             notice=f"Stopped: the run has used {used:,} tokens, and the limit of one run is {self._tokens:,}. "
-            "Go on in another %%vibe cell, or set max_tokens in config.toml (0 for no limit).",
+            "Go on in another prompt, or set max_tokens in config.toml (0 for no limit).",
         )
 
 
@@ -101,7 +101,7 @@ class TimeLimit(RunLimit):
         return StopRun(
             reason="time_limit",
             notice=f"Stopped: the run has taken {progress.seconds:,.0f} s, and the limit of one run is "
-            f"{self.seconds:,.0f} s. Go on in another %%vibe cell, or set max_seconds in config.toml (0 for no limit).",
+            f"{self.seconds:,.0f} s. Go on in another prompt, or set max_seconds in config.toml (0 for no limit).",
         )
 
 

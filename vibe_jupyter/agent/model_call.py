@@ -222,7 +222,7 @@ class ModelCall:
             finally:
                 if self._hosted is not None:
                     await self._hosted.stop()
-        raise ModelError("The model server sent no answer. Run the cell again.", kind="empty")
+        raise ModelError("The model server sent no answer. Try again.", kind="empty")
 
     async def _take_piece(self, item: Piece | RetryScheduled) -> None:
         if not isinstance(item, TextDelta | CountsSoFar):

@@ -106,7 +106,7 @@ class LoopGuard(Middleware):
             return StopRun(
                 reason="loop",
                 notice=f"Stopped: the model called {worst.name} {times} times in the same way, always with the same "
-                "result. Say in another %%vibe cell what it should do instead.",
+                "result. Say in another prompt what it should do instead.",
             )
         if worst in self._told:
             return None

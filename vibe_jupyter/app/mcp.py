@@ -37,7 +37,7 @@ _UNKNOWN_TOOL: Final = "unknown"
 _LOOK: Final = 0.1
 """Seconds between two looks at whether the user wants no more."""
 
-_UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing was sent; run the cell again."
+_UNDECIDED: Final = "Interrupted before you decided on the MCP servers. Nothing was sent; try again."
 
 
 class McpServers:

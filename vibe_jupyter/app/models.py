@@ -160,7 +160,7 @@ class ModelChoice:
     def _choice_advice(self) -> str:
         lines = [
             "No model is connected yet. Nothing was sent.",
-            "One of these, then run the cell again:",
+            "One of these, then try again:",
             "  %vibe setup                                a form, or questions: provider, key, and a test",
             f"  MISTRAL_API_KEY=… in {env_path(self._environ)}   a key of Mistral",
             "  %vibe model NAME@http://127.0.0.1:8080/v1  a server of your own",

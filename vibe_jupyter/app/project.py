@@ -387,7 +387,7 @@ class TrustApproval:
         asked = StandaloneApprovalRun(_trust_approval(question))
         self._run_view.show(BegunRun(asked.run, "nothing was decided."), EVERYTHING)
         if asked.allowed is None:
-            raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; run the cell again.")
+            raise NotebookError("Interrupted before you decided on the folder. Nothing was sent; try again.")
         self._project.answer(question, trusted=asked.allowed)
 
 

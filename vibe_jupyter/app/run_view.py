@@ -64,8 +64,7 @@ CLOSE_WAIT = 3.0
 """Seconds given to what ends when the kernel lets go of it."""
 _OPEN = "A run is active in this kernel already. Wait for it, or end it with Stop or ■."
 _NOT_OVER = (
-    "The previous run has not ended yet. Wait a moment and run the cell again; if that does not help, restart "
-    "the kernel."
+    "The previous run has not ended yet. Wait a moment and try again; if that does not help, restart the kernel."
 )
 
 
@@ -529,5 +528,5 @@ def working_folder() -> Path:
     except OSError as error:
         raise NotebookError(
             f"The kernel's working folder is gone or cannot be entered ({error.strerror}). Go to one that is there, "
-            'such as with %cd "~", then run the cell again.'
+            'such as with %cd "~", then try again.'
         ) from error

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter.app import App
 from vibe_jupyter.cli.exit_codes import EXIT_CODES, INTERRUPTED, exit_code
 from vibe_jupyter.cli.run_options import add_run_options
-from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.errors import ConfigError, MissingModel
 from vibe_jupyter.headless.program import OUTPUTS, ProgramFrontEnd, RunWriter
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.options import Options, parse_price
@@ -21,6 +21,9 @@ from vibe_jupyter.options import Options, parse_price
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
+_MODEL_OPTION: Final = """\
+The %vibe commands are for a cell of a notebook. For this prompt alone: --model NAME@http://127.0.0.1:8080/v1"""
+"""How to name a model where no cell can be run."""
 
 
 class _PlainShell(InteractiveShell):
@@ -34,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words after ``vibe-jupyter ask``."""
     parser.epilog = EXIT_CODES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("-p", "--prompt", help="the prompt; - or nothing reads it from stdin")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("prompt", nargs="?", metavar="PROMPT", help="the prompt; - or nothing reads it from stdin")
+    prompt.add_argument("-p", "--prompt", dest="prompt_option", metavar="PROMPT", help="the same, as an option")
     add_run_options(parser)
     parser.add_argument(
         "--output",
@@ -53,7 +58,7 @@ def _ask_chosen(chosen: argparse.Namespace) -> int:
         max_price=parse_price(chosen.max_price),
         allowed=frozenset(filter(None, chosen.yes.split(","))),
     )
-    prompt = _read_prompt(chosen.prompt)
+    prompt = _read_prompt(chosen.prompt if chosen.prompt_option is None else chosen.prompt_option)
     with _own_stdout() as out:
         return _answer(prompt, options, RunWriter(chosen.output, out))
 
@@ -63,7 +68,7 @@ def _read_prompt(given: str | None) -> str:
     if given == "-" or (given is None and not sys.stdin.isatty()):
         prompt = sys.stdin.read()
     if not prompt.strip():
-        raise ConfigError('The prompt is empty. Pass one: vibe-jupyter ask -p "look at the CSV files here".')
+        raise ConfigError('The prompt is empty. Pass one: vibe-jupyter ask "look at the CSV files here".')
     return prompt.strip("\n")
 
 
@@ -75,6 +80,8 @@ def _answer(prompt: str, options: Options, writer: RunWriter) -> int:
     try:
         with presses.owned():
             return exit_code(app.prompt(prompt, options).reason)
+    except MissingModel as error:
+        raise ConfigError(f"{error}\n{_MODEL_OPTION}") from None
     except KeyboardInterrupt:
         print("vibe-jupyter: interrupted before the first request.", file=sys.stderr)
         return INTERRUPTED

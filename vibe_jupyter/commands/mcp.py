@@ -72,7 +72,7 @@ def mcp_command(line: str, mcp: McpServers, setup: KernelSettings, *, say: Calla
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise ConfigError(f"Cannot parse the command: {error}. Close every quote, then run the cell again.") from None
+        raise ConfigError(f"Cannot parse the command: {error}. Close every quote, then try again.") from None
     match words:
         case []:
             return commands.listing()

@@ -54,7 +54,7 @@ def _read_env_file(path: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then run the cell again.") from error
+        raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then try again.") from error
     with without_working_folder():
         from dotenv import dotenv_values  # noqa: PLC0415 - for those who have such a file
     written = dotenv_values(stream=StringIO(text), interpolate=False)
@@ -134,7 +134,7 @@ def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
     except ValidationError as error:
         raise ConfigError(
             f"The environment variable {name} is wrong: {describe_problem(error.errors(include_url=False)[0])}. "
-            "Correct or unset it, then run the cell again."
+            "Correct or unset it, then try again."
         ) from None
 
 

@@ -161,7 +161,7 @@ def read_toml(path: Path, layer: LayerName) -> SettingNode | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then run the cell again.") from error
+        raise ConfigError(f"Cannot read {path}: {error}. Fix or move the file, then try again.") from error
     return parse_toml(text, path, layer)
 
 
@@ -174,9 +174,9 @@ def parse_toml(text: str, path: Path, layer: LayerName) -> SettingNode:
     try:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then run the cell again.") from error
+        raise ConfigError(f"{path} is not TOML: {error}. Fix that line, then try again.") from error
     except RecursionError:
-        raise ConfigError(f"{path} is nested too deeply to be read. Fix it, then run the cell again.") from None
+        raise ConfigError(f"{path} is nested too deeply to be read. Fix it, then try again.") from None
     lines = _key_lines(text)
 
     def place(value: Any, at: Place, line: int | None) -> SettingNode:
@@ -297,7 +297,7 @@ def changed_config(environ: Mapping[str, str]) -> "Generator[tuple[Path, Any]]":
         yield path, document
         _write_config(path, tomlkit.dumps(document))
     except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
-        raise ConfigError(f"Cannot change {path}: {error}. Fix it, then run the cell again.") from error
+        raise ConfigError(f"Cannot change {path}: {error}. Fix it, then try again.") from error
 
 
 def put_entry(document: Any, key: str, entry: Entry, names: tuple[str, ...]) -> None:

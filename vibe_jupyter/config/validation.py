@@ -176,9 +176,7 @@ def config_error(error: ValidationError, tree: SettingNode, at: tuple[Step, ...]
     problem = error.errors(include_url=False)[0]
     path = (*at, *problem["loc"])
     origin = tree.at(path).origin
-    return ConfigError(
-        f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Fix it, then run the cell again."
-    )
+    return ConfigError(f"{origin}: {key_text(path, tree)}: {describe_problem(problem)}. Fix it, then try again.")
 
 
 def key_text(path: tuple[Step, ...], tree: SettingNode) -> str:

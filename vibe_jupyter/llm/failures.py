@@ -91,7 +91,7 @@ def refused_error(
     if retries:
         what += f", even after {retries} more attempt{'s' if retries > 1 else ''}"
     if wait is not None:
-        step = f"It asks to wait {_duration_text(wait)}; run the cell again after that."
+        step = f"It asks to wait {_duration_text(wait)}; try again after that."
     return ModelError(_error_text(what, said, step), kind=kind, status=refusal.status, provider_message=said)
 
 
@@ -169,7 +169,7 @@ def _refusal_text(endpoint: Endpoint, refusal: HttpRefusal, kind: ModelErrorKind
     if status == 402:
         return f"{host} requires payment (402)", "Check the account there, or choose another model: %vibe model"
     if kind == "rate_limit":
-        return f"{host} is rate-limiting requests (429)", "Wait a moment, then run the cell again."
+        return f"{host} is rate-limiting requests (429)", "Wait a moment, then try again."
     if status < 400:
         return (
             f"{host} answered with a redirect ({status}) to "
@@ -190,7 +190,7 @@ def _hint_of_v1(endpoint: Endpoint) -> str:
 
 def _broken_text(endpoint: Endpoint, kind: ModelErrorKind) -> tuple[str, str]:
     host = endpoint.place
-    again = "Run the cell again."
+    again = "Try again."
     match kind:
         case "overflow":
             return _overflow_text(endpoint, "")

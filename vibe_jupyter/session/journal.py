@@ -572,7 +572,7 @@ def _cannot_record(path: Path, error: OSError) -> JournalError:
         case FileExistsError():
             step = "Another session uses that journal: start a new one"
         case OSError(errno=number) if number in _FULL:
-            step = f"Free space on {path.parent}, then run the cell again"
+            step = f"Free space on {path.parent}, then try again"
         case _:
-            step = f"Make {path.parent} a folder you can write, then run the cell again"
+            step = f"Make {path.parent} a folder you can write, then try again"
     return JournalError(f"Cannot record in {path}: {error.strerror}. {step}; nothing after this point was done.")

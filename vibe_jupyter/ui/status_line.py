@@ -37,7 +37,7 @@ CUT_BY_LENGTH = (
     "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
 )
 REFUSED = (
-    "The same call was denied repeatedly, so the run ended. Say in another %%vibe cell what the model should do "
+    "The same call was denied repeatedly, so the run ended. Say in another prompt what the model should do "
     "instead, or allow the call."
 )
 
