@@ -1,12 +1,15 @@
 """The agent where the work is: below errors and answers, over a cell, in the menus of cells."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.lab import Lab
-from vibe_jupyter.testing import ScriptedModel, say, status
+from tests.browser.notebook_page import PROMPT, open_prompt
+from tests.browser.test_accessibility import violations
+from vibe_jupyter.testing import ScriptedModel, answer, call, say, status
 
 pytestmark = pytest.mark.browser
 
@@ -93,3 +96,48 @@ def test_a_cell_is_asked_about_from_its_menus_and_its_shortcut(lab: Lab, model: 
     entries.get_by_text("Explain Cell").click()
     answered(lab, 2, "Explained.")
     assert prompt(model).endswith("Explain @[2], the cell above.")
+
+
+def test_code_that_ran_becomes_a_cell_while_the_run_goes_on_and_when_it_is_over(lab: Lab, model: ScriptedModel) -> None:
+    go_on = threading.Event()
+    book = open_prompt(lab, model, "below = 1", options="--yes=run_code")
+    model.will_reply(
+        call("run_code", code="total = 0\nfor n in range(3):\n    total += n", keep=True, reason="the sum"),
+        call("run_code", code="print('\u202e')", keep=True, reason="a hidden mark"),
+        answer("It is 3", [], hold=go_on),
+    )
+    book.run(0, PROMPT)
+    expect(book.view).to_contain_text("It is 3")
+    keep = book.cell(PROMPT).get_by_role("button", name="Keep this code as a cell")
+    kept = book.cell(PROMPT).get_by_role("button", name="Kept as a cell below")
+    expect(keep).to_have_count(0)
+    book.view.get_by_text("the sum").click()
+    book.view.get_by_text("a hidden mark").click()
+    expect(keep).to_have_count(1)
+    pictures(lab, book.output(PROMPT), "keep-code-live", ".vibe-run-host")
+    keep.press("Enter")
+    expect(kept).to_be_disabled()
+    code = "total = 0\nfor n in range(3):\n    total += n"
+    assert book.sources()[PROMPT + 1 :] == [code, "below = 1"]
+    assert book.counts()[PROMPT + 1] is None
+
+    go_on.set()
+    book.over()
+    book.output(PROMPT).get_by_text("2 steps").click()
+    for reason in ("the sum", "a hidden mark"):
+        book.output(PROMPT).get_by_text(reason).click()
+    expect(keep).to_have_count(1)
+    pictures(lab, book.output(PROMPT), "keep-code-kept", ":is(.jp-Cell-outputWrapper, .vibe-under-output):has(button)")
+    keep.click()
+    expect(kept).to_be_disabled()
+    assert book.sources()[PROMPT + 1 :] == [code, code, "below = 1"]
+    book.wait(f"panel => panel.content.activeCellIndex === {PROMPT + 1}")
+
+
+def pictures(lab: Lab, place: Locator, name: str, looked_at: str) -> None:
+    """Light and dark, without any finding of axe."""
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(place, f"{name}-{theme}")
+        assert violations(lab.page, looked_at) == {}
+    lab.theme("light")

@@ -7,6 +7,7 @@ import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab
 import type { CommandRegistry } from "@lumino/commands";
 import { Menu } from "@lumino/widgets";
 
+import { CodeKeeper } from "../cell-actions/code-keeper";
 import { errorOf, isPromptCell, isPython, numberOf } from "../cell-actions/cell-state";
 import { EditLine } from "../cell-actions/edit-line";
 import { vibeIcon } from "../cell-actions/icon";
@@ -133,6 +134,7 @@ async function showOffers(
   });
   const all = new Set<Offers>();
   const add = (panel: NotebookPanel): void => {
+    new CodeKeeper(panel);
     const offers = new Offers(panel, runner, words, wanted());
     all.add(offers);
     panel.disposed.connect(() => all.delete(offers));

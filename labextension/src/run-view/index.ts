@@ -10,6 +10,7 @@ import { Announcer } from "./announcer";
 import { Card } from "./card";
 import { CellLinks } from "./cell-links";
 import { Clock } from "./clock";
+import { CodeKeeper } from "./code-keeper";
 import { Controls } from "./controls";
 import styles from "../../style/run-view.css";
 import { FocusKeeper, focusFoot, focusedIn, tellCards } from "./focus";
@@ -81,7 +82,7 @@ function draw(
   new Reviews(root, gate, decide, signal);
   const [announcer, place] = [new Announcer(root), new Place(host, root)];
   const refreshed = [
-    new Controls(host, root, gate, decide, signal), new FullEditorOpener(host, root),
+    new Controls(host, root, gate, decide, signal), new FullEditorOpener(host, root), new CodeKeeper(host, root, signal),
     new Questions(root, gate, decide, signal), new Clock(root, signal), new CellLinks(host, root, signal), announcer,
   ];
   watchScrollers(root, signal);
