@@ -28,17 +28,18 @@ from vibe_jupyter.gateway.store import StoreDown
 from vibe_jupyter.version import __version__
 
 ROUTES: Final = (
-    about_routes,
-    docs_routes,
     chat_routes,
     responses_routes,
     messages_routes,
+    about_routes,
+    docs_routes,
     approval_routes,
     session_routes,
     file_routes,
     skill_routes,
     metrics_routes,
 )
+"""In the order in which they are tried: what is asked most comes first."""
 
 Tell = Callable[[str], None]
 

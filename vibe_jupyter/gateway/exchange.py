@@ -187,7 +187,8 @@ class GatewayExchange(Response):
             alive.cancel()
             if watch is not None:
                 watch.cancel()
-            await asyncio.to_thread(self._conversation.journal.close)
+            if self.run is not None:
+                await asyncio.to_thread(self._conversation.journal.close)
             if self._tools.has_own:
                 await self._folder.close()
 

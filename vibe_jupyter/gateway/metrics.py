@@ -96,6 +96,7 @@ class Counted:
         self._inner = inner
         self._metrics = metrics
         self._routes = [route for route in routes if isinstance(route, Route)]
+        self._paths = frozenset(route.path for route in self._routes)
         self._model_of = model_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,6 +128,8 @@ class Counted:
                 end(status)
 
     def _pattern(self, scope: Scope) -> str:
+        if scope["path"] in self._paths:
+            return scope["path"]
         return next((one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE), UNMATCHED)
 
     def _model(self, body: bytes) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -34,18 +35,18 @@ class WorkFolder:
     def __init__(self, path: Path, store: Store, key: str) -> None:
         """
         Args:
-            path: where it is, or will be.
+            path: where it is, or will be; absolute, without links.
             store: remembers what was put into it.
             key: of the folder there; empty where it goes with the run.
         """
-        self.workspace = Workspace(path)
+        self.path = path
         self._store = store
         self._key = key
 
-    @property
-    def path(self) -> Path:
-        """Absolute, without links."""
-        return self.workspace.root
+    @functools.cached_property
+    def workspace(self) -> Workspace:
+        """The folder as the project of tools."""
+        return Workspace(self.path)
 
     async def open(self) -> None:
         """Have it there."""
@@ -111,7 +112,7 @@ class WorkFolders:
     """Those of one token."""
 
     def __init__(self, root: Path, store: Store, owner: str) -> None:
-        self._root = root / owner
+        self._root = root.resolve() / owner
         self._store = store
         self._owner = owner
         self._swept = 0.0
