@@ -2,8 +2,10 @@
 
 Beside it the floor: a cell that prints the same pieces at the same pace, as ipykernel sends them.
 
-The page is played by a client that says it is alive, as the view does, and reads raw frames from the kernel's iopub
-socket. All frames are those of the cell's whole life: headers, the view's script, and what the notebook keeps.
+The page is played by a client that reads raw frames from the kernel's iopub socket. As JupyterLab does, it loads the
+view when it is made, and says that it is alive when the run stands in the output; with `--draws-late`, as some editors
+do, it knows no view before it is to draw one. All frames are those of the cell's whole life: headers, the script of the
+view, and what the notebook keeps.
 """
 
 import argparse
@@ -45,6 +47,7 @@ for number, piece in enumerate(pieces):
 WIDGET = "application/vnd.jupyter.widget-view+json"
 CONTENT_FRAME = 5  # after delimiter, signature, header, parent header, metadata
 
+_MARK = re.compile(r'data-vibe-view="([0-9a-f]+)"')
 _NUMBER = re.compile(r"word (\d{4})")
 
 
@@ -57,6 +60,9 @@ class Page:
     wire: int = 0  # bytes
     patches: int = 0
     streams: int = 0
+    draws_late: bool = False
+    views: set[str] = field(default_factory=set[str])
+    """Views it has loaded and not drawn."""
     first: float = 0.0
     last: float = 0.0
     shown: list[float] = field(default_factory=list[float])
@@ -70,6 +76,16 @@ class Page:
             self.last = self.show(said)
             self.first = self.first or self.last
 
+    def view_to_draw(self, data: dict[str, Any]) -> str | None:
+        """The view that is drawn for this output, the first time it is shown."""
+        if WIDGET in data:
+            return data[WIDGET]["model_id"]
+        mark = _MARK.search(data.get("text/html", ""))
+        if mark is None or mark[1] not in self.views:
+            return None
+        self.views.remove(mark[1])
+        return mark[1]
+
     def show(self, said: dict[str, Any]) -> float:
         """Note which pieces of the answer can be seen now; returns the time."""
         now = time.monotonic()
@@ -82,10 +98,12 @@ def main() -> int:
     """Print a table for each pace; fail when a limit is passed."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, nargs="+", default=PACES, help="that the model takes for its answer")
-    return max([_measure(seconds) for seconds in options.parse_args().seconds])
+    options.add_argument("--draws-late", action="store_true", help="the page loads the view only when it is to draw it")
+    chosen = options.parse_args()
+    return max([_measure(seconds, draws_late=chosen.draws_late) for seconds in chosen.seconds])
 
 
-def _measure(seconds: float) -> int:
+def _measure(seconds: float, *, draws_late: bool) -> int:
     pieces = [_piece(number) for number in range(PIECES)]
     with tempfile.TemporaryDirectory() as home, TimedServer(pieces, seconds=seconds) as server:
         os.environ |= {"VIBE_HOME": home, "IPYTHONDIR": home, "NO_PROXY": "127.0.0.1"}
@@ -94,7 +112,7 @@ def _measure(seconds: float) -> int:
             floor = Page()
             _wait_idle(client, client.execute(PRINTED.format(pieces=pieces, seconds=seconds)), floor)
             _wait_idle(client, client.execute("%load_ext vibe_jupyter"), Page())
-            page = Page()
+            page = Page(draws_late=draws_late)
             _wait_idle(client, client.execute(f"%%vibe --model bench@{server.url}\nTell me"), page)
         finally:
             client.stop_channels()
@@ -127,12 +145,15 @@ def _wait_idle(client: BlockingKernelClient, request: str, page: Page) -> None:
         page.wire += sum(map(len, frames))
         page.payload[header["msg_type"]] += len(frames[delimiter + CONTENT_FRAME])
         match header["msg_type"]:
-            case "display_data" | "update_display_data" if WIDGET in content["data"]:
-                _say_alive(client, content["data"][WIDGET]["model_id"])
+            case "comm_open" if "view_id" in content["data"]["state"] and not page.draws_late:
+                page.views.add(content["comm_id"])
+                _say(client, content["comm_id"], "loaded")
             case "comm_msg":
                 page.see(content)
-            case "update_display_data":  # what the notebook keeps takes the place of the view
+            case "display_data" | "update_display_data":  # what the notebook holds, until the view is drawn over it
                 page.show(content)
+                if view := page.view_to_draw(content["data"]):
+                    _say(client, view, "alive")
             case "stream" if content["name"] == "stdout":
                 page.streams += 1
             case "stream" | "error":
@@ -143,8 +164,8 @@ def _wait_idle(client: BlockingKernelClient, request: str, page: Page) -> None:
                 pass
 
 
-def _say_alive(client: BlockingKernelClient, model_id: str) -> None:
-    content = {"comm_id": model_id, "data": {"method": "custom", "content": {"type": "alive"}}}
+def _say(client: BlockingKernelClient, model_id: str, what: str) -> None:
+    content = {"comm_id": model_id, "data": {"method": "custom", "content": {"type": what}}}
     client.shell_channel.send(client.session.msg("comm_msg", content))
 
 

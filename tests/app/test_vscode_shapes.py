@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import nbformat
@@ -17,7 +18,9 @@ import pytest
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
-from vibe_jupyter.testing import call, hold, say
+from vibe_jupyter.testing import answer, call, hold, say
+from vibe_jupyter.ui.run_output import MARK
+from vibe_jupyter.ui.widget import LOADED_WITHIN
 from vibe_jupyter.ui.widget_fallback import SILENT_PAGE
 
 pytestmark = pytest.mark.xdist_group("vscode")
@@ -67,6 +70,16 @@ class Editor:
         self.wire.client.input(text)
 
 
+@contextmanager
+def widgets_are_offered_after(seconds: float, editor: Editor) -> Iterator[None]:
+    where = "__import__('vibe_jupyter.ui.widget_fallback', fromlist=['_']).LOADED_WITHIN"
+    editor.wire.cell(editor.wire.send(f"{where} = {seconds}", silent=True, store_history=False))
+    try:
+        yield
+    finally:
+        editor.wire.cell(editor.wire.send(f"{where} = {LOADED_WITHIN}", silent=True, store_history=False))
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     with running_session(INSTALLED, tmp_path_factory.mktemp("vscode")) as session:
@@ -95,6 +108,23 @@ def test_a_click_in_a_widget_of_its_own_manager_lets_the_code_run(editor: Editor
     assert not cell.error
     assert "Forty-two." in shown(editor, cell)
     assert "42" in editor.model.requests[1].tool_results[0]
+
+
+def test_what_the_model_says_is_read_before_a_widget_is_drawn(editor: Editor) -> None:
+    go_on = threading.Event()
+    editor.model.will_reply(answer("Word by word", delay=0.2, hold=go_on))  # the view is open before the last word
+
+    def is_read() -> bool:
+        shown = [one["content"] for one in editor.wire.of(request) if one["msg_type"] == "update_display_data"]
+        return any("by word" in one["data"].get("text/html", "") and MARK in one["data"]["text/html"] for one in shown)
+
+    with widgets_are_offered_after(WAIT, editor):
+        request = editor.run("%%vibe\nspeak")
+        try:
+            editor.wire.until(is_read, "text in what the document holds")
+        finally:
+            go_on.set()
+        assert "by word" in shown(editor, editor.wire.cell(request))
 
 
 def test_where_widgets_are_not_drawn_the_input_box_asks(editor: Editor) -> None:

@@ -48,6 +48,7 @@ class WidgetFrontEnd:
         """
         self._drawn = asyncio.Event()
         self._is_loaded = False
+        """Whether a page has the view. Until then what the document holds is all that a user can read."""
         self._transcript = transcript
         self._page = PageChannel(self._hear_page, handled)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,7 +119,7 @@ class WidgetFrontEnd:
             self._page.drop()  # the kept form takes the place of the view right away
             return
         patches = self._transcript.apply(event)
-        if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
+        if not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
             self._page.hold(self._transcript.held_pieces)
         if self.alive:
             self._page.patch(patches)
