@@ -14,7 +14,7 @@ export type ToPage = ViewSnapshot | ViewPatches | ViewOver;
 export type FromForm = FormAlive | ModelsWanted | ConnectWanted | DemoWanted | FormCancelled;
 export type ToForm = FormContents | ModelsListed | StepTested | ConnectEnded;
 export type RefusalCode = "unknown_cell" | "stale_cell" | "read_only" | "not_finished" | "bad_request" | "closed";
-export type PageEvent = "hello" | "run_done";
+export type PageEvent = "hello" | "run_done" | "edited";
 
 /** What the kernel may ask of a notebook, and the answers it gets. */
 export interface Methods {

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.agent.conftest import Bench, Echo, EchoArguments, one
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
 from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.permissions.grants import Grants, GrantStore
@@ -30,6 +32,7 @@ from vibe_jupyter.session.conversation import check_history
 from vibe_jupyter.testing import answer, call, say
 from vibe_jupyter.tools.contract import StaticToolset, ToolContext
 from vibe_jupyter.tools.read_file import ReadFileTool
+from vibe_jupyter.tools.search_replace import SearchReplaceTool
 from vibe_jupyter.ui.step import plain_line
 
 
@@ -259,3 +262,68 @@ async def test_a_call_that_is_refused_after_its_click_is_not_told_as_done(bench:
     events = await bench.ask("go", decide=lambda r: Approve(approval_id=r.approval_id))
     line = plain_line(one(events, ToolFinished))
     assert line == "✕ Say hello · Nothing was done: the cell was changed since you read it."
+
+
+SWAP = "<<<<<<< SEARCH\nb = 2\n=======\nb = 3\n>>>>>>> REPLACE\n"
+
+
+def change_cards(bench: Bench) -> Path:
+    """A file that the agent wants to change, which asks."""
+    file = bench.folder / "work.py"
+    file.write_text("a = 1\nb = 2\n", encoding="utf-8")
+    bench.tools = StaticToolset([SearchReplaceTool(FileAccess(Workspace(bench.folder)))])
+    bench.model.will_reply(call("search_replace", file_path="work.py", content=SWAP), say("done"))
+    return file
+
+
+async def test_a_card_whose_file_changes_is_shown_again_and_a_yes_counts_for_the_new_one_alone(bench: Bench) -> None:
+    file, shown = change_cards(bench), list[ApprovalRequested]()
+
+    def decide(request: ApprovalRequested) -> Approve:
+        shown.append(request)
+        if len(shown) == 1:
+            file.write_text("a = 1\nnew = 0\nb = 2\n", encoding="utf-8")
+            return Approve(approval_id="0" * 32)  # nobody answers
+        assert bench.run is not None
+        bench.run.send(Reject(approval_id=shown[0].approval_id))  # to the card that is gone
+        return approve(request)
+
+    events = await bench.ask("go", decide=decide)
+    first, second = shown
+    assert "new = 0" not in first.preview.text
+    assert " new = 0\n-b = 2\n+b = 3" in second.preview.text
+    assert "changed while this card waited" in second.reason
+    resolved = [event for event in events if isinstance(event, ApprovalResolved)]
+    assert [(event.outdated, event.allowed) for event in resolved] == [(True, False), (False, True)]
+    assert file.read_text(encoding="utf-8") == "a = 1\nnew = 0\nb = 3\n"
+    assert one(events, ToolFinished).outcome == "ok"
+
+
+async def test_a_click_that_comes_before_the_change_is_seen_is_asked_again(bench: Bench) -> None:
+    file, shown = change_cards(bench), list[str]()
+
+    def decide(request: ApprovalRequested) -> Approve:
+        shown.append(request.preview.text)
+        if len(shown) == 1:
+            file.write_text("new = 0\nb = 2\n", encoding="utf-8")
+        return approve(request)
+
+    await bench.ask("go", decide=decide)
+    assert ["new = 0" in text for text in shown] == [False, True]
+    assert file.read_text(encoding="utf-8") == "new = 0\nb = 3\n"
+
+
+async def test_a_change_that_leaves_no_place_for_the_call_takes_its_card_away_and_the_model_hears_why(
+    bench: Bench,
+) -> None:
+    file = change_cards(bench)
+
+    def decide(request: ApprovalRequested) -> Approve:
+        file.write_text("nothing of it\n", encoding="utf-8")
+        return Approve(approval_id="0" * 32)
+
+    events = await bench.ask("go", decide=decide)
+    assert one(events, ApprovalResolved).outdated
+    assert one(events, ToolFinished).outcome == "error"
+    assert "was not found in the file" in bench.model.requests[1].tool_results[0]
+    assert file.read_text(encoding="utf-8") == "nothing of it\n"

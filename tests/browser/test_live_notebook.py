@@ -146,3 +146,32 @@ def test_what_the_person_types_meanwhile_stays_and_the_agent_hears_of_it(lab: La
     over(lab)
     assert cells(lab)[2]["source"] == "theirs = 12 + 3"
     assert "theirs = 12 + 3" in model.requests[2].tool_results[-1]
+
+
+def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab: Lab, model: ScriptedModel) -> None:
+    target = show(lab, model, "a = 1\nb = 2")[2]
+    model.will_reply(
+        call("read_notebook"), call("edit_cell", cell=target, old_string="b = 2", new_string="b = 3"), say("Done.")
+    )
+    view = start(lab)
+    card = view.get_by_role("group", name=re.compile("^Approval: Edit cell"))
+    first = card.get_attribute("data-vibe-approval")
+    card.get_by_role("button", name="Edit").click()
+    card.locator("textarea").fill("b = 30")
+    lab.cell(2).locator(".cm-line").first.click()
+    lab.page.keyboard.press("End")
+    lab.page.keyboard.type(" # mine")
+    expect(card).to_contain_text("changed while this card waited")
+    lab.page.keyboard.type("!")  # the focus stays where it is
+    expect(card.locator("textarea")).to_have_value("b = 30")
+    card.get_by_role("button", name="Discard edit").click()
+    expect(card.locator(".vibe-diff")).to_contain_text("a = 1 # mine!")
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(card, f"changed-meanwhile-{theme}")
+    assert card.get_attribute("data-vibe-approval") != first
+    allow(view, re.compile("^Approval: Edit cell"))
+    over(lab)
+    assert cells(lab)[2]["source"] == "a = 1 # mine!\nb = 3"
+    assert len(model.requests) == 3
+    assert "changed" not in model.requests[2].tool_results[-1].split("\n")[0]

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeVar
 
@@ -50,11 +50,14 @@ from vibe_jupyter.protocol import (
     Usage,
     arguments_text,
 )
-from vibe_jupyter.tools.contract import PrecheckedTool
+from vibe_jupyter.tools.contract import PrecheckedTool, WatchedTool
 
 D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
+
+CHANGED_MEANWHILE = "changed while this card waited; this is the new diff"
+"""Stands on a card that takes the place of another one."""
 
 NOBODY_IS_HERE = (
     "Nobody can approve calls here: no front end shows this run, and no text can be typed. "
@@ -91,6 +94,8 @@ class PendingApproval:
     ) -> None:
         self.decided_by: DecidedBy | ClosedBy | Literal["rules"] = "server"
         """Means nothing before `ask` has returned."""
+        self.is_outdated = False
+        """Whether it was withdrawn."""
         self._card = card
         self._approvals = approvals
         self._emit = emit
@@ -99,6 +104,12 @@ class PendingApproval:
     def close(self, by: ClosedBy) -> None:
         """Nobody waits any more, which is a no; a decision that came before it stands."""
         self._approvals.deliver(self._request.id, Reject(approval_id=self._request.id), by=by)
+
+    def withdraw(self) -> None:
+        """What it shows has changed, which is neither yes nor no; a decision that came before it stands."""
+        if not self._request.answer.done():
+            self.is_outdated = True
+            self.close("server")
 
     async def ask(
         self,
@@ -125,7 +136,7 @@ class PendingApproval:
             with suppress(TimeoutError):
                 async with asyncio.timeout(within):
                     command = await request.answer
-                self.decided_by = request.by
+                self.decided_by = "rules" if self.is_outdated else request.by
         except asyncio.CancelledError:
             self.decided_by = cancelled_by()
             await self._emit(self._resolved(command))
@@ -167,6 +178,7 @@ class PendingApproval:
             allowed=isinstance(command, Approve),
             remember="session" if remember == "project" and not self._card.keepable else remember,
             by=self.decided_by,
+            outdated=self.is_outdated,
             message=command.message if isinstance(command, Reject) else "",
             arguments=arguments,
         )
@@ -178,7 +190,7 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: 
     Args:
         prepared: the call.
         call_context: of the run.
-        tried: why it was not done where it has no effects, if that was tried.
+        tried: why it was not done where it has no effects, if that was tried, or why it is asked again.
 
     Raises:
         JournalError: the question could not be recorded.
@@ -274,24 +286,58 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         approved = edited_call(prepared, command, call_context)
         return approved
 
-    command = await PendingApproval(card, call_context.approvals, call_context.emit).ask(apply_edits)
+    waiting = PendingApproval(card, call_context.approvals, call_context.emit)
+    async with _closed_by_change(waiting, prepared, call_context):
+        command = await waiting.ask(apply_edits)
     if isinstance(approved, RefusedCall):
         return approved
-    if isinstance(command, Reject):
+    if isinstance(command, Reject) and not waiting.is_outdated:
         call_context.equal.keep(prepared.sent, prepared.digest, command)
         return _refuse_denied(prepared, command.message)
-    if not _is_as_shown(prepared, call_context):
+    if isinstance(command, Reject) or not await _is_as_shown(prepared, call_context):
         # Ask again, with a card that shows what would run now.
         now = prepare_call(
             approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
         )
-        return now if isinstance(now, RefusedCall) else await permit_call(now, call_context)
+        return now if isinstance(now, RefusedCall) else await permit_call(now, call_context, CHANGED_MEANWHILE)
     call_context.equal.keep(prepared.sent, prepared.digest, command)
     remember_grant(approved, ask, command, call_context)
     return approved
 
 
-def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
+@asynccontextmanager
+async def _closed_by_change(
+    waiting: PendingApproval, shown: PreparedCall, call_context: CallContext
+) -> AsyncGenerator[None]:
+    """Take the card back as soon as the call would do something else than it shows."""
+
+    async def watch(tool: WatchedTool) -> None:
+        while _is_prepared_as_shown(shown, call_context):
+            await tool.wait_for_change(shown.args)
+            with suppress(ToolError):  # a page that is being reloaded
+                await tool.look(shown.args)
+        waiting.withdraw()
+
+    watching = asyncio.ensure_future(watch(shown.tool)) if isinstance(shown.tool, WatchedTool) else None
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+
+async def _is_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
+    """Whether the call would still do what was shown; False also where that cannot be seen."""
+    if isinstance(shown.tool, WatchedTool):
+        try:
+            await shown.tool.look(shown.args)
+        except ToolError:
+            return False
+    return _is_prepared_as_shown(shown, call_context)
+
+
+def _is_prepared_as_shown(shown: PreparedCall, call_context: CallContext) -> bool:
     """Whether the same call, prepared now, would do the same in the same places."""
     now = prepare_call(shown.call, call_context.tools, call_context.permissions.workspace)
     return isinstance(now, PreparedCall) and now.digest == shown.digest

@@ -3,6 +3,7 @@
 What a file holds is looked at before the user is asked only where it may be read without asking.
 """
 
+import asyncio
 import difflib
 import os
 import stat
@@ -45,6 +46,9 @@ _USE_CELL_TOOLS: Final = (
     "is the notebook of this kernel, open on the user's screen; nothing was written. Change its cells with "
     "edit_cell, insert_cell, delete_cells or move_cells."
 )
+
+WATCHED_EVERY: Final = 1.0
+"""Seconds between two looks at a file while a card waits that shows a change of it."""
 
 REMEMBERED: Final = 1_000
 """Files; the longest unread is forgotten first."""
@@ -287,9 +291,21 @@ class FileAccess:
         with suppress(FileNotFoundError), OpenFolder.at(path.parent) as folder:
             folder.remove(path.name)
 
+    async def wait_for_change(self, located: Located) -> None:
+        """Return when the file has another size or time than now, or when it comes or goes."""
+        before = self._status_now(located)
+        while self._status_now(located) == before:  # noqa: ASYNC110 - other programs set no event
+            await asyncio.sleep(WATCHED_EVERY)
+
     def is_stale(self, target: Target) -> bool:
         """Whether the agent read the file in another state than it is in now."""
         return target.exists and self._memory.is_stale(target.located.path, target.status)
+
+    def _status_now(self, located: Located) -> str:
+        with suppress(OSError), OpenFolder.at(located.path.parent) as folder:
+            if (status := folder.look(located.path.name)) is not None:
+                return status_fingerprint(status)
+        return _NO_FILE
 
     def _from_outside(self, located: Located) -> Target:
         """The place alone, nothing opened."""

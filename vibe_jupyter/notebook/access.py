@@ -392,6 +392,10 @@ class CellReads:
             self.short = short_ids(self.last.cells)
         return self.last
 
+    async def wait_for_edit(self) -> None:
+        """Return when a user may have changed cells, while a card waits."""
+        await self._notebook.wait_for_edit()
+
     async def glance(self) -> Listing | None:
         """All cells, if a page tells them at once or a small file has them; else None."""
         found = await self._notebook.glance()

@@ -120,6 +120,7 @@ class Bridge:
         self._asked = False
         self._known = False
         """Whether a page ever answered."""
+        self._edit_hearers: set[Callable[[], object]] = set()
         self._asking = asyncio.Lock()
 
     def install(self) -> None:
@@ -221,6 +222,20 @@ class Bridge:
             raise BridgeError(answer.error.message or answer.error.code, code=answer.error.code, data=answer.error.data)
         return answer.result
 
+    async def wait_for_edit(self) -> None:
+        """Return when a page says that cells were changed; it does so while a card waits."""
+        edited, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def hear() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(edited.set)
+
+        self._edit_hearers.add(hear)
+        try:
+            await edited.wait()
+        finally:
+            self._edit_hearers.discard(hear)
+
     def _hear_also_late(self, request: str, on_answer: OnAnswer) -> None:
         self._hearers[request] = on_answer
         if len(self._hearers) > LATE_ANSWERS:
@@ -295,9 +310,15 @@ class Bridge:
     async def _on_event(self, _stream: object, _identities: object, message: Message) -> None:
         if self.on_heard is not None:
             self.on_heard()
-        if message["content"].get("event") == "hello":
-            self._asked = False  # the page we knew may be gone
-            self._on_page()
+        match message["content"].get("event"):
+            case "hello":
+                self._asked = False  # the page we knew may be gone
+                self._on_page()
+            case "edited":
+                for hear in tuple(self._edit_hearers):
+                    hear()
+            case _:
+                pass
 
 
 def _result_of(content: Message) -> Mapping[str, JsonValue] | None:

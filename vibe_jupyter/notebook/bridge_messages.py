@@ -19,8 +19,8 @@ Method = Literal[
 ]
 RefusalCode = Literal["unknown_cell", "stale_cell", "read_only", "not_finished", "bad_request", "closed"]
 """The ways a request fails."""
-PageEvent = Literal["hello", "run_done"]
-"""What a page tells unasked: it was loaded; it has heard of the end of a run."""
+PageEvent = Literal["hello", "run_done", "edited"]
+"""What a page tells unasked: it was loaded; it has heard of the end of a run; cells changed while a card waits."""
 
 
 class ViewAddress(Value):

@@ -101,6 +101,10 @@ class OpenNotebook:
             found = self._notebook = await self._find_notebook()
         return found
 
+    async def wait_for_edit(self) -> None:
+        """Return when the page says that cells were changed, which it does while a card waits."""
+        await self._bridge.wait_for_edit()
+
     async def glance(self) -> Listing | None:
         """The cells, if a page tells them at once or a small file has them; else None."""
         if self._bridge.may_have_page:

@@ -229,7 +229,9 @@ class ApprovalResolved(Value):
     remember: Literal["once", "session", "project"] = "once"
     by: DecidedBy | Literal["interrupt", "server", "rules"]
     """``code``: no click and no typed text came before it; ``server``: the model server, whose call it was, waits no
-    longer; ``rules``: the call as it was edited is not allowed, or no call any more."""
+    longer; ``rules``: the call as it was edited is not allowed, or no call any more, or it is `outdated`."""
+    outdated: bool = False
+    """Whether what it would change was changed meanwhile: neither yes nor no. It is asked again if it still fits."""
     message: str = ""
     arguments: str | None = None
     """The call's arguments after the user edited them; None when they stayed as shown."""

@@ -213,6 +213,23 @@ class PrecheckedTool(Protocol):
 
 
 @runtime_checkable
+class WatchedTool(Protocol):
+    """A tool whose card shows what it makes of something that others may change while the card waits."""
+
+    async def look(self, args: Any) -> None:
+        """See what stands there now, so that `Tool.preview` shows that.
+
+        Raises:
+            ToolError: nothing can be seen there.
+        """
+        ...
+
+    async def wait_for_change(self, args: Any) -> None:
+        """Return when something else may stand there; never where nobody tells."""
+        ...
+
+
+@runtime_checkable
 class GradedTool(Protocol):
     """A tool of which some calls need less than others."""
 

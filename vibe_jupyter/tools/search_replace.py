@@ -110,6 +110,13 @@ class SearchReplaceTool:
         await self._files.refuse_notebook(self._locate_file(args))
         await asyncio.to_thread(self._check_args, args)
 
+    async def look(self, args: SearchReplaceArgs) -> None:
+        """The preview reads the file by itself."""
+
+    async def wait_for_change(self, args: SearchReplaceArgs) -> None:
+        """While the card waits."""
+        await self._files.wait_for_change(self._locate_file(args))
+
     async def run(self, args: SearchReplaceArgs, context: ToolContext) -> ToolResult:
         await self._files.refuse_notebook(self._locate_file(args))
         return await asyncio.to_thread(self._edit_file, args)

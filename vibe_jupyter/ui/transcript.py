@@ -164,8 +164,8 @@ class TranscriptCalls:
         self._waiting.pop(event.approval_id, None)
         self._close_reviews()
         call = self._calls.get(event.call_id)
-        if call is None:
-            return
+        if call is None or event.outdated:
+            return  # another card takes its place, or the end of the call does
         if event.allowed:
             step = _as_allowed(call.step, event.arguments)
             decided = "edited and allowed" if step.edited else "allowed"

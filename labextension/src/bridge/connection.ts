@@ -10,6 +10,7 @@ import type { Handler } from "./handler";
 import { handlers } from "./handlers";
 import { BRIDGE_EVENT, BRIDGE_REPLY, BRIDGE_REQUEST, type BridgeRequest, type Method, type PageEvent } from "../contract";
 import { CellNumbers } from "./cell-numbers";
+import { EditTeller } from "./edit-teller";
 import { KeptLinks } from "./kept-links";
 import { cellModels } from "./notebook";
 import { viewsOf } from "./views";
@@ -40,6 +41,7 @@ export class Connection implements IDisposable {
     }, { signal: this.#end.signal });
     new CellNumbers(panel, this.#end.signal);
     new KeptLinks(panel, this.#end.signal);
+    new EditTeller(panel, () => { this.#tell("edited"); }, this.#end.signal);
     panel.disposed.connect(() => { this.dispose(); }, this);
     this.#greet();
   }
@@ -116,6 +118,13 @@ export class Connection implements IDisposable {
     }
   }
 
+  #tell(event: PageEvent): void {
+    const kernel = this.#kernel;
+    if (kernel !== null) {
+      send(kernel, BRIDGE_EVENT, { client: kernel.clientId, panel: this.#panel.id, event });
+    }
+  }
+
   /** Say that this page is here, if a cell runs or a run ended unseen: its view was lost with the page before. */
   #greet(): void {
     const kernel = this.#kernel;
@@ -125,7 +134,7 @@ export class Connection implements IDisposable {
         const ours = cellModels(this.#panel).filter((cell) => cell.sharedModel.getSource().includes("vibe"));
         const missed = ours.some((cell) => viewsOf(cell).length > 0);
         if (ours.length > 0 && (missed || (await isBusy(kernel))) && !kernel.isDisposed && !this.isDisposed) {
-          send(kernel, BRIDGE_EVENT, { client: kernel.clientId, panel: this.#panel.id, event: "hello" satisfies PageEvent });
+          this.#tell("hello");
         }
       });
     }

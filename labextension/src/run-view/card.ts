@@ -1,4 +1,5 @@
 import type { Command } from "../contract";
+import { focusedIn } from "./focus";
 
 const MIN_EDITOR = 3; // lines
 const MAX_EDITOR = 20; // lines; more scroll
@@ -48,6 +49,11 @@ export class Card {
       return;
     }
     const opening = editor.hasAttribute("hidden");
+    this.#swapEditor(editor, opening);
+    (opening ? editor : this.element).focus({ preventScroll: true });
+  }
+
+  #swapEditor(editor: HTMLTextAreaElement, opening: boolean): void {
     editor.value = editor.defaultValue;
     editor.toggleAttribute("hidden", !opening);
     editor.rows = Math.min(Math.max(editor.value.split("\n").length, MIN_EDITOR), MAX_EDITOR);
@@ -57,7 +63,29 @@ export class Card {
     this.element.toggleAttribute("data-editing", opening);
     setLabel(this.button("edit"), opening ? "Discard edit" : "Edit");
     this.showEdited();
-    (opening ? editor : this.element).focus({ preventScroll: true });
+  }
+
+  /** What the user is writing in the open editor; null where it is not open. */
+  get draft(): { text: string; caret: number; hasFocus: boolean } | null {
+    const editor = this.#editor;
+    if (editor === null || editor.hasAttribute("hidden")) {
+      return null;
+    }
+    return { text: editor.value, caret: editor.selectionEnd, hasFocus: focusedIn(editor) !== null };
+  }
+
+  /** Go on with what was being written. */
+  resume({ text, caret, hasFocus }: { text: string; caret: number; hasFocus: boolean }): void {
+    const editor = this.#editor;
+    if (editor !== null) {
+      this.#swapEditor(editor, true);
+      editor.value = text;
+      this.showEdited();
+      if (hasFocus) {
+        editor.focus({ preventScroll: true });
+        editor.setSelectionRange(caret, caret);
+      }
+    }
   }
 
   /** As `toggleEditor`, but an edit that is open already is only gone back to, never thrown away. */

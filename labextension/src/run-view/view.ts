@@ -1,6 +1,9 @@
+import { Card } from "./card";
 import { focusedIn } from "./focus";
 import type { PartKind, ViewPart, ViewPatch } from "../contract";
 import { alike, morph } from "./morph";
+
+const CARDS = ["data-vibe-approval", "data-vibe-question", "data-vibe-review"];
 
 /** The parts of a run in the page: one wrapper a part, named by `data-part`, the foot always last. */
 export class View {
@@ -95,17 +98,30 @@ function fill(wrapper: HTMLElement, kind: string, html: string): void {
     if (hadFocus) {
       next.querySelector("summary")?.focus({ preventScroll: true }); // the line that took in the one before
     }
-  } else if (!isSameCard(now, next)) {
+  } else if (cardId(now) === null || cardId(next) === null) {
     morph(now, next);
+  } else if (cardId(now) !== cardId(next)) {
+    takePlace(now, next);
   }
 }
 
 /** A card never changes once it is shown; keeping it keeps what the user is writing in it. */
-function isSameCard(now: Element, next: Element): boolean {
-  return ["data-vibe-approval", "data-vibe-question", "data-vibe-review"].some((name) => {
-    const id = next.getAttribute(name);
-    return id !== null && now.getAttribute(name) === id;
-  });
+function cardId(element: Element): string | null {
+  return CARDS.map((name) => element.getAttribute(name)).find((id) => id !== null) ?? null;
+}
+
+/** The same proposal, shown again: an element of its own, which a press must wait for, with what the user was writing. */
+function takePlace(now: Element, next: Element): void {
+  const [was, is] = [now, next].map((one) => new Card(one as HTMLElement)) as [Card, Card];
+  const hadFocus = focusedIn(was.element) !== null;
+  const draft = was.draft;
+  now.replaceWith(next);
+  if (draft !== null) {
+    is.resume(draft);
+  }
+  if (hadFocus && focusedIn(is.element) === null) {
+    is.element.focus({ preventScroll: true });
+  }
 }
 
 function parse(html: string): Element | null {

@@ -114,6 +114,14 @@ class EditCellTool:
         if args.run:
             self._access.must_rest(cell)
 
+    async def look(self, args: EditCellArgs) -> None:
+        """The preview is made of the cells as they were last listed."""
+        await self._access.reads.listing()
+
+    async def wait_for_change(self, args: EditCellArgs) -> None:
+        """While the card waits."""
+        await self._access.reads.wait_for_edit()
+
     async def run(self, args: EditCellArgs, context: ToolContext) -> ToolResult:
         cell, source = await self._change(args)
         new = cell.model_copy(update={"source": source})
