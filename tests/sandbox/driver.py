@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
@@ -15,6 +16,7 @@ from vibe_jupyter.tools.contract import NotExplored, ToolContext
 from vibe_jupyter.variables.looks import VariableLooks
 from vibe_jupyter.variables.secret_values import SecretValues
 
+T = TypeVar("T")
 WAIT = 30.0
 """Seconds a copy has to end, whatever happens."""
 
@@ -31,7 +33,8 @@ class Explorer:
         self.learned: dict[str, str] = {}
         secrets = SecretValues(lambda: shell.user_ns, names_secret=is_secret_name, holds_secret=holds_secret)
         names = SecretNames(is_secret_name, found=secrets, learn=self.learned.update)
-        self._tool.exploration = CodeExploration(self._main_thread, shell, project, names)
+        self.exploration = CodeExploration(self._main_thread, shell, project, names)
+        self._tool.exploration = self.exploration
 
     def start(self, code: str, timeout: float = 5) -> Any:
         """Begin, without waiting: the future of what comes of it."""
@@ -45,10 +48,14 @@ class Explorer:
         self._main_thread.serve(future, interrupt=future.cancel)
         return future.result(WAIT)
 
-    def in_kernel(self, code: str) -> ToolResult:
+    def in_kernel(self, code: str, *, keep: bool = False) -> ToolResult:
         """What comes of code in the kernel itself. Main thread."""
+        return self.wait(lambda context: self._tool.run(RunCodeArgs(code=code, keep=keep), context))
+
+    def wait(self, work: Callable[[ToolContext], Coroutine[Any, Any, T]]) -> T:
+        """What comes of work on the engine's loop. Main thread."""
         context = ToolContext(call_id="1", progress=lambda _: None, cancelled=lambda: False)
-        future = asyncio.run_coroutine_threadsafe(self._tool.run(RunCodeArgs(code=code), context), self._engine)
+        future = asyncio.run_coroutine_threadsafe(work(context), self._engine)
         self._main_thread.serve(future, interrupt=future.cancel)
         return future.result(WAIT)
 

@@ -31,11 +31,16 @@ EFFECTS = {
     "open('made.txt', 'w')": "in a trial run it wanted to write made.txt",
     "import socket; socket.create_connection(('127.0.0.1', 9))": "in a trial run it wanted to use the network",
     "import os; os.remove('config.toml')": "in a trial run it wanted to delete config.toml",
+    "try:\n    n = open('/etc/hostname').read()\nexcept OSError:\n    n = 2": "it wanted to read /etc/hostname",
+    "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": "to read the environment variable FORESIGHT_API_KEY",
+    "frame.iat[1, 0] = 5.0; n = 2": "frame: changed, pandas DataFrame 3 × 1 (x float64)",
 }
 SILENT = (
     "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
     "import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))",
     "import secrets; token_list = [0] * secrets.randbelow(10**6)",
+    "import time; n = 2 if time.time() > 0 else 3",
+    "import os; n = 2 if getattr(os, 'get' + 'pid')() else 3",
     "import time; time.sleep(60)",
     "while True: pass",
     "import os; os._exit(0)",
@@ -48,7 +53,7 @@ SILENT = (
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with running_session(INSTALLED, tmp_path_factory.mktemp("foresight")) as session:
-        session.wire.run(ON)
+        session.wire.run(f"{ON}\nos.environ['FORESIGHT_API_KEY'] = 'key-of-the-tests'")
         yield session
 
 

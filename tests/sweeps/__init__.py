@@ -24,6 +24,7 @@ SWEEPS: tuple[str, ...] = (
     "places",
     "places_with_card",
     "shell_commands",
+    "trial_runs",
     "withheld_values",
 )
 """Names of the modules, in the order in which they run."""

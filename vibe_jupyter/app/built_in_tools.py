@@ -37,7 +37,7 @@ from vibe_jupyter.tools.shell_path import find_shell
 from vibe_jupyter.tools.task import TaskTool
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
-from vibe_jupyter.variables.describe import value_line
+from vibe_jupyter.variables.effects import VariableEffects
 from vibe_jupyter.variables.looks import VariableLooks
 from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
@@ -113,12 +113,7 @@ class BuiltInTools:
         if self._exploration is None:
             return None
         namespace = self._parts.host.namespace
-
-        def line(name: str) -> str:
-            names = namespace()
-            return value_line(names[name]) if name in names else ""
-
-        return CodeForesight(self._exploration, VariableLooks(namespace).of_code, line)
+        return CodeForesight(self._exploration, lambda: VariableEffects(namespace), namespace)
 
     def _make_exploration(self) -> CodeExploration | None:
         """None where no copy of a kernel can be made on this machine, and in a terminal."""

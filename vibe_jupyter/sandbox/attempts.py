@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 MOST_ATTEMPTS: Final = 20
@@ -14,6 +14,9 @@ _LONGEST: Final = 120
 _REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG})
 _REFUSED_WORDS: Final = (os.strerror(errno.EPERM), os.strerror(errno.EACCES))
 _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+ENVIRONMENT_LISTED: Final = "vibe_jupyter.environment_listed"
+"""An audit event of ours: code looks at all variables of the environment, of which a copy has not all."""
+_LISTED: Final = frozenset({"os.listdir", "os.scandir"})
 _PROGRAM, _NETWORK = "start a program", "use the network"
 _WORDS: Final = {
     "os.remove": "delete",
@@ -39,10 +42,24 @@ class Attempts:
 
     def __init__(self) -> None:
         self._said: dict[str, None] = {}
+        self._asks_itself = False
+        self._wanted_withheld = False
 
     def listen(self) -> None:
         """In the copy only."""
         sys.addaudithook(self._hear)
+
+    def withhold(self, names: Collection[str]) -> None:
+        """Take these variables from the environment, and note who asks for one. In the copy only."""
+        for name in names:
+            del os.environ[name]
+        environment: Any = os.environ
+        environment.__class__ = _WatchedEnvironment
+        environment.withheld, environment.note = frozenset(names), self._note_withheld
+
+    def _note_withheld(self, name: str) -> None:
+        self._wanted_withheld = True
+        self._said[_shortened(f"read the environment variable {name}")] = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -55,7 +72,11 @@ class Attempts:
             return ""
         chain = list(_with_causes(error))
         system_errors = [one for one in chain if isinstance(one, OSError)]
-        refused = any(one.errno in _REFUSED for one in system_errors) or (self._said and system_errors)
+        refused = (
+            any(one.errno in _REFUSED for one in system_errors)
+            or (self._said and system_errors)
+            or self._wanted_withheld
+        )
         text = str(error)
         if not refused and not any(words in text for words in _REFUSED_WORDS):
             return ""
@@ -70,10 +91,49 @@ class Attempts:
             path, _, flags = arguments
             if isinstance(flags, int) and flags & _WRITE_FLAGS:
                 self._said[_shortened(f"write {_name(path)}")] = None
+            elif self._may_not_read(path):
+                self._said[_shortened(f"read {_name(path)}")] = None
+        elif event in _LISTED:
+            if self._may_not_read(arguments[0]):
+                self._said[_shortened(f"read {_name(arguments[0])}")] = None
         elif event in _WORDS_ALONE and not _is_own_pair(event, arguments):
             self._said[_WORDS_ALONE[event]] = None
         elif event in _WORDS and not (event == "os.mkdir" and os.path.isdir(arguments[0])):
             self._said[_shortened(f"{_WORDS[event]} {_name(arguments[0])}")] = None
+
+    def _may_not_read(self, path: object) -> bool:
+        """Found out by trying: what is refused may be caught, and looked for elsewhere, by the code or a library."""
+        if self._asks_itself or not isinstance(path, str | bytes):
+            return False
+        self._asks_itself = True
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except PermissionError:
+            return True
+        except (OSError, ValueError):
+            return False
+        finally:
+            self._asks_itself = False
+        return False
+
+
+class _WatchedEnvironment(os._Environ[str]):  # pyright: ignore[reportPrivateUsage]
+    """What `os.environ` is in a copy."""
+
+    withheld: frozenset[str]
+    note: Callable[[str], None]
+
+    def __getitem__(self, key: str) -> str:
+        try:
+            return super().__getitem__(key)
+        except KeyError:
+            if key in self.withheld:
+                self.note(key)
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        sys.audit(ENVIRONMENT_LISTED)
+        return super().__iter__()
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:

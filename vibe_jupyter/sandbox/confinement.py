@@ -63,13 +63,12 @@ def confine(confinement: Confinement, parent: int, report: int) -> Attempts:
     make_mappings_private()
     _limit_resources(confinement)
     use_one_thread()
-    for name in [name for name in os.environ if confinement.is_secret(name)]:
-        del os.environ[name]
+    attempts = Attempts()
+    attempts.withhold([name for name in os.environ if confinement.is_secret(name)])
     gain_no_privileges()
     drop_capabilities()
     restrict_paths(*confinement.paths)
     install_filter(copy_rules(os.getpid()))
-    attempts = Attempts()
     attempts.listen()
     return attempts
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import random
 import signal
 import sys
 import time
@@ -144,7 +145,11 @@ def _fork() -> int:
     with warnings.catch_warnings():
         # Python 3.12 and newer: what other threads held stays held in the copy, which `STALL_SECONDS` ends.
         warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*multi-threaded")
-        return os.fork()
+        drawn = random.getstate()
+        pid = os.fork()
+    if pid == 0:
+        random.setstate(drawn)  # Python draws a new one in a copy: what is drawn there would never come again
+    return pid
 
 
 def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int) -> NoReturn:

@@ -112,5 +112,6 @@ def use_one_thread() -> None:
         for name in _SET_THREADS:
             if hasattr(library, name):
                 getattr(library, name)(1)
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.putenv(name, "1")  # for libraries that are loaded later; the code sees the environment as it is
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -51,6 +51,8 @@ class CopiedRun(Value):
     hint: str = ""
     effects: tuple[str, ...] = ()
     """What it would change, a line for each variable; only of a trial."""
+    may_differ: bool = False
+    """Whether it may go another way in the kernel; only of a trial."""
     refused: str = ""
     """What it failed for that a copy may not do; empty where it would have ended so anyway."""
     attempts: tuple[str, ...] = ()
@@ -69,6 +71,8 @@ class CodeRun(NamedTuple):
     hint: str
     effects: tuple[str, ...] = ()
     """What it changed, a line for each variable; only of a trial."""
+    may_differ: bool = False
+    """Whether it may go another way in the kernel; only of a trial."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,18 @@ class CodeExploration:
         self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
     ) -> CopiedRun | None:
         """The same for code that will run for real: also what it failed for that a copy may not do; None where no copy
-        can be made, or where it broke off."""
-        ran = await self._run(code, seconds, context, execute)
+        can be made, or where it broke off. All of it within that time."""
+        ran = await self._run(code, seconds, context, execute, trial=True)
         return ran if isinstance(ran, CopiedRun) else None
 
     async def _run(
-        self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
+        self,
+        code: str,
+        seconds: float,
+        context: ToolContext,
+        execute: Callable[[CodeRunner], CodeRun],
+        *,
+        trial: bool = False,
     ) -> CopiedRun | NotExplored:
         if _STARTS_PROGRAMS.search(TransformerManager().transform_cell(code)):
             return NotExplored("a copy of the kernel may not start a program")
@@ -128,10 +138,10 @@ class CodeExploration:
             paths = await asyncio.to_thread(readable_paths, self._project)
         except ProjectNotReadable as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
-        confinement = Confinement(paths, seconds + _GRACE, memory_budget(), self._secrets.is_secret)
+        confinement = Confinement(paths, seconds + (0 if trial else _GRACE), memory_budget(), self._secrets.is_secret)
         began = time.monotonic()
         try:
-            report = await self._report_of_copy(execute, confinement, context)
+            report = await self._report_of_copy(execute, confinement, context, shows_errors=not trial)
         except OSError as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
         if report.ending == "time":
@@ -160,9 +170,15 @@ class CodeExploration:
         self._main_thread.note_outputs(call_id)
 
     async def _report_of_copy(
-        self, execute: Callable[[CodeRunner], CodeRun], confinement: Confinement, context: ToolContext
+        self,
+        execute: Callable[[CodeRunner], CodeRun],
+        confinement: Confinement,
+        context: ToolContext,
+        *,
+        shows_errors: bool,
     ) -> CopyReport:
         def work(attempts: Attempts) -> bytes:
+            cut_off_shell(self._shell, shows_errors=shows_errors)
             return self._run_in_copy(execute, attempts).model_dump_json().encode("utf-8", "replace")
 
         def fork() -> ForkedCopy:
@@ -178,7 +194,6 @@ class CodeExploration:
 
     def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], attempts: Attempts) -> CopiedRun:
         known = set(self._secrets.found())
-        cut_off_shell(self._shell)
         found: dict[str, str] = {}
 
         def look() -> None:
@@ -196,6 +211,7 @@ class CodeExploration:
             changed=ran.changed,
             hint=ran.hint,
             effects=ran.effects,
+            may_differ=ran.may_differ,
             refused=refused and f"a copy of the kernel may not {refused}",
             attempts=attempts.words,
             secrets=found,

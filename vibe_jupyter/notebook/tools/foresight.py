@@ -1,15 +1,19 @@
 """What code would change, as copies of the kernel show it before the user is asked: said on the card, and no promise.
 
-It runs in two copies, one after the other. Where they differ, as they do when something is drawn at random, nothing is
-said; and of code that tried what a copy may not do only that, since it may have gone another way for it.
+It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
+the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Of code that
+tried what a copy may not do only that is said, since it may have gone another way for it.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
+
+from IPython.core.inputtransformer2 import TransformerManager
 
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
+from vibe_jupyter.sandbox.signs import Signs
 from vibe_jupyter.tools.contract import ToolContext
 
 SECONDS: Final = 3.0
@@ -19,29 +23,40 @@ _SHOWN: Final = 6
 _TRIED: Final = 3
 """Attempts in vain that are named."""
 
-_MODULE: Final = "module "
-"""What the line of an imported module begins with: it changes nothing."""
 
-LookAtCode = Callable[[str], Mapping[str, object]]
-"""Gives, for code, how the variables it may touch look now. Main thread."""
-LineOfVariable = Callable[[str], str]
-"""Kind and extent of the variable of that name, in one line; empty where there is none. Main thread."""
+class EffectsOfCode(Protocol):
+    """Of one piece of code on the variables. Main thread."""
+
+    def before_code(self, code: str) -> None:
+        """Keep how they are."""
+        ...
+
+    def after_code(self, code: str) -> Sequence[str]:
+        """What is different now, a line for each variable."""
+        ...
 
 
 class CodeForesight:
     """One for a kernel. On the engine's loop."""
 
-    def __init__(self, exploration: CodeExploration, looks: LookAtCode, line: LineOfVariable) -> None:
+    def __init__(
+        self,
+        exploration: CodeExploration,
+        effects: Callable[[], EffectsOfCode],
+        namespace: Callable[[], Mapping[str, object]],
+    ) -> None:
         self._exploration = exploration
-        self._looks = looks
-        self._line = line
+        self._effects = effects
+        self._namespace = namespace
 
     async def words(self, code: str, context: ToolContext) -> str:
         """What it would change, in a line; empty where that cannot be told in time."""
         until = time.monotonic() + SECONDS
         first = await self._trial(code, until, context)
-        if first is None or first.attempts:
-            return _tried_words(first.attempts) if first is not None else ""
+        if first is None or first.may_differ:
+            return ""
+        if first.attempts or first.refused:
+            return _tried_words(first.attempts)
         second = await self._trial(code, until, context)
         if second is None or first.effects != second.effects:
             return ""
@@ -57,24 +72,15 @@ class CodeForesight:
 
     def _execute(self, code: str, seconds: float, runner: CodeRunner) -> CodeRun:
         """In a copy, on its main thread."""
-        before = self._looks(code)
-        lines = {name: self._line(name) for name in before if name in code}
-        result = runner.run(code, keep=True, timeout=seconds, on_output=lambda _: None)
-        after = self._looks(code)
-        in_place = [name for name in before if name in after and before[name] != after[name]]
-        created = {name: self._line(name) for name in result.names_created}
-        effects = [f"{name}: new, {line}" for name, line in created.items() if not line.startswith(_MODULE)]
-        for name in dict.fromkeys([*result.names_changed, *in_place]):
-            now = self._line(name)
-            if not now:
-                effects.append(f"{name}: removed")
-            elif lines.get(name, now) != now:
-                effects.append(f"{name}: {lines[name]} → {now}")
-            else:
-                effects.append(f"{name}: changed, {now}")
+        signs, effects = Signs(), self._effects()
+        signs.look_for_names(TransformerManager().transform_cell(code), self._namespace())
+        effects.before_code(code)
+        with signs.watching():
+            result = runner.run(code, keep=True, timeout=seconds, on_output=lambda _: None)
+        lines = list(effects.after_code(code))
         if result.error is not None:
-            effects.append(f"raises {result.error.name}")
-        return CodeRun(result, tuple(in_place), "", tuple(effects))
+            lines.append(f"raises {result.error.name}")
+        return CodeRun(result, (), "", tuple(lines), may_differ=signs.seen)
 
 
 def _effect_words(effects: Sequence[str]) -> str:

@@ -1,0 +1,207 @@
+"""Runs in a kernel: what a trial run says of a snippet, and what the same snippet then really does.
+
+What it really does is found in another way: all variables are written out before and after, and what Python itself
+reports of files, sockets and programs is noted while it runs.
+"""
+
+import functools
+import io
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from IPython.core.getipython import get_ipython
+
+from tests.sandbox.driver import Explorer
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
+from vibe_jupyter.variables.describe import value_line
+from vibe_jupyter.variables.effects import VariableEffects
+
+_SNIPPETS: Final = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
+WORLD: Final[str] = _SNIPPETS["world"]
+PLAIN: Final[list[str]] = _SNIPPETS["plain"]
+MAY_DIFFER: Final[list[str]] = _SNIPPETS["may_differ"]
+SAID_OF_EFFECTS: Final = "in a trial run: "
+SAID_OF_ATTEMPTS: Final = "in a trial run it wanted to "
+DEEDS: Final = {
+    "open": ("write", "read"),
+    "os.listdir": ("read",),
+    "os.scandir": ("read",),
+    "os.remove": ("delete",),
+    "os.rmdir": ("delete",),
+    "os.rename": ("rename",),
+    "os.mkdir": ("make the folder",),
+    "os.symlink": ("link to",),
+    "os.truncate": ("cut",),
+    "os.chmod": ("change the rights of",),
+    "os.utime": ("change the time of",),
+    "os.kill": ("send a signal to process",),
+    "socket.__new__": ("use the network",),
+    "subprocess.Popen": ("start a program",),
+    "os.posix_spawn": ("start a program",),
+    "os.system": ("start a program",),
+    "os.fork": ("start a program",),
+}
+"""What of Python's own reports proves which words."""
+
+
+_SIMPLE: Final = (str, bytes, int, float, types.NoneType, tuple, type, types.FunctionType, types.ModuleType)
+
+
+class _Writer(pickle.Pickler):
+    """Writes a value out by its content: what other variables hold by their names, frames as tables."""
+
+    def __init__(self, file: io.BytesIO, names: Mapping[int, str], itself: object) -> None:
+        super().__init__(file)
+        self._names, self._itself = names, itself
+
+    def persistent_id(self, obj: object) -> str | None:
+        return None if obj is self._itself else self._names.get(id(obj))
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, pd.DataFrame):
+            return str, (repr((list(obj), list(obj.dtypes), obj.index.names, _sums(obj))),)
+        if isinstance(obj, pd.Series):
+            return str, (repr((obj.name, obj.dtype, _sums(obj))),)
+        return NotImplemented
+
+
+def _sums(table: Any) -> bytes:
+    return pd.util.hash_pandas_object(table).to_numpy().tobytes()
+
+
+def _written(names: Mapping[str, object], apart: Mapping[int, str]) -> dict[str, bytes]:
+    """The values, with names in the place of the objects that are given apart."""
+    content = {}
+    for name, value in names.items():
+        file = io.BytesIO()
+        try:
+            _Writer(file, apart, value).dump(value)
+        except (TypeError, AttributeError, pickle.PicklingError):  # a connection, a generator: by how it looks
+            file = io.BytesIO(value_line(value).encode())
+        content[name] = file.getvalue()
+    return content
+
+
+class SnippetTrials:
+    """One for a kernel."""
+
+    def __init__(self) -> None:
+        self._shell: Any = get_ipython()
+        self._project = Path(os.path.realpath(tempfile.mkdtemp(prefix="snippets-")))
+        self._outside = Path(os.path.realpath(tempfile.mkdtemp(prefix="outside-")))
+        (self._outside / "private.csv").write_text("x\n1\n", encoding="utf-8")
+        os.environ["SNIPPETS_API_TOKEN"] = "snippets-token"
+        os.environ["OUTSIDE"] = str(self._outside)
+        self._explorer = Explorer(self._shell, self._project)
+        self._foresight = CodeForesight(self._explorer.exploration, lambda: VariableEffects(self._names), self._names)
+        self._own = {*self._shell.user_ns, "__builtins__"}
+        self._deeds: set[tuple[str, str]] | None = None
+        sys.addaudithook(self._hear)
+
+    def trial(self, code: str) -> dict[str, Any]:
+        """What was said of it, within how many seconds, and what is wrong with that."""
+        self._set_up()
+        began = time.monotonic()
+        said = self._explorer.wait(lambda context: self._foresight.words(code, context))
+        seconds = time.monotonic() - began
+        wrong = self._wrong(code, said) if said else []
+        return {"said": said, "seconds": round(seconds, 3), "wrong": wrong}
+
+    def _names(self) -> dict[str, object]:
+        found: Mapping[str, object] = self._shell.user_ns
+        return {name: found[name] for name in found if name not in self._own and not name.startswith("_")}
+
+    def _set_up(self) -> None:
+        for name in self._names():
+            del self._shell.user_ns[name]
+        for entry in os.scandir(self._project):
+            shutil.rmtree(entry.path) if entry.is_dir() else os.remove(entry.path)
+        os.chdir(self._project)
+        (self._project / "data.csv").write_text("x,y\n1,a\n2,b\n3,\n", encoding="utf-8")
+        (self._project / ".env").write_text("KEY=1\n", encoding="utf-8")
+        (self._project / "helpers.py").write_text("import os\ndef doubled(x):\n    return 2 * x\n", encoding="utf-8")
+        (self._project / "old").mkdir()
+        (self._project / "old" / "notes.txt").write_text("notes\n", encoding="utf-8")
+        sys.modules.pop("helpers", None)
+        assert self._shell.run_cell(WORLD, store_history=False).success
+
+    def _wrong(self, code: str, said: str) -> list[str]:
+        """What of the words the run in the kernel does not bear out."""
+        before = self._names()
+        apart = {id(value): name for name, value in before.items() if not isinstance(value, _SIMPLE)}
+        lines = {name: value_line(value) for name, value in before.items()}
+        alone, with_parts = _written(before, apart), _written(before, {})
+        self._deeds = set()
+        self._explorer.in_kernel(code, keep=True)
+        outcome = self._shell.last_execution_result
+        deeds, self._deeds = self._deeds, None
+        if said.startswith(SAID_OF_ATTEMPTS):
+            return _undone(said.removeprefix(SAID_OF_ATTEMPTS), deeds, code)
+        after = self._names()
+        alone_now, with_parts_now = _written(after, apart), _written(after, {})
+        also: list[str] = []
+        real = [f"{name}: removed" for name in before if name not in after]
+        for name, value in after.items():
+            line = value_line(value)
+            if name not in before:
+                real += [] if isinstance(value, types.ModuleType) else [f"{name}: new, {line}"]
+            elif value is not before[name] or with_parts_now[name] != with_parts[name]:
+                whole = value is not before[name] or alone_now[name] != alone[name]
+                told = f"{name}: changed, {line}" if line == lines[name] else f"{name}: {lines[name]} → {line}"
+                (real if whole else also).append(told)
+        error = outcome.error_before_exec or outcome.error_in_exec
+        real += [f"raises {type(error).__name__}"] if error is not None else []
+        return _differences(said.removeprefix(SAID_OF_EFFECTS), real, also)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._deeds is not None and event in DEEDS:
+            self._deeds.update((deed, str(arguments[0])) for deed in DEEDS[event])
+
+
+def _differences(said: str, real: list[str], also: list[str]) -> list[str]:
+    rest, missing = said, []
+    for line in sorted((*real, *also), key=len, reverse=True):
+        if line in rest:
+            rest = rest.replace(line, "", 1)
+        elif line in real:
+            missing.append(f"not said: {line}")
+    left = [part for part in map(str.strip, rest.split(";")) if part]
+    if left and left[-1].startswith("and ") and left[-1].endswith(" more"):
+        more = int(left.pop().split()[1])
+        missing = missing[more:]
+    uncertain = (
+        left.pop().removesuffix(": not compared").split(", ") if left and left[-1].endswith(": not compared") else []
+    )
+    missing = [line for line in missing if line.removeprefix("not said: ").partition(":")[0] not in uncertain]
+    return [*missing, *(f"did not come: {part}" for part in left)]
+
+
+def _undone(said: str, deeds: set[tuple[str, str]], code: str) -> list[str]:
+    wrong = []
+    for words in said.partition(" and ")[0].split(", "):
+        if words.startswith("read the environment variable "):
+            happened = words.rpartition(" ")[2] in code
+        else:
+            happened = any(words in (deed, f"{deed} {target}") for deed, target in deeds)
+        if not happened:
+            wrong.append(f"did not want to {words}")
+    return wrong
+
+
+trials = functools.cache(SnippetTrials)
+
+
+def report(code: str) -> None:
+    """Print what came of it."""
+    print(json.dumps(trials().trial(code)))

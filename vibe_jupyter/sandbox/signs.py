@@ -1,0 +1,215 @@
+"""What code does that may go differently in a copy, or differently each time: then a trial says nothing of it.
+
+Such code asks which process it runs in and what that may do, reads the clock, draws at random from the system, starts
+threads, or calls machine code by itself. It is noticed by its names, by Python's audit events, and by the calls it
+makes. Explains, and protects nothing: code that is set on it tells a copy from the kernel, by the time that it takes.
+"""
+
+import ast
+import builtins
+import contextlib
+import datetime
+import random
+import re
+import sys
+import sysconfig
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
+from typing import Any, Final
+
+from vibe_jupyter.sandbox.attempts import ENVIRONMENT_LISTED
+
+_OWN_CALLS: Final = {
+    "builtins": ("id",),
+    "gc": ("isenabled", "get_count", "get_objects", "get_referrers", "get_stats", "get_threshold"),
+    "os": (
+        *("getpid", "getppid", "getpgid", "getpgrp", "getsid", "getpriority", "getrandom", "get_blocking", "isatty"),
+        *("times", "getloadavg", "cpu_count", "process_cpu_count", "sched_getaffinity", "fstat", "fork", "ttyname"),
+    ),
+    "resource": ("getrlimit", "setrlimit", "prlimit", "getrusage"),
+    "signal": ("getsignal", "getitimer", "set_wakeup_fd", "pthread_sigmask"),
+    "sys": (
+        "getprofile",
+        "setprofile",
+        "gettrace",
+        "getrefcount",
+        "getallocatedblocks",
+        "_current_frames",
+        "_getframe",
+    ),
+    "threading": ("active_count", "enumerate", "get_native_id", "setprofile"),
+    "time": (
+        *("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"),
+        *("process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns"),
+        *("localtime", "gmtime", "ctime", "asctime", "strftime"),
+    ),
+}
+"""Functions that count where the user's own code calls them: libraries read the clock, too, and go on all the same."""
+_DRAWN: Final = {"os": ("urandom",)}
+"""Those that count also where Python's own library calls them for the user's code, as `uuid` and `secrets` do."""
+_WORDS: Final = frozenset(
+    {
+        *("now", "today", "utcnow", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
+        *("process_time", "clock_gettime", "urandom", "getrandom", "SystemRandom", "uuid1", "uuid4", "getpid"),
+        *("getppid", "getpgid", "getpgrp", "getsid", "getrlimit", "prlimit", "prctl", "getrusage", "getloadavg"),
+        *("cpu_count", "sched_getaffinity", "getsignal", "isenabled", "active_count", "get_native_id", "getrefcount"),
+        *("getprofile", "gettrace", "getallocatedblocks", "register_at_fork", "_current_frames", "ctypes", "cffi"),
+        *("psutil", "seccomp", "landlock", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    }
+)
+"""Names that mean nothing else, by which code may also call from where no call is noticed."""
+_TOGETHER: Final = ({"sys", "stdout"}, {"sys", "stderr"}, {"get_ipython", "kernel"})
+"""Names that reach together what a copy has in another form."""
+_OWN_PROCESS: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)\b|/sys/fs/cgroup|^/proc/?$")
+_PROCESS_FOLDERS: Final = re.compile(r"/proc\b|/sys/fs\b|/dev/(?:fd|pts|tty)")
+_CALLED: Final = re.compile(r"([^\W\d]\w*)\s*\(")
+_EVENTS: Final = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function", "sys._current_frames", ENVIRONMENT_LISTED)
+_FROZEN: Final = "<frozen"
+_PACKAGE, _SANDBOX = str(Path(__file__).parents[1]), str(Path(__file__).parent)
+
+
+class Signs:
+    """Of one piece of code, in a copy. `seen` is whether there was one."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._watches = False
+        self._is_own: dict[str, bool] = {}
+        """By the file of code: whether it is the user's."""
+        clock = (getattr(datetime.datetime, name) for name in ("now", "utcnow", "today"))
+        self._own_calls: set[object] = {*_functions(_OWN_CALLS), *clock, datetime.date.today}
+        self._drawn = set(_functions(_DRAWN))
+
+    def look_for_names(self, code: str, namespace: Mapping[str, object]) -> None:
+        """Look at what code in plain Python names, and what the user's own functions do that it may call."""
+        left, known = _compiled(code), set[str]()
+        while left and not self.seen:
+            one = left.pop()
+            texts = [const for const in one.co_consts if isinstance(const, str)]
+            names = set(one.co_names)
+            self.seen = (
+                not _WORDS.isdisjoint(names)
+                or any(together <= names for together in _TOGETHER)
+                or any(map(_names_a_sign, texts))
+                or any(self._is_sign(namespace.get(name)) for name in names)
+            )
+            left += [const for const in one.co_consts if isinstance(const, CodeType)]
+            for name in names.difference(known):
+                known.add(name)
+                left += _code_of(namespace.get(name))
+
+    def _is_sign(self, value: object) -> bool:
+        """Whether it is one of the functions under a name of the user's."""
+        return isinstance(value, BuiltinFunctionType) and value in self._own_calls | self._drawn
+
+    @contextlib.contextmanager
+    def watching(self) -> Generator[None]:
+        """While the code runs. What modules do while they are imported does not count, and is not slowed down."""
+        sys.addaudithook(self._hear)
+        threading.setprofile(self._call)
+        plain_import = builtins.__import__
+
+        def unwatched_import(*given: Any, **more: Any) -> Any:
+            watched = sys.getprofile() == self._call and threading.current_thread() is threading.main_thread()
+            if not watched:
+                return plain_import(*given, **more)
+            sys.setprofile(None)
+            try:
+                return plain_import(*given, **more)
+            finally:
+                sys.setprofile(self._call)
+
+        builtins.__import__ = unwatched_import
+        sys.setprofile(self._call)
+        self._watches = True
+        try:
+            yield
+        finally:
+            self._watches = False
+            self.seen = self.seen or sys.getprofile() != self._call
+            sys.setprofile(None)
+            builtins.__import__ = plain_import
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._watches:
+            return
+        if event in ("open", "os.listdir", "os.scandir"):
+            if isinstance(arguments[0], str) and _OWN_PROCESS.search(arguments[0]):
+                self._see_if_of_user(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+        elif event in _EVENTS:
+            self._see_if_of_user(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+    def _call(self, frame: FrameType, event: str, function: object) -> None:
+        if event == "c_call":
+            if function in self._own_calls:
+                self.seen = self.seen or self._is_of_user(frame)
+            elif function in self._drawn:
+                self._see_if_of_user(frame)
+        elif event == "call" and frame.f_code in self._own_calls:
+            self.seen = self.seen or self._is_of_user(frame.f_back)
+        elif event == "call" and frame.f_code is random.Random.seed.__code__:
+            self.seen = self.seen or frame.f_locals.get("a") is None
+        elif event == "call" and frame.f_code is threading.Thread.start.__code__:
+            self._see_if_of_user(frame)
+
+    def _see_if_of_user(self, frame: FrameType) -> None:
+        """Whether the user's code does it, by itself or by Python's own library."""
+        self.seen = self.seen or self._is_of_user(_outside_python(frame))
+
+    def _is_of_user(self, frame: FrameType | None) -> bool:
+        file = frame.f_code.co_filename if frame is not None else ""
+        if file not in self._is_own:
+            self._is_own[file] = not file.startswith((*_libraries(), _PACKAGE, _FROZEN))
+        return self._is_own[file]
+
+
+def _outside_python(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame that is none of Python's own library."""
+    packages, own = _packages(), (*_python(), _FROZEN)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_SANDBOX) and (file.startswith(packages) or not file.startswith(own)):
+            break
+        frame = frame.f_back
+    return frame
+
+
+def _python() -> tuple[str, ...]:
+    return sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")
+
+
+def _packages() -> tuple[str, ...]:
+    return sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
+
+
+def _libraries() -> tuple[str, ...]:
+    return (*_packages(), *_python())
+
+
+def _functions(names: Mapping[str, tuple[str, ...]]) -> Iterator[object]:
+    """Those that are there; of one in Python its code, by which its calls are known."""
+    for module, functions in names.items():
+        for function in functions:
+            one = getattr(sys.modules.get(module), function, None)
+            if one is not None:
+                yield one.__code__ if isinstance(one, FunctionType) else one
+
+
+def _names_a_sign(text: str) -> bool:
+    """Whether a text in code does: a name that is looked up by it, a moment such as "now", a path, or code itself."""
+    return text in _WORDS or bool(_PROCESS_FOLDERS.search(text)) or not _WORDS.isdisjoint(_CALLED.findall(text))
+
+
+def _compiled(code: str) -> list[CodeType]:
+    """Nothing where it is no code: then it changes nothing."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        return [compile(code, "", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
+    return []
+
+
+def _code_of(value: object) -> list[CodeType]:
+    """Of a function, or of the methods of a class, that the user wrote."""
+    parts = vars(value).values() if isinstance(value, type) and value.__module__ == "__main__" else (value,)
+    return [part.__code__ for part in parts if type(part) is FunctionType and part.__module__ == "__main__"]
