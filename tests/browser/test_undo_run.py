@@ -62,6 +62,21 @@ def test_all_that_a_run_changed_is_undone_at_once_after_what_would_be_lost_was_n
     assert book.sources()[FIRST:] == ["a = 1", "b = 2"]
 
 
+def test_review_goes_to_the_first_changed_cell_as_long_as_there_is_one_to_decide_on(book: NotebookPage) -> None:
+    review = book.cell(PROMPT).get_by_role("button", name="Review")
+    review.click()
+    book.wait(f"panel => panel.content.activeCellIndex === {FIRST}")
+    first = book.cell(FIRST).locator(".vibe-change")
+    expect(first.get_by_role("button", name="Next change")).to_be_focused()
+    for position in (FIRST, SECOND):
+        book.cell(position).locator(".vibe-change").get_by_role("button", name="Keep").click()
+    review.press("Enter")
+    expect(book.cell(SECOND + 1).locator(".vibe-change").get_by_role("button", name="Keep")).to_be_focused()
+    book.page.keyboard.press("Enter")
+    expect(review).to_be_hidden()
+    expect(book.cell(PROMPT).get_by_role("button", name="Undo all…")).to_be_visible()
+
+
 def test_a_run_of_another_conversation_is_not_undone_and_says_how_it_can_be(book: NotebookPage) -> None:
     book.lab.write(0, "%vibe reset")
     book.run(0)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tests.agent.conftest import Bench
 from tests.tools.conftest import snapshot
+from vibe_jupyter.agent.approval import CHANGED_MEANWHILE
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.files.access import FileAccess
 from vibe_jupyter.files.workspace import Workspace
@@ -210,7 +211,10 @@ async def test_a_card_for_a_place_that_is_now_a_link_inside_the_project_names_wh
 
     await place.ask("a new file", decide)
 
-    assert [card.reason for card in cards] == ["writes a file", "writes a file · out/new.txt is src/new.txt"]
+    assert [card.reason for card in cards] == [
+        "writes a file",
+        f"writes a file · out/new.txt is src/new.txt · {CHANGED_MEANWHILE}",
+    ]
     assert (place.project / "src/new.txt").read_text(encoding="utf-8") == "new\n"
 
 

@@ -56,7 +56,7 @@ D = TypeVar("D", Ask, Deny)
 
 NOBODY = "Nobody is here to answer: the notebook runs unattended. Decide by what you know, or say what is missing."
 
-CHANGED_MEANWHILE = "changed while this card waited; this is the new diff"
+CHANGED_MEANWHILE = "changed while this card waited; shown as it stands now"
 """Stands on a card that takes the place of another one."""
 
 NOBODY_IS_HERE = (

@@ -4,6 +4,7 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 import { Signal } from "@lumino/signaling";
 
 import { cellModels } from "../bridge/notebook";
+import { changesOf } from "../changes/logs";
 import { isPromptCell, lastNumbered } from "./cell-state";
 import type { PromptRunner } from "./run-prompt";
 import { UnderOutput, type Wanted } from "./under-output";
@@ -25,6 +26,7 @@ export class Offers {
     this.#wanted = wanted;
     NotebookActions.executionScheduled.connect(this.#onRun, this);
     NotebookActions.executed.connect(this.#schedule, this);
+    changesOf(panel).changed.connect(this.#schedule, this);
     panel.disposed.connect(() => { this.#end(); }, this);
     void panel.context.ready.then(() => {
       if (!panel.isDisposed) {

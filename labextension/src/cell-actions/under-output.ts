@@ -3,6 +3,7 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 import { type PanelLayout, Widget } from "@lumino/widgets";
 
+import { changesOf, reviewChanges } from "../changes/logs";
 import { changedRunOf, isPython, numberOf, offerOf, type Offer } from "./cell-state";
 import { button, hint, key, textField } from "./elements";
 import { vibeIcon } from "./icon";
@@ -43,12 +44,16 @@ export class UnderOutput extends Widget {
     const { model } = this.#cell;
     const offer = this.#wantedOffer(offerOf(model, newest), wanted);
     const run = this.#isHidden || model !== newest ? null : changedRunOf(model);
-    const shown = JSON.stringify([offer, run]);
+    const canReview = run !== null && !changesOf(this.#panel).isEmpty;
+    const shown = JSON.stringify([offer, run, canReview]);
     if (shown === this.#shown) {
       return;
     }
     this.#shown = shown;
     const parts = offer === null ? [] : this.#draw(offer);
+    if (canReview) {
+      parts.push(this.#reviewButton());
+    }
     this.node.replaceChildren(...parts, ...(run === null ? [] : undoParts(this.#panel, run, this.#words)));
     this.setHidden(offer === null && run === null);
   }
@@ -79,6 +84,13 @@ export class UnderOutput extends Widget {
       ];
     }
     return [this.#followUpBox()];
+  }
+
+  #reviewButton(): HTMLElement {
+    const review = button(this.#words.__("Review"), () => { reviewChanges(this.#panel); });
+    review.title = this.#words.__("Go to the first changed cell");
+    review.classList.add("vibe-review");
+    return review;
   }
 
   #followUpBox(): HTMLElement {

@@ -18,12 +18,14 @@ export class ChangeBanner extends Widget {
   readonly #words: TranslationBundle;
   readonly #actions: BannerActions;
   readonly #box = document.createElement("div");
+  readonly #keep: HTMLButtonElement;
   #shown = "";
 
   constructor(actions: BannerActions, words: TranslationBundle) {
     super();
     this.#actions = actions;
     this.#words = words;
+    this.#keep = button(words.__("Keep"), actions.keep);
     this.#box.className = "vibe-change";
     this.#box.setAttribute("role", "group");
     this.addClass("vibe-over-input");
@@ -57,12 +59,12 @@ export class ChangeBanner extends Widget {
     space.className = "vibe-change-space";
     const undo = button(isNew ? words.__("Remove") : words.__("Undo"), this.#actions.undo);
     this.#box.setAttribute("aria-label", all > 1 ? words.__("%1, %2 of %3", name, place, all) : name);
-    this.#box.replaceChildren(...parts, space, undo, button(words.__("Keep"), this.#actions.keep));
+    this.#box.replaceChildren(...parts, space, undo, this.#keep);
   }
 
-  /** Give the focus to the button that goes on in this direction. */
+  /** Give the focus to the button that goes on in this direction, or to the last one where no other change waits. */
   focusArrow(step: 1 | -1): void {
-    this.node.querySelector<HTMLElement>(`[data-step="${String(step)}"]`)?.focus();
+    (this.node.querySelector<HTMLElement>(`[data-step="${String(step)}"]`) ?? this.#keep).focus();
   }
 
   #arrow(step: 1 | -1): HTMLButtonElement {

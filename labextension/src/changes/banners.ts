@@ -9,7 +9,7 @@ import { cellModels, isRunning, modelOf } from "../bridge/notebook";
 import { preserveViewState } from "../bridge/view-state";
 import { isPromptCell } from "../cell-actions/cell-state";
 import { ChangeBanner } from "./banner";
-import { changesOf } from "./logs";
+import { changesOf, REVIEW } from "./logs";
 
 const ABOVE_INPUT = 1; // place in the cell, behind its header
 
@@ -31,6 +31,7 @@ export class ChangeBanners {
       }
     }, this);
     NotebookActions.executed.connect(this.#schedule, this);
+    panel.node.addEventListener(REVIEW, () => void this.#show(this.#inOrder()[0], 1));
     void panel.context.ready.then(() => {
       panel.content.model?.cells.changed.connect(this.#schedule, this);
       panel.content.model?.contentChanged.connect(this.#schedule, this);
@@ -117,8 +118,11 @@ export class ChangeBanners {
     });
   }
 
-  async #go(from: Cell, step: 1 | -1): Promise<void> {
-    const cell = this.#neighbour(from, step);
+  #go(from: Cell, step: 1 | -1): Promise<void> {
+    return this.#show(this.#neighbour(from, step), step);
+  }
+
+  async #show(cell: Cell | undefined, step: 1 | -1): Promise<void> {
     if (cell !== undefined) {
       const { content } = this.#panel;
       content.activeCellIndex = content.widgets.indexOf(cell);
@@ -127,9 +131,13 @@ export class ChangeBanners {
     }
   }
 
+  #inOrder(): Cell[] {
+    return this.#panel.content.widgets.filter((one) => this.#banners.has(one));
+  }
+
   /** The changed cell behind this one, or before it; around the end the first again. */
   #neighbour(cell: Cell, step: 1 | -1): Cell | undefined {
-    const order = this.#panel.content.widgets.filter((one) => this.#banners.has(one));
+    const order = this.#inOrder();
     return order[(order.indexOf(cell) + step + order.length) % order.length];
   }
 }
