@@ -65,8 +65,10 @@ _TOGETHER: Final = ({"sys", "stdout"}, {"sys", "stderr"}, {"get_ipython", "kerne
 _OWN_PROCESS: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)\b|/sys/fs/cgroup|^/proc/?$")
 _PROCESS_FOLDERS: Final = re.compile(r"/proc\b|/sys/fs\b|/dev/(?:fd|pts|tty)")
 _CALLED: Final = re.compile(r"([^\W\d]\w*)\s*\(")
-_EVENTS: Final = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function", "sys._current_frames", ENVIRONMENT_LISTED)
+_EVENTS: Final = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function", "sys._current_frames")
 _FROZEN: Final = "<frozen"
+_PYTHON: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_PACKAGES: Final = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _PACKAGE, _SANDBOX = str(Path(__file__).parents[1]), str(Path(__file__).parent)
 
 
@@ -138,6 +140,9 @@ class Signs:
         if event in ("open", "os.listdir", "os.scandir"):
             if isinstance(arguments[0], str) and _OWN_PROCESS.search(arguments[0]):
                 self._see_if_of_user(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+        elif event == ENVIRONMENT_LISTED:  # `urllib` does for itself
+            frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+            self.seen = self.seen or self._is_of_user(_behind(frame, (_SANDBOX, _FROZEN)))
         elif event in _EVENTS:
             self._see_if_of_user(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
@@ -156,36 +161,24 @@ class Signs:
 
     def _see_if_of_user(self, frame: FrameType) -> None:
         """Whether the user's code does it, by itself or by Python's own library."""
-        self.seen = self.seen or self._is_of_user(_outside_python(frame))
+        own = (*_PYTHON, _FROZEN, _SANDBOX)
+        self.seen = self.seen or self._is_of_user(_behind(frame, own, but=_PACKAGES))
 
     def _is_of_user(self, frame: FrameType | None) -> bool:
         file = frame.f_code.co_filename if frame is not None else ""
         if file not in self._is_own:
-            self._is_own[file] = not file.startswith((*_libraries(), _PACKAGE, _FROZEN))
+            self._is_own[file] = not file.startswith((*_PYTHON, *_PACKAGES, _PACKAGE, _FROZEN))
         return self._is_own[file]
 
 
-def _outside_python(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame that is none of Python's own library."""
-    packages, own = _packages(), (*_python(), _FROZEN)
+def _behind(frame: FrameType | None, files: tuple[str, ...], but: tuple[str, ...] = ()) -> FrameType | None:
+    """The nearest frame whose file does not begin like these, or begins like those of `but`."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_SANDBOX) and (file.startswith(packages) or not file.startswith(own)):
+        if file.startswith(but) or not file.startswith(files):
             break
         frame = frame.f_back
     return frame
-
-
-def _python() -> tuple[str, ...]:
-    return sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")
-
-
-def _packages() -> tuple[str, ...]:
-    return sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
-
-
-def _libraries() -> tuple[str, ...]:
-    return (*_packages(), *_python())
 
 
 def _functions(names: Mapping[str, tuple[str, ...]]) -> Iterator[object]:
