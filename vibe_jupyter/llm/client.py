@@ -89,8 +89,8 @@ class RetryPolicy(NamedTuple):
     longest_asked: float = 120.0
     """Seconds a server may ask us to wait; if it asks for more, the user sees an error instead."""
     jitter: Callable[[], float] = random.SystemRandom().random
-    """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once. Not what `random` draws:
-    in a kernel the user may have seeded it."""
+    """0 to 1; shortens a wait by up to a quarter, so that many clients do not come back at once. Not of what `random`
+    draws: in a kernel the user may have seeded it."""
 
     def pause(self, setback: FailedAttempt, attempt: int) -> float:
         """Seconds before retry number `attempt`, from 0.
