@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.permissions.shell_fuzz import snapshot
 from tests.permissions.shell_tree import MARKER, SECRETS, make_shell_tree, run_git
-from vibe_jupyter.tools.process import NOT_INTERACTIVE
+from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE
 
 CASES: Final[list[dict[str, Any]]] = [
     json.loads(line)

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.permissions.shell_tree import MARKER, SECRETS
 from vibe_jupyter.permissions.shell.git_environment import git_environment
-from vibe_jupyter.tools.process import child_environment
+from vibe_jupyter.tools.child_environment import child_environment
 
 RUN_LIMIT = 15  # seconds; what only reads here takes a fraction of one
 

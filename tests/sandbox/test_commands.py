@@ -19,8 +19,9 @@ from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.command_watch import GOES_ON
 from vibe_jupyter.sandbox.commands import SandboxedCommands
 from vibe_jupyter.sandbox.seccomp import ASK, filter_rows
+from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.contract import NotExplored
-from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment
+from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
 PYTHON = shlex.quote(sys.executable)

@@ -16,8 +16,9 @@ from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.bash import BashArgs, BashOptions, BashTool, ShellEnvironment
+from vibe_jupyter.tools.child_environment import NOT_INTERACTIVE, child_environment
 from vibe_jupyter.tools.contract import ToolContext
-from vibe_jupyter.tools.process import NOT_INTERACTIVE, BoundedOutput, child_environment
+from vibe_jupyter.tools.process import BoundedOutput
 
 PATIENCE = 10.0
 """Seconds a test waits for what must come."""

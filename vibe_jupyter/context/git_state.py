@@ -20,7 +20,7 @@ from vibe_jupyter.permissions.shell.git_config import Trait, check_settings
 from vibe_jupyter.permissions.shell.git_environment import git_environment
 from vibe_jupyter.permissions.shell.git_objects import bounded
 from vibe_jupyter.permissions.shell.git_repository import Repository, find_repository
-from vibe_jupyter.tools.process import child_environment
+from vibe_jupyter.tools.child_environment import child_environment
 
 T = TypeVar("T")
 

@@ -29,8 +29,9 @@ from vibe_jupyter.tools.bash import (
     ShellEnvironment,
     command_result,
 )
+from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.contract import UNLISTED, StaticToolset, Tool, ToolContext
-from vibe_jupyter.tools.process import ShellCommand, child_environment, run_command
+from vibe_jupyter.tools.process import ShellCommand, run_command
 from vibe_jupyter.tools.read_file import ReadFileOptions, ReadFileTool
 
 MOST_PICTURES: Final = 4

@@ -16,7 +16,7 @@ from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerHooks
 from vibe_jupyter.mcp.log import LinkFault, ServerLog, capture_sdk_logs, server_error
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.process import ProcessEnvironment
+from vibe_jupyter.tools.child_environment import ProcessEnvironment
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -38,7 +38,7 @@ from vibe_jupyter.mcp.sdk_errors import failure_reason, unknown_version
 from vibe_jupyter.mcp.stdio import StdioTransport
 from vibe_jupyter.mcp.tool_names import RemoteTool
 from vibe_jupyter.mcp.tool_sanitizer import SanitizedTransport, ToolSanitizer
-from vibe_jupyter.tools.process import ProcessEnvironment
+from vibe_jupyter.tools.child_environment import ProcessEnvironment
 from vibe_jupyter.version import __version__
 
 T = TypeVar("T")

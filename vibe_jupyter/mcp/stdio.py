@@ -18,7 +18,8 @@ from mcp_types import JSONRPCMessage
 from vibe_jupyter.config.mcp_servers import ServerProgram
 from vibe_jupyter.mcp.log import ServerLog
 from vibe_jupyter.mcp.pending_responses import MESSAGE_LIMIT, LineBuffer, PendingResponses, TooLong
-from vibe_jupyter.tools.process import MARK, ProcessEnvironment, ProcessTree, child_environment, new_mark
+from vibe_jupyter.tools.child_environment import ProcessEnvironment, child_environment
+from vibe_jupyter.tools.process import MARK, ProcessTree, new_mark
 
 LEAVE_GRACE: Final = 0.5
 """Seconds a program is given to end by itself once its input is closed."""

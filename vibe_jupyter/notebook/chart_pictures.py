@@ -16,7 +16,8 @@ from vibe_jupyter.errors import NotebookError, ToolError
 from vibe_jupyter.files.images import MAX_BYTES
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.process import ShellCommand, child_environment, run_command
+from vibe_jupyter.tools.child_environment import child_environment
+from vibe_jupyter.tools.process import ShellCommand, run_command
 
 MAX_PICTURES: Final = 4
 """Charts of one result that a picture is got of."""

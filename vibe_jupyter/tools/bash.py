@@ -11,8 +11,9 @@ from vibe_jupyter.files.truncation import RESULT_LIMIT, head_and_tail
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import Headline, Level, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.background import LONGEST, BackgroundCommands
+from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.contract import NotExplored, ToolContext, ToolOptions
-from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, child_environment, run_command
+from vibe_jupyter.tools.process import FinishedCommand, ShellCommand, run_command
 from vibe_jupyter.tools.shell_path import find_shell, why_no_shell
 
 LONGEST_TIMEOUT: Final = 3_600

@@ -1,4 +1,4 @@
-"""One command as a process: its environment, its output within bounds, its end with all it started.
+"""One command as a process: its output within bounds, its end with all it started.
 
 A command has a process group of its own. What leaves the group (``setsid``, a daemon) still carries a mark in its
 environment, by which it is found on Linux and macOS.
@@ -7,13 +7,12 @@ environment, by which it is found on Linux and macOS.
 import asyncio
 import codecs
 import contextlib
-import fnmatch
 import os
 import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -47,42 +46,6 @@ done
 """
 """Waits until the kernel lets go of its end of a pipe, then ends the group, and on Linux what left it: a killed kernel
 leaves nothing running. The second look finds what was started during the first."""
-
-PASSED_ON: Final = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TZ",
-    "TMPDIR",
-    "PYTHONPATH",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "CONDA_DEFAULT_ENV",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-)
-"""Names a command gets from the kernel's environment where they are set; ``*`` stands for anything."""
-
-STEERING: Final = ("BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "BASH_FUNC_*", "LD_*", "DYLD_*", "GIT_*")
-"""Names that make the shell or a program run other code, so that what was judged would not be what runs: a pattern of
-the user's does not let them through, only their whole name does."""
-
-NOT_INTERACTIVE: Final[Mapping[str, str]] = {
-    "CI": "true",
-    "NONINTERACTIVE": "1",
-    "NO_TTY": "1",
-    "TERM": "dumb",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # else `pip list` may ask the network, and start rustc to say who asks
-    "PIP_NO_INPUT": "1",
-}
-"""What tells programs that nobody can answer them."""
 
 _CONTINUATION: Final = range(0x80, 0xC0)
 """Bytes that stand inside a UTF-8 character."""
@@ -322,35 +285,6 @@ def _process_name(process: psutil.Process) -> str:
         return f"{process.name()} ({process.pid})"
     except psutil.Error:
         return str(process.pid)
-
-
-def child_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
-    """What of `environ` a command may see, and the variables set for every command.
-
-    Args:
-        environ: the kernel's environment.
-        also: further names the user lets through, whatever they are called; ``*`` stands for anything.
-    """
-    named = frozenset(also)
-    patterns = (*PASSED_ON, *named)
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if name in named or (_matches_any(name, patterns) and not _matches_any(name, STEERING))
-    }
-    return {**passed, **NOT_INTERACTIVE}
-
-
-def _matches_any(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-@dataclass(frozen=True)
-class ProcessEnvironment:
-    """Where they are started, and what of the kernel's environment there is to pass on."""
-
-    folder: Path
-    environ: Mapping[str, str]
 
 
 class BoundedOutput:
