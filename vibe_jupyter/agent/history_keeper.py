@@ -68,9 +68,13 @@ class HistoryKeeper:
         """The next request, with messages that are about to be added."""
         return self._meter.size(self._agent.tools.specs(), pending)
 
-    async def shorten(self, pending: Sequence[Message] = ()) -> None:
-        """Send old results and pictures in a line each from now on, where it is time for that and worth it."""
-        size = self.size(pending)
+    async def shorten(self, size: ContextSize, pending: Sequence[Message] = ()) -> None:
+        """Send old results and pictures in a line each from now on, where it is time for that and worth it.
+
+        Args:
+            size: of the next request.
+            pending: messages that are about to be added.
+        """
         if not may_shorten(size) or size.tokens - self._tried_at < WORTH * size.window:
             return
         self._tried_at = size.tokens

@@ -232,13 +232,14 @@ class AgentLoop:
         Returns:
             Also what the middleware has to say to the model.
         """
-        verdicts = await self._chain.before_turn(self._turn_state(pending))
+        state = self._turn_state(pending)
+        verdicts = await self._chain.before_turn(state)
         self._stopped = verdicts.stop
         goes_on = True
         if verdicts.compact is not None:
             goes_on = await self._run.guard(self._keeper.compact(verdicts.compact.instructions, pending))
         elif verdicts.stop is None:
-            await self._keeper.shorten(pending)
+            await self._keeper.shorten(state.context, pending)
         return goes_on, await self._notes(verdicts)
 
     async def _run_turn(self) -> FinishReason | None:

@@ -50,6 +50,8 @@ class KernelSkills:
     def __init__(self, setup: KernelSettings, parts: ToolParts) -> None:
         self.section = ""
         """What the system prompt says of skills; empty where it says nothing."""
+        self._offered: tuple[Skill, ...] = ()
+        """The skills that it names."""
         self._setup = setup
         self._parts = parts
         self._reader = SkillReader()
@@ -67,8 +69,9 @@ class KernelSkills:
         settings = current.reading.settings
         found = self._find(current)
         self._available = {skill.name: skill for skill in found.skills if settings.offers_skill(skill.name)}
-        offered = self._available.values() if current.reading.offers_tool(SkillTool.name) else ()
-        self.section = skills_section(tuple(offered))
+        offered = tuple(self._available.values()) if current.reading.offers_tool(SkillTool.name) else ()
+        if offered != self._offered:
+            self._offered, self.section = offered, skills_section(offered)
         self._in_use, self._look, self._tool_problems = SkillsInUse(), current.look, []
         self._options = {name: entry.model_dump(exclude_none=True) for name, entry in settings.tools.items()}
         return found.problems

@@ -215,7 +215,8 @@ def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp
 def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> Iterator[Path]:
     linked = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER) if (folder / name).is_symlink()]
     problems += [f"{own} is a link; nothing is loaded through it" for own in linked]
-    for path, ends in ((folder / name, ends) for name, ends in LOADED.items()):
+    for name, ends in LOADED.items():
+        path = folder / name
         if path.parent not in linked and path.parent.is_dir():
             yield from _files_below(path, ends, problems)
     for name in BESIDE:

@@ -78,6 +78,8 @@ class KnownSecrets:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where they stand, whole or cut off."""
+        if not self._heads:
+            return
         for head in self._heads_in(text):
             at = text.find(head)
             while at >= 0:

@@ -304,7 +304,7 @@ def _shared_length(one: str, other: str) -> int:
 def title_of(prompt: str) -> str:
     """The first line of a prompt that says something, shortened."""
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-    line = "".join(one for one in line if one.isprintable())
+    line = "".join(filter(str.isprintable, line))
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 

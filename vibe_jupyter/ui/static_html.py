@@ -274,8 +274,7 @@ def _step_doing(step: Step) -> str:
 
 def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
     """The steps that were calls, and not thoughts."""
-    steps = [entry.step for entry in entries if isinstance(entry, StepEntry)]
-    return [step for step in steps if step.name != THOUGHT]
+    return [entry.step for entry in entries if isinstance(entry, StepEntry) and entry.step.name != THOUGHT]
 
 
 def _shown_facts(foot: StatusLine, keep: RunRetention) -> list[str]:
@@ -294,7 +293,7 @@ def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:
 
 def _foot_line(foot: StatusLine, facts_shown: Sequence[str]) -> Markup:
     dot = html_element("span", Markup("●"), style=f"color:{_STATES.get(foot.state, '#767676')}")
-    rest = html_element("span", inert_text("".join(f" · {fact}" for fact in facts_shown)), style=_QUIET)
+    rest = html_element("span", inert_text(" · ".join(["", *facts_shown])), style=_QUIET)
     return html_element("div", dot, Markup(" "), html_element("b", inert_text(foot.words)), rest, style=_FOOT)
 
 
@@ -306,4 +305,4 @@ def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str],
         readable_text(changed_text(foot.changed)),
         readable_text(" · ".join(last_line)),
     ]
-    return "\n\n".join(piece for piece in pieces if piece)
+    return "\n\n".join(filter(None, pieces))

@@ -126,8 +126,9 @@ class WidgetFrontEnd:
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
-        self._leave(self._transcript.pieces(), self._transcript.end_words, metadata)
-        return self._transcript.bundle()
+        pieces = self._transcript.pieces()
+        self._leave(pieces, self._transcript.end_words, metadata)
+        return pieces[0] if len(pieces) == 1 else self._transcript.bundle()
 
     def leave(self, instead: MimeBundle) -> None:
         """Stop listening and showing, with this in the place of the view. Main thread."""
