@@ -64,7 +64,7 @@ def foot(state: str, words: str, *, stop: bool = True) -> str:
     )
     return (
         f'<div class="vibe-foot" data-state="{state}"><span class="vibe-state" aria-live="polite">'
-        f'<i class="vibe-dot"></i>{words}</span><span>devstral-2</span><span>api.mistral.ai</span><span>turn 3</span>'
+        f'<i class="vibe-dot"></i>{words}</span><span>devstral-2</span><span>turn 3</span>'
         f'<span>4.1k tokens</span><span class="vibe-clock" data-vibe-clock="9.2">9 s</span>'
         f"{button if stop else ''}</div>"
     )

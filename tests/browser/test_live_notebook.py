@@ -142,8 +142,7 @@ def test_what_the_person_types_meanwhile_stays_and_the_agent_hears_of_it(lab: La
     lab.cell(2).locator(".cm-content").click()
     lab.page.keyboard.press("End")
     lab.page.keyboard.type("2 + 3")
-    press(card.get_by_role("button", name="Allow once"))
-    over(lab)
+    over(lab)  # the card is gone: it would have replaced what the agent has not read
     assert cells(lab)[2]["source"] == "theirs = 12 + 3"
     assert "theirs = 12 + 3" in model.requests[2].tool_results[-1]
 

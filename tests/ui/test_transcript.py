@@ -318,7 +318,6 @@ def test_the_foot_says_how_the_run_stands() -> None:
     assert [one.text for one in working.find("span")] == [
         "Working",
         "devstral-2",
-        "api.mistral.ai",
         "turn 3",
         "0 s",
         "",
@@ -332,7 +331,6 @@ def test_the_foot_says_how_the_run_stands() -> None:
     assert facts == [
         "Done",
         "devstral-2",
-        "api.mistral.ai",
         "2 turns",
         "6.3k tokens in, 5.1k cached, 900 out",
         "21 s",

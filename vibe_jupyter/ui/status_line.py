@@ -51,7 +51,6 @@ class StatusLine:
     state: State = "working"
     words: str = "Working"
     model: str = ""
-    provider: str = ""
     schema_only: bool = False
     """Whether no value of the user's data is sent."""
     agent: str = ""
@@ -77,14 +76,13 @@ def end_words(reason: FinishReason) -> tuple[State, str]:
 
 
 def run_facts(foot: StatusLine) -> list[str]:
-    """Agent where it is not the usual one, model, server, privacy, turns, tokens, context, price: each where known."""
+    """Agent where it is not the usual one, model, privacy, turns, tokens, context, price: each where known."""
     turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
     return [
         fact
         for fact in (
             f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
             one_line(foot.model),
-            one_line(foot.provider),
             "no values sent" if foot.schema_only else "",
             turns if foot.turn else "",
             _tokens_text(foot),

@@ -479,7 +479,6 @@ class Transcript:
                 foot = replace(
                     foot,
                     model=event.model,
-                    provider=event.provider,
                     agent=event.agent,
                     schema_only=event.schema_only,
                 )

@@ -3,7 +3,7 @@ import { Signal } from "@lumino/signaling";
 
 import { waitingCards } from "../approvals/waiting";
 
-const PAUSE = 500; // ms between two messages, so that what is being typed needs a few
+const PAUSE = 1000; // ms without a change: one message for what is being typed
 
 /** Tells the kernel that cells change while a card waits: what the card shows may be no more. */
 export class EditTeller {
@@ -27,8 +27,8 @@ export class EditTeller {
   }
 
   #schedule(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
       if (waitingCards(this.#panel).length > 0) {
         this.#tell();
       }
