@@ -102,7 +102,8 @@ class Lab:
         self._kept_open = None
         self.page.evaluate(
             """() => {
-                for (const widget of [...window.jupyterapp.shell.widgets("main")]) {
+                const widgets = window.jupyterapp?.shell.widgets("main") ?? [];  // nothing was opened yet
+                for (const widget of [...widgets]) {
                     if (widget.context) widget.context.model.dirty = false;
                     widget.dispose();
                 }

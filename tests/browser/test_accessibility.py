@@ -147,9 +147,10 @@ def test_axe_finds_nothing_in_notebook_7(classic_stage: Stage) -> None:
         use_theme(classic_stage.lab, theme)
         assert looked(classic_stage.view, "live") == {}, theme
         assert looked(classic_stage.kept, "kept") == {}, theme
+    # Here axe would take the theme's colours for those of words that the system paints in its own.
     classic_stage.lab.page.emulate_media(forced_colors="active", color_scheme="dark")
-    assert looked(classic_stage.view, "live") == {}
-    assert looked(classic_stage.kept, "kept") == {}
+    assert pale_words(classic_stage.view) == {}
+    assert pale_words(classic_stage.kept) == {}
 
 
 def test_axe_would_notice_a_pale_word_and_a_button_without_a_name(stage: Stage) -> None:

@@ -113,7 +113,7 @@ def other_python(version: str) -> Target | None:
     """An environment of another Python with the newest ipykernel; None where that Python is not installed."""
     folder = MATRIX / f"py{version}"
     python = folder / "bin" / "python"
-    packages = (*_dependencies(), "matplotlib")
+    packages = (*_dependencies(), "matplotlib", "pandas")
     if not _is_ready(folder, packages):
         found = find_python(version)
         if found is None:

@@ -105,7 +105,7 @@ def test_mistral_vibe_finds_our_tools(served: Served, tmp_path: Path) -> None:
     except LookupError as reason:
         pytest.skip(str(reason))
     printed = entry(served)
-    with ScriptedModel([call("search_tool_functions", query="inspect"), say(DONE)]) as model:
+    with ScriptedModel([call("search_tool_functions", query="inspect, read the notebook"), say(DONE)]) as model:
         config = f"""
             active_model = "scripted"
             enable_update_checks = false
