@@ -25,6 +25,7 @@ SWEEPS: tuple[str, ...] = (
     "places_with_card",
     "shell_commands",
     "trial_runs",
+    "undo",
     "withheld_values",
 )
 """Names of the modules, in the order in which they run."""

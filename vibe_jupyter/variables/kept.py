@@ -8,11 +8,12 @@ and containers that hold it see it as it was. What has no such parts (a connecti
 import re
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Final
 
 from vibe_jupyter.variables.describe import value_fingerprint, value_kind
-from vibe_jupyter.variables.kept_parts import KeptParts, is_plain, keep_parts
+from vibe_jupyter.variables.keeping import class_names, keep_parts
+from vibe_jupyter.variables.kept_parts import KeptParts, is_of, is_plain
 
 MOST_COPIED: Final = 256 << 20
 """Bytes of arrays that are copied for one run."""
@@ -56,10 +57,22 @@ class KeptVariables:
         if self._before is None:
             self._before = dict(namespace)
         until = time.monotonic() + TIME_LIMIT
-        for name in _reached(code, namespace):
+        left, seen = sorted(_named_by(code, namespace)), set[str]()
+        while left:
+            name = left.pop()
+            if name in seen or name not in namespace:
+                continue
+            seen.add(name)
             if name not in self._in_reach and name in self._before:
                 self._in_reach.add(name)
-                self._keep(namespace[name], name, until)
+                left += self._keep(namespace[name], name, until)
+
+    def not_undone(self, code: str) -> Mapping[str, str]:
+        """Variables that this code may reach and of which not all would be kept, each with the reason."""
+        trial = KeptVariables(self._namespace, self._bound)
+        trial._copied = self._copied
+        trial.before_code(code)
+        return trial._lost
 
     def end_run(self) -> tuple[str, ...]:
         """Look at what the run left; gives the variables that it bound, deleted or changed in place."""
@@ -119,16 +132,16 @@ class KeptVariables:
             for name, value in self._namespace().items()
         }
 
-    def _keep(self, value: object, name: str, until: float) -> None:
-        """With all it holds."""
-        left = [value]
+    def _keep(self, value: object, name: str, until: float) -> Iterable[str]:
+        """With all it holds; gives what the user's functions in it name."""
+        left, named = [value], set[str]()
         while left:
             one = left.pop()
             if id(one) in self._kept or is_plain(one):
                 continue
             if len(self._kept) >= MOST_PARTS or time.monotonic() > until:
                 self._lost.setdefault(name, "it has too many parts to keep")
-                return
+                break
             try:
                 parts = keep_parts(one, MOST_COPIED - self._copied)
             except Exception as error:  # noqa: BLE001 - whatever an object answers, the code must run
@@ -137,27 +150,21 @@ class KeptVariables:
             self._kept[id(one)] = (one, name, parts)
             self._copied += parts.size
             left += parts.parts
+            named.update(_names_in(one))
+        return named
 
 
-def _reached(code: str, namespace: Mapping[str, object]) -> Iterator[str]:
-    """Variables that the code names, and those that its functions name; all where it may reach any."""
+def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:
+    """Variables that the code names; all where it may reach any."""
     words = set(_WORD.findall(code))
     if not words.isdisjoint(_REACHES_ALL) or _MAGIC.search(code):
-        words |= set(namespace)
-    seen: set[str] = set()
-    left = sorted(words)
-    while left:
-        name = left.pop()
-        if name in seen or name not in namespace:
-            continue
-        seen.add(name)
-        yield name
-        left += _names_in(namespace[name])
+        return set(namespace)
+    return words & namespace.keys()
 
 
 def _names_in(value: object) -> Iterator[str]:
-    """What the user's own functions and methods name."""
-    functions = vars(value).values() if issubclass(type(value), type) and value.__module__ == "__main__" else (value,)
+    """What a function or the methods of a class of the user's name."""
+    functions = class_names(value).values() if isinstance(value, type) and is_of(value, type) else (value,)
     stack = [one.__code__ for one in functions if type(one) is types.FunctionType]
     while stack:
         code = stack.pop()

@@ -1,0 +1,205 @@
+"""How objects of numpy, pandas, polars and torch are kept: arrays by their values, frames by a copy that shares them.
+
+None of these libraries is imported for it.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final
+
+from vibe_jupyter.variables.describe import value_kind
+from vibe_jupyter.variables.kept_parts import KeptParts, holding, is_of, restore_vars, vars_of, within
+
+OBJECTS_LOOKED_AT: Final = 100_000
+"""Python objects of one column or array that are looked into; of more a spread sample."""
+
+
+def keep_library_object(value: Any, room: int) -> KeptParts | None:
+    """Keep what it holds; None where it is of none of these libraries.
+
+    Args:
+        value: the object.
+        room: bytes that may be copied.
+
+    Raises:
+        ValueError: it cannot be kept; says why.
+    """
+    numpy: Any = sys.modules.get("numpy")
+    pandas: Any = sys.modules.get("pandas")
+    polars: Any = sys.modules.get("polars")
+    if numpy is not None and is_of(value, numpy.ndarray):
+        return _keep_array(value, numpy, room)
+    if numpy is not None and hasattr(numpy, "random") and (kept := _keep_dice(value, numpy.random)) is not None:
+        return kept
+    if pandas is not None and hasattr(pandas, "DataFrame"):
+        if is_of(value, pandas.DataFrame, pandas.Series):
+            return _keep_frame(value, pandas, room)
+        if is_of(value, pandas.Index):
+            return _keep_index(value)
+        if is_of(value, pandas.api.extensions.ExtensionArray):
+            return _keep_extension_array(value, room)
+    if polars is not None and hasattr(polars, "DataFrame") and is_of(value, polars.DataFrame, polars.Series):
+        return _keep_polars(value, polars)
+    if value_kind(value).startswith("torch.") and hasattr(value, "detach"):
+        return _keep_tensor(value, room)
+    return None
+
+
+def _keep_dice(value: Any, random: Any) -> KeptParts | None:
+    """A generator of random numbers."""
+    if is_of(value, random.RandomState):
+        state = value.get_state(legacy=False)
+        return KeptParts(lambda: repr(value.get_state(legacy=False)) == repr(state), lambda: value.set_state(state))
+    if not is_of(value, random.Generator, random.BitGenerator):
+        return None
+    bits = value.bit_generator if is_of(value, random.Generator) else value
+    held = bits.state
+    return KeptParts(lambda: repr(bits.state) == repr(held), lambda: setattr(bits, "state", held))
+
+
+def _keep_array(value: Any, numpy: Any, room: int) -> KeptParts:
+    base = numpy.ndarray
+    if is_of(value, numpy.memmap):
+        raise ValueError("it is a file")
+    size = within(room, value.nbytes)
+    copy, was_writeable = numpy.array(value, copy=True, subok=False), value.flags.writeable
+
+    def is_same() -> bool:
+        return (
+            (value.shape, value.dtype, value.flags.writeable) == (copy.shape, copy.dtype, was_writeable)
+            and base.tobytes(value) == base.tobytes(copy)
+        )  # fmt: skip
+
+    def restore() -> None:
+        if was_writeable and not value.flags.writeable:
+            value.setflags(write=True)
+        with warnings.catch_warnings():  # newer versions of numpy warn of setting these
+            warnings.simplefilter("ignore")
+            if value.dtype != copy.dtype:
+                value.dtype = copy.dtype
+            if value.shape != copy.shape:
+                base.resize(value, copy.shape, refcheck=False)
+        if value.flags.writeable:
+            numpy.copyto(value.view(base), copy)
+        if not was_writeable:
+            value.setflags(write=False)
+
+    return KeptParts(is_same, restore, _objects_in(copy) if copy.dtype.hasobject else (), size)
+
+
+def _objects_in(items: Any) -> Sequence[object]:
+    """The Python objects that an array holds and that can change."""
+    flat = items.reshape(-1)
+    if len(flat) > OBJECTS_LOOKED_AT and not holding(flat[:: len(flat) // OBJECTS_LOOKED_AT + 1].tolist()):
+        return ()
+    return holding(flat.tolist())
+
+
+def _keep_frame(value: Any, pandas: Any, room: int) -> KeptParts:
+    shares = int(pandas.__version__.partition(".")[0]) >= 3
+    usage = value.memory_usage(index=False)
+    size = 0 if shares else within(room, int(usage.sum() if value.ndim == 2 else usage))
+    copy = value.copy(deep=not shares)
+    owned = vars_of(copy) or {}
+    objects = [part for column in _object_columns(value) for part in _objects_in(column)]
+
+    def restore() -> None:
+        again = copy.copy(deep=not shares)
+        restore_vars(value, {**(vars_of(value) or {}), **(vars_of(again) or {})})
+
+    return KeptParts(lambda: _same_frame(value, copy), restore, objects, size, owned.__contains__)
+
+
+def _same_frame(value: Any, copy: Any) -> bool:
+    return (
+        value.shape == copy.shape
+        and all(one.identical(other) for one, other in zip(value.axes, copy.axes, strict=True))
+        and (value.ndim == 2 or value.name is copy.name)
+        and value.attrs == copy.attrs
+        and value.flags == copy.flags
+        and (_shares_columns(value, copy) or all(map(_same_column, _columns(value), _columns(copy))))
+    )
+
+
+def _object_columns(value: Any) -> Sequence[Any]:
+    if value.ndim == 1:
+        return [value._values] if _is_object(value.dtype) else []
+    return [value.iloc[:, place]._values for place, kind in enumerate(value.dtypes) if _is_object(kind)]
+
+
+def _is_object(kind: Any) -> bool:
+    """Not those of pandas's own, of which some call themselves so."""
+    return bool(getattr(kind, "hasobject", False))
+
+
+def _columns(value: Any) -> Sequence[Any]:
+    """As arrays, of which nothing is copied."""
+    return [value.iloc[:, place]._values for place in range(value.shape[1])] if value.ndim == 2 else [value._values]
+
+
+def _shares_columns(value: Any, copy: Any) -> bool:
+    """Whether nothing was written to any since they were shared: found without looking at the values."""
+    try:
+        pairs = list(zip(value._mgr.arrays, copy._mgr.arrays, strict=True))
+        return all(
+            (one.dtype, one.shape, one.strides, one.ctypes.data) == (two.dtype, two.shape, two.strides, two.ctypes.data)
+            for one, two in pairs
+        )
+    except (AttributeError, ValueError):  # a column is no array of numpy's
+        return False
+
+
+def _same_column(one: Any, other: Any) -> bool:
+    """Bit for bit, where it is an array of numpy's."""
+    if one.dtype != other.dtype:
+        return False
+    if hasattr(one, "ctypes"):
+        is_shared = (one.strides, one.ctypes.data) == (other.strides, other.ctypes.data)
+        return is_shared or one.tobytes() == other.tobytes()
+    return bool(one.equals(other))
+
+
+def _keep_index(value: Any) -> KeptParts:
+    names = list(value.names)
+    return KeptParts(lambda: list(value.names) == names, lambda: setattr(value, "names", names), owns=_owns_all)
+
+
+def _keep_extension_array(value: Any, room: int) -> KeptParts:
+    size = within(room, int(value.nbytes))
+    copy = value.copy()
+
+    def restore() -> None:
+        value[:] = copy
+
+    return KeptParts(lambda: value.dtype == copy.dtype and bool(value.equals(copy)), restore, (), size, _owns_all)
+
+
+def _keep_polars(value: Any, polars: Any) -> KeptParts:
+    clone = value.clone()
+    if polars.Object in (clone.dtypes if is_of(clone, polars.DataFrame) else [clone.dtype]):
+        raise ValueError("it holds Python objects")
+    return KeptParts(
+        lambda: _about(value) == _about(clone) and value.equals(clone),
+        lambda: restore_vars(value, {**(vars_of(value) or {}), **(vars_of(clone.clone()) or {})}),
+        owns=(vars_of(clone) or {}).__contains__,
+    )
+
+
+def _about(value: Any) -> object:
+    return value.schema if hasattr(value, "schema") else (value.name, value.dtype)
+
+
+def _keep_tensor(value: Any, room: int) -> KeptParts:
+    size = within(room, value.numel() * value.element_size())
+    tensor = value.detach().clone()
+    return KeptParts(
+        lambda: value.shape == tensor.shape and bool((value.detach() == tensor).all()),
+        lambda: setattr(value, "data", tensor.clone()),
+        size=size,
+        owns=_owns_all,
+    )
+
+
+def _owns_all(_name: str) -> bool:
+    return True
