@@ -158,6 +158,16 @@ def test_variables_that_code_of_a_run_changed_are_restored_and_what_is_not_is_na
     session.wire.run("base.close()")
 
 
+def test_cells_that_were_deleted_and_moved_are_where_they_were(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2", "c = 3", "d = 4")
+    ids = [cell.id for cell in page.cells]
+    delete, move = call("delete_cells", cells=[ids[2]]), call("move_cells", cells=[ids[1]], after=ids[3])
+    change(session, page, call("edit_cell", cell=ids[1], source="b = 20"), delete, move)
+    assert sources(page) == ["a = 1", "d = 4", "b = 20"]
+    undo(page)
+    assert sources(page) == ["a = 1", "b = 2", "c = 3", "d = 4"]
+
+
 def test_an_earlier_run_is_undone_by_its_number(session: Session) -> None:
     page = Page(session.wire, "a = 1", "b = 2")
     ids = [cell.id for cell in page.cells]

@@ -88,12 +88,11 @@ def _cell_failure(chosen: random.Random, session: Session) -> str:
     page = Page(session.wire, *chosen.sample(_SOURCES, 4))
     before = [(one.id, one.kind, one.source) for one in page.cells]
     ids = [one.id for one in page.cells]
-    calls = [_cell_call(chosen, ids) for _ in range(chosen.randrange(1, 5))]
-    page.run(_asked(session, calls))
-    page.run("%vibe undo")
+    edit = call("edit_cell", cell=chosen.choice(ids), source=f"changed = {chosen.random()}")
+    calls = [edit, *(_cell_call(chosen, ids) for _ in range(chosen.randrange(4)))]
+    said = _undone(session, page, calls)
     after = [(one.id, one.kind, one.source) for one in page.cells if "%vibe" not in one.source]
-    session.wire.run("%vibe reset")
-    return "" if after == before else f"{calls} left {after}, was {before}"
+    return "" if after == before and said else f"{calls} left {after}, was {before}"
 
 
 def _cell_call(chosen: random.Random, ids: list[str]) -> Call:
@@ -109,35 +108,35 @@ def _cell_call(chosen: random.Random, ids: list[str]) -> Call:
 
 
 def _file_failure(chosen: random.Random, session: Session) -> str:
+    folder = Path(tempfile.mkdtemp(dir=session.folder))
     for name in ("one.txt", "two.bin"):
-        session.folder.joinpath(name).write_bytes(chosen.choice(_CONTENTS))
-    os.chmod(session.folder / "two.bin", chosen.choice((0o600, 0o644, 0o755)))
-    before = _files(session.folder)
-    calls = [_file_call(chosen) for _ in range(chosen.randrange(1, 4))]
-    page = Page(session.wire, "a = 1")
-    page.run(_asked(session, calls))
-    page.run("%vibe undo")
-    after = _files(session.folder)
-    session.wire.run("%vibe reset")
-    return "" if after == before else f"{calls} left {after}, was {before}"
+        folder.joinpath(name).write_bytes(chosen.choice(_CONTENTS))
+    os.chmod(folder / "two.bin", chosen.choice((0o600, 0o644, 0o755)))
+    before = _files(folder)
+    write = call("write_file", path=f"{folder.name}/one.txt", content=f"{chosen.random()}\n", overwrite=True)
+    calls = [write, *(_file_call(chosen, folder.name) for _ in range(chosen.randrange(4)))]
+    said = _undone(session, Page(session.wire, "a = 1"), calls)
+    after = _files(folder)
+    return "" if after == before and said else f"{calls} left {after}, was {before}"
 
 
-def _file_call(chosen: random.Random) -> Call:
-    name = chosen.choice(("one.txt", "two.bin", "new.csv", "deep/er/new.txt"))
+def _file_call(chosen: random.Random, folder: str) -> Call:
     if chosen.random() < 0.3:
-        return call("search_replace", file_path="one.txt", old_string="two", new_string="2")
-    return call("write_file", path=name, content=f"{chosen.random()}\n", overwrite=True)
+        return call("search_replace", file_path=f"{folder}/two.bin", old_string="two", new_string="2")
+    name = chosen.choice(("one.txt", "two.bin", "new.csv", "deep/er/new.txt"))
+    return call("write_file", path=f"{folder}/{name}", content=f"{chosen.random()}\n", overwrite=True)
 
 
 def _files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """What each file holds, and its mode; not those of the agent's own folder."""
-    return {
-        str(one.relative_to(folder)): (one.read_bytes(), one.stat().st_mode & 0o777)
-        for one in sorted(folder.rglob("*"))
-        if one.is_file() and one.relative_to(folder).parts[0] in ("one.txt", "two.bin", "new.csv", "deep")
-    }
+    """What each file holds, and its mode."""
+    found = [one for one in sorted(folder.rglob("*")) if one.is_file()]
+    return {str(one.relative_to(folder)): (one.read_bytes(), one.stat().st_mode & 0o777) for one in found}
 
 
-def _asked(session: Session, calls: list[Call]) -> str:
+def _undone(session: Session, page: Page, calls: list[Call]) -> bool:
+    """Have the agent make these calls and the user undo them; whether that undid something."""
     session.model.will_reply(call("read_notebook"), answer(calls=calls), say("Changed."))
-    return f"%%vibe {ALLOWED}\nchange it"
+    page.run(f"%%vibe {ALLOWED}\nchange it")
+    said = page.run("%vibe undo").text
+    session.wire.run("%vibe reset")
+    return said.startswith("Undone: ")

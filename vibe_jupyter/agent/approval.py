@@ -50,7 +50,7 @@ from vibe_jupyter.protocol import (
     Usage,
     arguments_text,
 )
-from vibe_jupyter.tools.contract import PrecheckedTool, WatchedTool
+from vibe_jupyter.tools.contract import ForeseeingTool, PrecheckedTool, WatchedTool
 
 D = TypeVar("D", Ask, Deny)
 
@@ -219,7 +219,8 @@ def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
 
 async def may_foresee(prepared: PreparedCall, call_context: CallContext) -> bool:
     """Whether somebody will be asked about a call who may be told what it would change."""
-    if not call_context.permissions.foresees(prepared.tool, prepared.args, call_context.terms):
+    tool = prepared.tool
+    if call_context.terms.external or not isinstance(tool, ForeseeingTool) or not tool.can_foresee(prepared.args):
         return False
     return isinstance(decide_call(prepared, call_context), Ask) and await call_context.attended()
 

@@ -67,8 +67,9 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         if not isinstance(explored, NotExplored):
             return explored, False
         tried = explored.reason
-    elif isinstance(prepared, PreparedCall) and await may_foresee(prepared, call_context):
-        tried = await _foresee(prepared, call_context)
+    if isinstance(prepared, PreparedCall) and await may_foresee(prepared, call_context):
+        foreseen = await _foresee(prepared, call_context, tries=not tried)
+        tried = " · ".join(filter(None, (tried, foreseen)))
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
     if isinstance(permitted, PreparedCall):
         answer = await _run_prepared(permitted, call_context, _run_tool)
@@ -143,11 +144,12 @@ async def _explore(prepared: PreparedCall, call_context: CallContext) -> ToolRes
     return await prepared.tool.explore(prepared.args, _tool_context(prepared, call_context))
 
 
-async def _foresee(prepared: PreparedCall, call_context: CallContext) -> str:
+async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: bool) -> str:
     """What it would change, in words for its card; empty where nobody can tell."""
     assert isinstance(prepared.tool, ForeseeingTool)
+    tries = tries and call_context.permissions.may_try(prepared.tool, call_context.terms)
     try:
-        words = await prepared.tool.foresee(prepared.args, _tool_context(prepared, call_context))
+        words = await prepared.tool.foresee(prepared.args, _tool_context(prepared, call_context), tries=tries)
     except ToolError:  # interrupted: the run hears of it by itself
         return ""
     call_context.redactor.look()

@@ -16,7 +16,7 @@ from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
-from vibe_jupyter.notebook.tools.foresight import CodeForesight
+from vibe_jupyter.notebook.tools.foresight import CodeForesight, CodeOutlook
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
 from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
 from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification, VerifyNotebookTool
@@ -52,7 +52,7 @@ class BuiltInTools:
         self._memory = ReadMemory()
         self._plan = ExitPlanModeTool(_plan_document(parts), parts.plan)
         self._exploration = self._make_exploration()
-        self._foresight = self._make_foresight()
+        self._outlook = self._make_outlook()
         self._fixed = [*self._cell_tools(), *self._kernel_tools(), self._plan]
         self.take(settings)
 
@@ -74,7 +74,7 @@ class BuiltInTools:
         edit_cell = EditCellTool(cells, sees_images=sees_images)
         insert_cell = InsertCellTool(cells, sees_images=sees_images)
         run_cells = BackgroundRunCellsTool(cells, self._parts.sessions.cells.queue, sees_images=sees_images)
-        edit_cell.foresight = insert_cell.foresight = run_cells.foresight = self._foresight
+        edit_cell.outlook = insert_cell.outlook = run_cells.outlook = self._outlook
         return [
             ReadNotebookTool(cells.reads, sees_images=sees_images),
             edit_cell,
@@ -106,14 +106,15 @@ class BuiltInTools:
             hint=MissingNames(parts.host.namespace).hint,
             drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
         )
-        tool.exploration, tool.foresight = self._exploration, self._foresight
+        tool.exploration, tool.outlook = self._exploration, self._outlook
         return tool
 
-    def _make_foresight(self) -> CodeForesight | None:
-        if self._exploration is None:
-            return None
+    def _make_outlook(self) -> CodeOutlook:
         namespace = self._parts.host.namespace
-        return CodeForesight(self._exploration, lambda: VariableEffects(namespace), namespace)
+        foresight = None
+        if self._exploration is not None:
+            foresight = CodeForesight(self._exploration, lambda: VariableEffects(namespace), namespace)
+        return CodeOutlook(self._parts.main_thread, foresight, self._parts.not_undone)
 
     def _make_exploration(self) -> CodeExploration | None:
         """None where no copy of a kernel can be made on this machine, and in a terminal."""

@@ -1,6 +1,6 @@
 """The parts of one kernel's app that its tools and MCP, in both directions, are built from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +46,8 @@ class ToolParts(NamedTuple):
     sessions: KernelSessions
     """The one that is open keeps files, and commands that go on in the background."""
     plan: PlanAcceptance
+    not_undone: Callable[[str], Mapping[str, str]]
+    """Variables that code may reach and that undo would not restore, each with the reason."""
 
 
 class ServingParts(NamedTuple):

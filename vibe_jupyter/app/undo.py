@@ -71,6 +71,11 @@ class CodeOfRuns:
         self._shell.events.unregister("pre_run_cell", self._before_code)
         return kept.end_run()
 
+    def not_undone(self, code: str) -> Mapping[str, str]:
+        """Variables that this code may reach and that undo would not restore, each with the reason; none where nothing
+        is kept of the present run."""
+        return self._present.not_undone(code) if self._present is not None else {}
+
     def of(self, conversation: str, number: int) -> KeptVariables | None:
         """Those of a run; None where the kernel did not run it, or keeps it no longer."""
         return self._runs.get((conversation, number))
@@ -96,7 +101,7 @@ class KernelUndo:
         self._sessions = sessions
         self._workspace = workspace
         self._notebook = notebook
-        self._code = code
+        self.code = code
         self._begun: tuple[int, str] | None = None
         """Number and prompt of the present run."""
 
@@ -112,7 +117,7 @@ class KernelUndo:
             self._notebook.cells.recorder = snapshots
         if snapshots is not None:
             self._begun = (snapshots.number, title_of(prompt))
-            self._code.begin(str(folder), snapshots.number)
+            self.code.begin(str(folder), snapshots.number)
         return snapshots
 
     @property
@@ -126,7 +131,7 @@ class KernelUndo:
     def end_run(self) -> None:
         """The run is over: what its code changed can be undone from now on."""
         begun, self._begun = self._begun, None
-        changed, folder = self._code.end(), self._sessions.folder
+        changed, folder = self.code.end(), self._sessions.folder
         if begun is not None and changed and folder is not None:
             with contextlib.suppress(JournalError):  # it is said where something is to be undone
                 Snapshots(folder).note_variables(*begun, changed)
@@ -203,7 +208,7 @@ class KernelUndo:
         run, names = plan.run, plan.run.variables
         if not names:
             return
-        kept = self._code.of(str(self._sessions.folder), run.number)
+        kept = self.code.of(str(self._sessions.folder), run.number)
         if kept is None:
             plan.lost.append(f"{', '.join(names)}: variables are kept for the last {RUNS_KEPT} runs of a kernel")
             return
@@ -238,7 +243,7 @@ class KernelUndo:
                 files.restore(file.path, file.content())
             except (OSError, ToolError) as error:
                 lost.append(f"{file.name}: {error}")
-        kept = self._code.of(str(folder), plan.run.number)
+        kept = self.code.of(str(folder), plan.run.number)
         if kept is not None:
             kept.restore()
         restored = plan.restored_without(lost)

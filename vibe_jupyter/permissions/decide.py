@@ -18,7 +18,7 @@ from vibe_jupyter.permissions.rules import ToolLists, lists_under
 from vibe_jupyter.permissions.shell import HIGH_RISK, ONCE, ShellVerdict
 from vibe_jupyter.protocol import Allow, Ask, Decision, Deny, Level, Resource
 from vibe_jupyter.safe_imports import without_working_folder
-from vibe_jupyter.tools.contract import FORMER_NAMES, ExploringTool, ForeseeingTool, GradedTool, RenamedTool, Tool
+from vibe_jupyter.tools.contract import FORMER_NAMES, ExploringTool, GradedTool, RenamedTool, Tool
 
 _SHOWN = ("url", "read")
 REASONS = {
@@ -158,16 +158,13 @@ class Permissions:
         does a tool for which the settings say ``ask`` in so many words, and a command that names what is asked about
         each time.
         """
-        if not (isinstance(tool, ExploringTool) and tool.can_explore(args) and self._may_try(tool, terms)):
+        if not (isinstance(tool, ExploringTool) and tool.can_explore(args) and self.may_try(tool, terms)):
             return False
         command = self._shell_verdict(lists_under(tool_names(tool), self.lists), tool.touches(args))
         return command is None or (command.rule not in ONCE and command.rule != HIGH_RISK)
 
-    def foresees(self, tool: Tool[Any], args: BaseModel, terms: RunTerms) -> bool:
-        """Whether what a call would do may be found out, where it can have no effects, before it is asked about."""
-        return isinstance(tool, ForeseeingTool) and tool.can_foresee(args) and self._may_try(tool, terms)
-
-    def _may_try(self, tool: Tool[Any], terms: RunTerms) -> bool:
+    def may_try(self, tool: Tool[Any], terms: RunTerms) -> bool:
+        """Whether what a call would do may be found out, unasked, where it can have no effects."""
         if not self.explore or terms.external:
             return False
         reading = (level_under(tool_names(name), terms.levels, self.levels) for name in READING_TOOLS)

@@ -83,12 +83,15 @@ class _CellPlan:
         """As it will be after the edits so far."""
 
     def make(self) -> None:
-        changes = self._plan.run.cells.values()
-        self._remove_new([one for one in changes if one.before is None])
-        for one in sorted((one for one in changes if one.before is not None), key=self._place):
-            self._restore(one)
-        for cell_id in sorted(self._plan.run.moved, key=self._place_of):
-            self._move_back(cell_id)
+        """From the top, so that all above a cell stand where they were when it is placed below them."""
+        changes, moved = self._plan.run.cells, self._plan.run.moved
+        self._remove_new([one for one in changes.values() if one.before is None])
+        restored = {cell_id: one for cell_id, one in changes.items() if one.before is not None}
+        for cell_id in sorted(dict.fromkeys((*restored, *moved)), key=self._place_of):
+            if cell_id in restored:
+                self._restore(restored[cell_id])
+            if cell_id in moved:
+                self._move_back(cell_id)
 
     def _remove_new(self, changes: Sequence[ChangedCell]) -> None:
         there = [self._cells[one.cell] for one in changes if one.after is not None and one.cell in self._cells]
@@ -146,9 +149,6 @@ class _CellPlan:
 
     def _insert(self, cell_id: str, after: str | None) -> None:
         self._order.insert(0 if after is None else self._order.index(after) + 1, cell_id)
-
-    def _place(self, change: ChangedCell) -> int:
-        return self._place_of(change.cell)
 
     def _place_of(self, cell_id: str) -> int:
         order = self._plan.run.order

@@ -264,14 +264,20 @@ class ExploringTool(Protocol):
 
 @runtime_checkable
 class ForeseeingTool(Protocol):
-    """A tool that can try what a call would do where it has no effects, so that the card says it."""
+    """A tool that can tell what a call would do, so that the card says it."""
 
     def can_foresee(self, args: Any) -> bool:
-        """Whether this call may be tried so."""
+        """Whether it can of this call."""
         ...
 
-    async def foresee(self, args: Any, context: ToolContext) -> str:
-        """What the call would change, in a line; empty where that cannot be told. Never takes longer than seconds.
+    async def foresee(self, args: Any, context: ToolContext, *, tries: bool) -> str:
+        """What the call would change, and what of it cannot be undone, in a line; empty where that cannot be told.
+        Never takes longer than seconds.
+
+        Args:
+            args: of the call.
+            context: of the call.
+            tries: whether it may be tried where it has no effects; else only what cannot be undone is told.
 
         Raises:
             ToolError: the user interrupted it.

@@ -3,6 +3,7 @@
 None of these libraries is imported for it.
 """
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from vibe_jupyter.variables.kept_parts import KeptParts, holding, is_of, restore
 
 OBJECTS_LOOKED_AT: Final = 100_000
 """Python objects of one column or array that are looked into; of more a spread sample."""
+COMPARED: Final = 16 << 20
+"""Bytes of columns that are compared, where they are no longer shared; a frame with more counts as changed."""
 
 
 def keep_library_object(value: Any, room: int) -> KeptParts | None:
@@ -101,6 +104,7 @@ def _keep_frame(value: Any, pandas: Any, room: int) -> KeptParts:
     usage = value.memory_usage(index=False)
     size = 0 if shares else within(room, int(usage.sum() if value.ndim == 2 else usage))
     copy = value.copy(deep=not shares)
+    compared = COMPARED if shares else math.inf
     owned = vars_of(copy) or {}
     objects = [part for column in _object_columns(value) for part in _objects_in(column)]
 
@@ -108,17 +112,17 @@ def _keep_frame(value: Any, pandas: Any, room: int) -> KeptParts:
         again = copy.copy(deep=not shares)
         restore_vars(value, {**(vars_of(value) or {}), **(vars_of(again) or {})})
 
-    return KeptParts(lambda: _same_frame(value, copy), restore, objects, size, owned.__contains__)
+    return KeptParts(lambda: _same_frame(value, copy, compared), restore, objects, size, owned.__contains__)
 
 
-def _same_frame(value: Any, copy: Any) -> bool:
+def _same_frame(value: Any, copy: Any, compared: float) -> bool:
     return (
         value.shape == copy.shape
         and all(one.identical(other) for one, other in zip(value.axes, copy.axes, strict=True))
         and (value.ndim == 2 or value.name is copy.name)
         and value.attrs == copy.attrs
         and value.flags == copy.flags
-        and (_shares_columns(value, copy) or all(map(_same_column, _columns(value), _columns(copy))))
+        and (_shares_blocks(value, copy) or _same_columns(value, copy, compared))
     )
 
 
@@ -138,26 +142,31 @@ def _columns(value: Any) -> Sequence[Any]:
     return [value.iloc[:, place]._values for place in range(value.shape[1])] if value.ndim == 2 else [value._values]
 
 
-def _shares_columns(value: Any, copy: Any) -> bool:
-    """Whether nothing was written to any since they were shared: found without looking at the values."""
+def _shares_blocks(value: Any, copy: Any) -> bool:
+    """Whether nothing was written to any column since they were shared: found without looking at the columns."""
     try:
-        pairs = list(zip(value._mgr.arrays, copy._mgr.arrays, strict=True))
-        return all(
-            (one.dtype, one.shape, one.strides, one.ctypes.data) == (two.dtype, two.shape, two.strides, two.ctypes.data)
-            for one, two in pairs
-        )
-    except (AttributeError, ValueError):  # a column is no array of numpy's
+        return all(_shares(*pair) for pair in zip(value._mgr.arrays, copy._mgr.arrays, strict=True))
+    except (AttributeError, ValueError):  # other blocks, or another version that keeps none
         return False
 
 
-def _same_column(one: Any, other: Any) -> bool:
+def _same_columns(value: Any, copy: Any, compared: float) -> bool:
+    left = [pair for pair in zip(_columns(value), _columns(copy), strict=True) if not _shares(*pair)]
+    return sum(one.nbytes for one, _ in left) <= compared and all(_same_values(*pair) for pair in left)
+
+
+def _shares(one: Any, other: Any) -> bool:
+    if hasattr(one, "ctypes") and hasattr(other, "ctypes"):
+        sides = [(side.dtype, side.shape, side.strides, side.ctypes.data) for side in (one, other)]
+        return sides[0] == sides[1]
+    return hasattr(one, "_pa_array") and hasattr(other, "_pa_array") and one._pa_array is other._pa_array
+
+
+def _same_values(one: Any, other: Any) -> bool:
     """Bit for bit, where it is an array of numpy's."""
     if one.dtype != other.dtype:
         return False
-    if hasattr(one, "ctypes"):
-        is_shared = (one.strides, one.ctypes.data) == (other.strides, other.ctypes.data)
-        return is_shared or one.tobytes() == other.tobytes()
-    return bool(one.equals(other))
+    return bool(one.tobytes() == other.tobytes() if hasattr(one, "ctypes") else one.equals(other))
 
 
 def _keep_index(value: Any) -> KeptParts:

@@ -21,7 +21,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     touched_by_write,
     with_newlines,
 )
-from vibe_jupyter.notebook.tools.foresight import CodeForesight
+from vibe_jupyter.notebook.tools.foresight import CodeOutlook
 from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
@@ -69,18 +69,18 @@ class EditCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
-        self.foresight: CodeForesight | None = None
-        """Says what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None
+        """Says in advance what code would change; None where nobody can."""
 
     def can_foresee(self, args: EditCellArgs) -> bool:
         """What runs is tried before it is asked about."""
         cell = self._access.reads.known(args.cell)
-        return self.foresight is not None and args.run and cell is not None and cell.kind == "code"
+        return self.outlook is not None and args.run and cell is not None and cell.kind == "code"
 
-    async def foresee(self, args: EditCellArgs, context: ToolContext) -> str:
+    async def foresee(self, args: EditCellArgs, context: ToolContext, *, tries: bool) -> str:
         """What the cell would change as it will be, in a line."""
         _, source = await self._change(args)
-        return await self.foresight.words(source, context) if self.foresight is not None else ""
+        return await self.outlook.words(source, context, tries=tries) if self.outlook is not None else ""
 
     def headline(self, args: EditCellArgs) -> Headline:
         cell = [self._access.reads.known(args.cell)]
@@ -221,17 +221,17 @@ class InsertCellTool:
     def __init__(self, access: CellAccess, *, sees_images: Callable[[], bool] = sees_no_images) -> None:
         self._access = access
         self._sees_images = sees_images
-        self.foresight: CodeForesight | None = None
-        """Says what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None
+        """Says in advance what code would change; None where nobody can."""
 
     def can_foresee(self, args: InsertCellArgs) -> bool:
         """What runs is tried before it is asked about."""
-        return self.foresight is not None and _does_run(args)
+        return self.outlook is not None and _does_run(args)
 
-    async def foresee(self, args: InsertCellArgs, context: ToolContext) -> str:
+    async def foresee(self, args: InsertCellArgs, context: ToolContext, *, tries: bool) -> str:
         """What it would change, in a line."""
         must_be_no_prompt("the new cell", args.source)
-        return await self.foresight.words(args.source, context) if self.foresight is not None else ""
+        return await self.outlook.words(args.source, context, tries=tries) if self.outlook is not None else ""
 
     def headline(self, args: InsertCellArgs) -> Headline:
         places = {PROMPT: "a new cell below", TOP: "a new cell at the top", END: "a new cell at the end"}

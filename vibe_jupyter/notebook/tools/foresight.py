@@ -2,7 +2,8 @@
 
 It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
 the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Of code that
-tried what a copy may not do only that is said, since it may have gone another way for it.
+tried what a copy may not do only that is said, since it may have gone another way for it. Which variables that the code
+may change cannot be undone is said of all code.
 """
 
 import time
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 from IPython.core.inputtransformer2 import TransformerManager
 
 from vibe_jupyter.kernel.execution import CodeRunner
+from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
 from vibe_jupyter.sandbox.signs import Signs
 from vibe_jupyter.tools.contract import ToolContext
@@ -81,6 +83,40 @@ class CodeForesight:
         if result.error is not None:
             lines.append(f"raises {result.error.name}")
         return CodeRun(result, (), "", tuple(lines), may_differ=signs.seen)
+
+
+class CodeOutlook:
+    """All that a card says of code in advance. On the engine's loop."""
+
+    def __init__(
+        self,
+        main_thread: MainThread,
+        foresight: CodeForesight | None,
+        not_undone: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        """
+        Args:
+            main_thread: reads variables.
+            foresight: tries code; None where no copies can be made.
+            not_undone: gives, for code, the variables it may reach that undo would not restore, each with the reason.
+        """
+        self._main_thread = main_thread
+        self._foresight = foresight
+        self._not_undone = not_undone
+
+    async def words(self, code: str, context: ToolContext, *, tries: bool) -> str:
+        """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
+        changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
+        lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
+        return " · ".join(filter(None, (changes, _lost_words(lost))))
+
+
+def _lost_words(lost: Mapping[str, str]) -> str:
+    if not lost:
+        return ""
+    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    named = "; ".join(f"{name}: {why}" for name, why in list(lost.items())[:_SHOWN])
+    return f"undo would not restore {named}{more}"
 
 
 def _effect_words(effects: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     status_line,
 )
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
-from vibe_jupyter.notebook.tools.foresight import CodeForesight
+from vibe_jupyter.notebook.tools.foresight import CodeOutlook
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs, told_outputs
 from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import (
@@ -139,8 +139,8 @@ class RunCodeTool:
         self._drawing = drawing or ChartDrawing()
         self.exploration: CodeExploration | None = None
         """Where code runs that only looks; None where it cannot."""
-        self.foresight: CodeForesight | None = None
-        """Says what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None
+        """Says in advance what code would change; None where nobody can."""
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -205,13 +205,13 @@ class RunCodeTool:
         )
 
     def can_foresee(self, args: RunCodeArgs) -> bool:
-        """What is to stay is tried before it is asked about."""
-        return self.foresight is not None and args.keep
+        """Code is tried before it is asked about."""
+        return self.outlook is not None
 
-    async def foresee(self, args: RunCodeArgs, context: ToolContext) -> str:
+    async def foresee(self, args: RunCodeArgs, context: ToolContext, *, tries: bool) -> str:
         """What it would change, in a line."""
         must_be_no_prompt("this code", args.code)
-        return await self.foresight.words(args.code, context) if self.foresight is not None else ""
+        return await self.outlook.words(args.code, context, tries=tries) if self.outlook is not None else ""
 
     def _execute(
         self,
@@ -304,20 +304,20 @@ class RunCellsTool:
         self._sees_images = sees_images
         self._checked: Listing | None = None
         """The cells when the last call was checked: what its card shows, and so what it runs."""
-        self.foresight: CodeForesight | None = None
-        """Says what code would change; None where nobody can."""
+        self.outlook: CodeOutlook | None = None
+        """Says in advance what code would change; None where nobody can."""
 
     def can_foresee(self, args: RunCellsArgs) -> bool:
         """What runs is tried before it is asked about."""
-        return self.foresight is not None
+        return self.outlook is not None
 
-    async def foresee(self, args: RunCellsArgs, context: ToolContext) -> str:
+    async def foresee(self, args: RunCellsArgs, context: ToolContext, *, tries: bool) -> str:
         """What they would change, in a line; nothing of cells with a magic of their own."""
         await self._access.reads.listing()
         sources = [cell.source for cell in await self._chosen_cells(args)]
-        if self.foresight is None or any(source.lstrip().startswith("%%") for source in sources):
+        if self.outlook is None or any(source.lstrip().startswith("%%") for source in sources):
             return ""
-        return await self.foresight.words("\n\n".join(sources), context)
+        return await self.outlook.words("\n\n".join(sources), context, tries=tries)
 
     def headline(self, args: RunCellsArgs) -> Headline:
         cells = self._known_cells(args)
