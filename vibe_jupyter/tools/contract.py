@@ -277,7 +277,7 @@ class ForeseeingTool(Protocol):
         Args:
             args: of the call.
             context: of the call.
-            tries: whether it may be tried where it has no effects; else only what cannot be undone is told.
+            tries: whether it may be tried where it has no effects; else it says only what cannot be undone.
 
         Raises:
             ToolError: the user interrupted it.

@@ -18,7 +18,7 @@ from vibe_jupyter.variables.kept_parts import KeptParts, is_of, is_plain
 MOST_COPIED: Final = 256 << 20
 """Bytes of arrays that are copied for one run."""
 TIME_LIMIT: Final = 0.25
-"""Seconds of keeping what one piece of code may reach."""
+"""Seconds of CPU for keeping what one piece of code may reach."""
 MOST_PARTS: Final = 200_000
 """Objects that are kept for one run."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
@@ -56,7 +56,7 @@ class KeptVariables:
         namespace = self._namespace()
         if self._before is None:
             self._before = dict(namespace)
-        until = time.monotonic() + TIME_LIMIT
+        until = time.thread_time() + TIME_LIMIT
         left, seen = sorted(_named_by(code, namespace)), set[str]()
         while left:
             name = left.pop()
@@ -139,7 +139,7 @@ class KeptVariables:
             one = left.pop()
             if id(one) in self._kept or is_plain(one):
                 continue
-            if len(self._kept) >= MOST_PARTS or time.monotonic() > until:
+            if len(self._kept) >= MOST_PARTS or time.thread_time() > until:
                 self._lost.setdefault(name, "it has too many parts to keep")
                 break
             try:
