@@ -98,10 +98,7 @@ class App:
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
         self.undo = _make_undo(shell, self._engine, self.sessions, self._workspace, self._notebook, self._host)
         self.verification = KernelVerification(self._engine, self._notebook, folder)
-        parts = ToolParts(
-            *(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan),
-            not_undone=self.undo.code.not_undone,
-        )
+        parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.background.go_on, self.background.look = self.prompt, lambda: (self._keep, self._run_view.find_cell)

@@ -114,7 +114,7 @@ class BuiltInTools:
         foresight = None
         if self._exploration is not None:
             foresight = CodeForesight(self._exploration, lambda: VariableEffects(namespace), namespace)
-        return CodeOutlook(self._parts.main_thread, foresight, self._parts.not_undone)
+        return CodeOutlook(self._parts.main_thread, foresight, self._parts.undo.code.not_undone)
 
     def _make_exploration(self) -> CodeExploration | None:
         """None where no copy of a kernel can be made on this machine, and in a terminal."""

@@ -1,6 +1,6 @@
 """The parts of one kernel's app that its tools and MCP, in both directions, are built from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import RunView
 from vibe_jupyter.app.sessions import KernelSessions
 from vibe_jupyter.app.shell_host import ShellHost
+from vibe_jupyter.app.undo import KernelUndo
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.pump import Pump
@@ -46,8 +47,7 @@ class ToolParts(NamedTuple):
     sessions: KernelSessions
     """The one that is open keeps files, and commands that go on in the background."""
     plan: PlanAcceptance
-    not_undone: Callable[[str], Mapping[str, str]]
-    """Variables that code may reach and that undo would not restore, each with the reason."""
+    undo: KernelUndo
 
 
 class ServingParts(NamedTuple):
