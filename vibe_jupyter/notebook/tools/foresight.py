@@ -108,15 +108,12 @@ class CodeOutlook:
         """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
         changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
         lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
-        return " · ".join(filter(None, (changes, _lost_words(lost))))
+        return " · ".join(filter(None, (_lost_words(list(lost)), changes)))
 
 
-def _lost_words(lost: Mapping[str, str]) -> str:
-    if not lost:
-        return ""
-    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
-    named = "; ".join(f"{name}: {why}" for name, why in list(lost.items())[:_SHOWN])
-    return f"undo would not restore {named}{more}"
+def _lost_words(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"undo would not restore {', '.join(names[:_SHOWN])}{more}" if names else ""
 
 
 def _effect_words(effects: Sequence[str]) -> str:
