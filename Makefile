@@ -27,7 +27,7 @@ help:
 	@echo "make bench         loading, streaming, decoding, looking at variables, stale cells, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, copies of the kernel, the gateway, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
-	@echo "make screenshots   retake the pictures of README"
+	@echo "make screenshots   retake the pictures of README; ten states of the interface on a sheet, in artifacts/states"
 	@echo "make wheel         sdist and wheel into dist/"
 	@echo "make release       the same for a clean tree of one dated version; prints the next steps, uploads nothing"
 	@echo "make setup         what the others do first, alone"
@@ -114,9 +114,10 @@ bench: python assets browser
 docs: python
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
-# The pictures of README.
+# The pictures of README, then ten states of the interface on a sheet; beside drawings: `make screenshots DRAWINGS=folder`.
 screenshots: setup
 	PYTHONPATH=. $(PY) scripts/screenshots.py
+	PYTHONPATH=. $(PY) scripts/contact_sheet.py $(DRAWINGS)
 
 requirements: python
 	@$(PY) tests/requirement_report.py
