@@ -9,12 +9,15 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.config.settings import ProjectContext
-from vibe_jupyter.context.folder_tree import FolderTree, TreeBounds, read_tree
 from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables
 from vibe_jupyter.files.truncation import section
+from vibe_jupyter.safe_imports import without_working_folder
+
+if TYPE_CHECKING:
+    from vibe_jupyter.context.folder_tree import FolderTree
 
 AGENTS_FILE: Final = "AGENTS.md"
 _READMES: Final = tuple(
@@ -53,7 +56,8 @@ class ProjectState(NamedTuple):
     danger: str = ""
     """Why nothing was looked at; empty where something was."""
     git: str = ""
-    tree: FolderTree = FolderTree("", "")
+    tree: "FolderTree | None" = None
+    """None where nobody asked for it."""
     readme: str = ""
 
 
@@ -62,6 +66,21 @@ async def read_project(query: ProjectQuery, read_git: ReadGit) -> ProjectState:
     folder, settings = query.folder, query.settings
     if danger := danger_of(folder):
         return ProjectState(danger)
+    git = read_git(folder, settings.default_commit_count, settings.timeout_seconds)
+
+    async def tree() -> "FolderTree | None":
+        return await asyncio.to_thread(_tree, folder, settings) if query.wants_tree else None
+
+    async def readme() -> str:
+        return _readme(folder, settings.max_doc_bytes) if settings.readme else ""
+
+    return ProjectState("", *await asyncio.gather(git, tree(), readme()))
+
+
+def _tree(folder: Path, settings: ProjectContext) -> "FolderTree":
+    with without_working_folder():
+        from vibe_jupyter.context.folder_tree import TreeBounds, read_tree  # noqa: PLC0415 - few ask for the tree
+
     bounds = TreeBounds(
         depth=settings.max_depth,
         files=settings.max_files,
@@ -70,15 +89,7 @@ async def read_project(query: ProjectQuery, read_git: ReadGit) -> ProjectState:
         kept_free=settings.truncation_buffer,
         seconds=settings.timeout_seconds,
     )
-    git = read_git(folder, settings.default_commit_count, settings.timeout_seconds)
-
-    async def tree() -> FolderTree:
-        return await asyncio.to_thread(read_tree, folder, bounds) if query.wants_tree else FolderTree("", "")
-
-    async def readme() -> str:
-        return _readme(folder, settings.max_doc_bytes) if settings.readme else ""
-
-    return ProjectState("", *await asyncio.gather(git, tree(), readme()))
+    return read_tree(folder, bounds)
 
 
 def project_text(query: ProjectQuery, state: ProjectState, values: Mapping[str, str]) -> str:
@@ -93,8 +104,8 @@ def project_text(query: ProjectQuery, state: ProjectState, values: Mapping[str, 
         **values,
         "abs_path": str(query.folder),
         "reason": state.danger,
-        "structure": state.tree.text,
-        "large_repo_warning": state.tree.large_warning,
+        "structure": state.tree.text if state.tree is not None else "",
+        "large_repo_warning": state.tree.large_warning if state.tree is not None else "",
         "git_status": state.git,
     }
     if state.danger:
