@@ -312,6 +312,8 @@ export interface ListedCell {
   /** Running, or waiting for its turn. */
   running: boolean;
   edited_since_run: boolean;
+  /** Whether it has the tag `raises-exception`. */
+  may_raise: boolean;
   outputs: ListedOutput[];
 }
 

@@ -24,7 +24,9 @@ def notebook() -> nbformat.NotebookNode:
     ]
     cells = [
         make.new_markdown_cell("# Title", id="title-01"),
-        make.new_code_cell("x = 1", id="loaded-1", outputs=shown, execution_count=3),
+        make.new_code_cell(
+            "x = 1", id="loaded-1", outputs=shown, execution_count=3, metadata={"tags": ["raises-exception"]}
+        ),
         make.new_code_cell("y = 'ä😀'", id="plain-01"),
         make.new_code_cell("z = 3", id="locked-1", metadata={"editable": False, "deletable": False}),
         make.new_code_cell(driver(FIRST), id="driver-1"),
@@ -250,6 +252,7 @@ def described(cell: str, source: str, *rest: Any) -> Json:
         "execution_count": count,
         "running": running,
         "edited_since_run": edited,
+        "may_raise": False,
         "outputs": shown,
     }
 
@@ -272,6 +275,6 @@ def after_the_run(path: str) -> list[Json]:
     return [
         described("fresh-01", "6 * 7", 2, False, False, [brief("execute_result", ["text/plain"], 2, "42")]),
         described("plain-01", "y = 'ö😀'\nprint(y)", None, False, False, []),
-        described("loaded-1", "x = 2", 3, False, True, LOADED),
+        described("loaded-1", "x = 2", 3, False, True, LOADED) | {"may_raise": True},
         described("locked-1", "z = 3", None, False, False, []),
     ]

@@ -26,6 +26,8 @@ class PageCell:
     """Id of the request that runs it, or ran it last."""
     running: bool = False
     edited: bool = False
+    may_raise: bool = False
+    """Whether it has the tag that says so."""
     reply: Message | None = None
     idle: bool = False
 
@@ -272,6 +274,7 @@ class Page:
             "execution_count": cell.count,
             "running": cell.running,
             "edited_since_run": cell.edited,
+            "may_raise": cell.may_raise,
             "outputs": outputs,
         }
 

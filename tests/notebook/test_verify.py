@@ -84,6 +84,15 @@ def test_the_command_tells_what_differs_and_asks_nobody(page: ClickedPage) -> No
     assert "shows '200', was '300'" in said
 
 
+def test_a_cell_whose_tag_says_that_it_may_raise_does_not_end_the_verification(shared_session: Session) -> None:
+    page = ClickedPage(shared_session.wire, "print('first')")
+    page.run("1 / 0").may_raise = True
+    page.run("print('reached')")
+    assert "shows the same from the top. 3 cells ran" in page.run("%vibe verify").text
+    page.cells[1].may_raise = False
+    assert "cell #2 fails" in page.run("%vibe verify").text
+
+
 def test_an_interrupt_ends_the_fresh_kernel_and_its_cells(shared_session: Session) -> None:
     begun = shared_session.folder / "begun.txt"
     begun.unlink(missing_ok=True)

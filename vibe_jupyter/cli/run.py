@@ -17,6 +17,7 @@ from vibe_jupyter.headless import CellOutcome, NotebookRun
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
+from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.options import parse_price
 
 LABEL_WIDTH: Final = 60
@@ -141,7 +142,7 @@ def _run_cells(document: HeadlessDocument, notebook_run: NotebookRun, say: "_Pro
             continue
         say.begin(cell["source"])
         outcome = notebook_run.run_cell(cell_id, timeout=timeout)
-        meant = outcome.status == "error" and "raises-exception" in cell["metadata"].get("tags", [])
+        meant = outcome.status == "error" and may_raise(cell)
         say.end(outcome, cell, meant=meant)
         if outcome.status != "ok" and not meant:
             return _agent_exit(cell) if _agent_failed(outcome) else CELL_FAILED

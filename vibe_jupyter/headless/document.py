@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
-from vibe_jupyter.notebook.document import bound_output, brief_output, conversation_in
+from vibe_jupyter.notebook.document import bound_output, brief_output, conversation_in, may_raise
 from vibe_jupyter.notebook.kept_output import METADATA_KEY
 from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
 from vibe_jupyter.version import __version__
@@ -362,6 +362,7 @@ class BridgeMethods:
                 "execution_count": cell.get("execution_count"),
                 "running": cell["id"] in document.running,
                 "edited_since_run": document.edited_since_run(cell),
+                "may_raise": may_raise(cell),
                 "outputs": [brief_output(output) for output in cell.get("outputs", [])],
             }
             for cell in document.cells

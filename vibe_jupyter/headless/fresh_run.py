@@ -8,11 +8,10 @@ from typing import Any, Final
 from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.notebook_run import CellOutcome, NotebookRun
 from vibe_jupyter.notebook.cell_names import gives_prompt
+from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.notebook.output_differences import difference
 from vibe_jupyter.notebook.verification import CellVerdict, missing_name
 
-_MAY_FAIL: Final = "raises-exception"
-"""Tag of a cell that is meant to raise."""
 _COMMAND: Final = re.compile(r"^([ \t]*)%vibe\b.*$", re.MULTILINE)
 
 
@@ -48,7 +47,7 @@ class FreshRun:
         before = list(cell["outputs"])
         cell["source"] = _COMMAND.sub(r"\1pass", cell["source"])
         outcome = self._run.run_cell(cell["id"], timeout=self._timeout)
-        if outcome.status != "ok" and not (outcome.status == "error" and _MAY_FAIL in cell["metadata"].get("tags", ())):
+        if outcome.status != "ok" and not (outcome.status == "error" and may_raise(cell)):
             return verdict(kind="error", words=self._failure(number, outcome))
         if not had_run:
             return verdict(kind="not compared")

@@ -124,6 +124,8 @@ class ListedCell(BaseModel):
     running: bool = False
     """Running, or waiting for its turn."""
     edited_since_run: bool = False
+    may_raise: bool = False
+    """Whether it has the tag ``raises-exception``."""
     outputs: tuple[ListedOutput, ...] = ()
 
     def state(self) -> CellState:

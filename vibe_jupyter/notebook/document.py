@@ -56,6 +56,8 @@ _QUOTE_OR_END: Final = re.compile("[\"'>]")
 _SPACES: Final = re.compile(r"[ \t\n\r\f]+")
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
+MAY_RAISE: Final = "raises-exception"
+"""nbformat's tag for a cell whose error is meant."""
 MAJOR: Final = 4
 """Of nbformat; Jupyter has written no other since 2015."""
 
@@ -375,3 +377,10 @@ def conversation_in(metadata: object) -> str:
     for key in (METADATA_KEY, "conversation"):
         found = cast("Mapping[str, object]", found).get(key) if isinstance(found, Mapping) else None
     return found if isinstance(found, str) else ""
+
+
+def may_raise(cell: Mapping[str, Any]) -> bool:
+    """Whether an error of a cell, as its file has it, is meant."""
+    metadata = cell.get("metadata")
+    tags = cast(Mapping[str, object], metadata).get("tags") if isinstance(metadata, Mapping) else None
+    return isinstance(tags, list) and MAY_RAISE in tags

@@ -18,6 +18,7 @@ from vibe_jupyter.notebook.document import (
     bound_output,
     brief_output,
     join_lines,
+    may_raise,
     parse_notebook,
 )
 from vibe_jupyter.protocol import Cell, CellEdit, CellState, InsertCell, OutputBrief
@@ -141,6 +142,7 @@ def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
         source=join_lines(raw.get("source")),
         execution_count=count if isinstance(count, int) else None,
         state=_cell_state(count, outputs),
+        may_raise=may_raise(raw),
         outputs=outputs,
     )
 

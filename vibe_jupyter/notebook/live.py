@@ -188,6 +188,7 @@ def _as_cell(number: int, cell: ListedCell) -> Cell:
         source=cell.source,
         execution_count=cell.execution_count,
         state=cell.state(),
+        may_raise=cell.may_raise,
         outputs=tuple(
             OutputBrief(type=one.type, mimes=one.mimes, size=one.size, text=one.text[:BRIEF_TEXT])
             for one in cell.outputs

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.document import MAY_RAISE
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.protocol import Cell
 from vibe_jupyter.protocol.messages import Value
@@ -69,7 +70,8 @@ class ShownCell(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """As a notebook file has it."""
         cell = self.cell
-        raw: dict[str, Any] = {"cell_type": cell.kind, "id": cell.id, "metadata": {}, "source": cell.source}
+        metadata = {"tags": [MAY_RAISE]} if cell.may_raise else {}
+        raw: dict[str, Any] = {"cell_type": cell.kind, "id": cell.id, "metadata": metadata, "source": cell.source}
         if cell.kind == "code":
             raw |= {"execution_count": cell.execution_count, "outputs": [*map(_output_json, self.outputs)]}
         return raw

@@ -50,6 +50,8 @@ class Cell(Value):
     state: CellState = "never"
     why: str = ""
     """What a stale cell waits for, or why its state is unknown; empty otherwise."""
+    may_raise: bool = False
+    """Its tag says so: an error of it is meant."""
     outputs: tuple[OutputBrief, ...] = ()
 
     @property

@@ -21,6 +21,12 @@ function describe(model: ICellModel): ListedCell {
     execution_count: code?.executionCount ?? null,
     running: isRunning(model),
     edited_since_run: code?.isDirty ?? false,
+    may_raise: mayRaise(model.getMetadata("tags")),
     outputs: outputs === undefined ? [] : Array.from({ length: outputs.length }, (_, at) => brief(outputs.get(at))),
   };
+}
+
+/** nbformat's tag for a cell whose error is meant. */
+function mayRaise(tags: unknown): boolean {
+  return Array.isArray(tags) && tags.includes("raises-exception");
 }
