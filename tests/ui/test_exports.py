@@ -136,7 +136,7 @@ def test_the_same_run_leaves_the_same_bytes_however_long_it_took(form: Form) -> 
 
 
 def test_without_times_the_foot_still_names_who_answered() -> None:
-    last = "Done · 2 steps · devstral-2 · 2 turns"
+    last = "Done · 2 steps · devstral-2 · api.mistral.ai · 2 turns"
     assert bundle("full", times=False)["text/plain"].endswith(last)
     assert "0.2 s" in bundle("full")["text/html"]
     assert "0.2 s" not in bundle("full", times=False)["text/html"]

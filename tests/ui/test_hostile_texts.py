@@ -32,7 +32,7 @@ ATTRIBUTES = {
     "input": {"class", "type", "aria-label", "placeholder"},
     "span": {"class", "style", "aria-hidden", "data-vibe-clock", "data-change", "data-n"},
     "details": {"class", "data-outcome", "style"},
-    "div": {"class", "data-outcome", "data-state", "data-level", "data-digits", "role", "hidden", "style"},
+    "div": {"class", "data-outcome", "data-state", "data-level", "data-digits", "role", "hidden", "style", "title"},
 }
 COMMON = {"class"}
 STYLE = re.compile(r"(?:[a-z0-9:#;%. -]|rgba\([0-9,.]+\))+")

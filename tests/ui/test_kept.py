@@ -168,7 +168,7 @@ def test_a_run_without_an_end_does_not_say_that_it_works() -> None:
 def test_plain_text_is_the_answer_and_one_line() -> None:
     assert kept(whole_run())["text/plain"].split("\n\n") == [
         "**Gentoo bills are as long as Chinstraps'.** The slope is `1.5`.",
-        "Done · 2 steps · devstral-2 · 2 turns · 6.3k tokens in, 5.1k cached, 900 out · 21 s",
+        "Done · 2 steps · devstral-2 · api.mistral.ai · 2 turns · 6.3k tokens in, 5.1k cached, 900 out · 21 s",
     ]
 
 

@@ -322,6 +322,7 @@ def test_the_foot_says_how_the_run_stands() -> None:
         "0 s",
         "",
     ]
+    assert working.find("div", data_state="working")[0].attributes["title"] == "Model server: api.mistral.ai"
     waiting = foot(TurnStarted(turn=3), asked())
     assert waiting.find("div", data_state="waiting")[0].find("span")[0].text == "Waiting for you"
     assert waiting.find("button", data_vibe_action="stop") != []

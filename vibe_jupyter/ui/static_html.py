@@ -118,7 +118,8 @@ def static_pieces(
         ]
         if sum(map(len, htmls)) <= KEPT_LIMIT:
             break
-    plain = _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_shown], answer, foot)
+    facts_told = _shown_facts(foot, keep, with_server=True)
+    plain = _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_told], answer, foot)
     return [
         *({"text/html": html, "text/plain": ""} for html in htmls[:-1]),
         {"text/html": htmls[-1], "text/plain": plain},
@@ -277,12 +278,12 @@ def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
     return [entry.step for entry in entries if isinstance(entry, StepEntry) and entry.step.name != THOUGHT]
 
 
-def _shown_facts(foot: StatusLine, keep: RunRetention) -> list[str]:
+def _shown_facts(foot: StatusLine, keep: RunRetention, *, with_server: bool = False) -> list[str]:
     """What the foot says behind the state."""
     return (
-        [*run_facts(foot), clock_text(foot)]
+        [*run_facts(foot, with_server=with_server), clock_text(foot)]
         if keep.times
-        else run_facts(replace(foot, usage=Usage(), cost=None, context=None))
+        else run_facts(replace(foot, usage=Usage(), cost=None, context=None), with_server=with_server)
     )
 
 

@@ -51,6 +51,8 @@ class StatusLine:
     state: State = "working"
     words: str = "Working"
     model: str = ""
+    provider: str = ""
+    """Host, and port where it is not the usual one, of the model server."""
     schema_only: bool = False
     """Whether no value of the user's data is sent."""
     agent: str = ""
@@ -75,14 +77,20 @@ def end_words(reason: FinishReason) -> tuple[State, str]:
     return _ENDS[reason]
 
 
-def run_facts(foot: StatusLine) -> list[str]:
-    """Agent where it is not the usual one, model, privacy, turns, tokens, context, price: each where known."""
+def run_facts(foot: StatusLine, *, with_server: bool = False) -> list[str]:
+    """Agent where it is not the usual one, model, server, privacy, turns, tokens, context, price: each where known.
+
+    Args:
+        foot: what is known.
+        with_server: also where there is a tooltip for it (`server_tip`).
+    """
     turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
     return [
         fact
         for fact in (
             f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
             one_line(foot.model),
+            one_line(foot.provider) if with_server else "",
             "no values sent" if foot.schema_only else "",
             turns if foot.turn else "",
             _tokens_text(foot),
@@ -91,6 +99,11 @@ def run_facts(foot: StatusLine) -> list[str]:
         )
         if fact
     ]
+
+
+def server_tip(foot: StatusLine) -> str | None:
+    """The tooltip of the line: the server to which requests are sent."""
+    return f"Model server: {one_line(foot.provider)}" if foot.provider else None
 
 
 def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
@@ -104,13 +117,14 @@ def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
         html_element("span", class_="vibe-spacer"),
         _STOP if can_stop and not foot.is_over else NOTHING,
         class_="vibe-foot",
+        title=server_tip(foot),
         data_state=foot.state,
     )
 
 
 def foot_line(foot: StatusLine) -> str:
     """The same as one line of plain text."""
-    return readable_text(" · ".join([foot.words, *run_facts(foot), clock_text(foot)]))
+    return readable_text(" · ".join([foot.words, *run_facts(foot, with_server=True), clock_text(foot)]))
 
 
 def clock_text(foot: StatusLine) -> str:

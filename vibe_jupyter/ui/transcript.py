@@ -479,6 +479,7 @@ class Transcript:
                 foot = replace(
                     foot,
                     model=event.model,
+                    provider=event.provider,
                     agent=event.agent,
                     schema_only=event.schema_only,
                 )
