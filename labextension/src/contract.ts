@@ -508,6 +508,8 @@ export interface PanelServer {
   state: string;
   /** The command behind `%vibe mcp` that helps it on; empty where none does. */
   action: string;
+  /** What is wrong with it, in a line; empty where nothing is. */
+  why: string;
 }
 
 /** A cell that no longer shows what the cells above it give. */

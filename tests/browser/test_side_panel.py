@@ -88,6 +88,10 @@ def test_it_shows_how_everything_stands_and_its_buttons_are_commands(
     card = lab.output(PROMPT + 1).get_by_role("group", name="stations")
     press(armed(card).get_by_role("button", name="Accept 1 server"))
     expect(servers).to_contain_text("not started yet")
+    servers.get_by_role("button", name="Start: stations").click()
+    expect(servers).to_contain_text("failed: ")
+    expect(servers).to_contain_text("stations")
+    expect(servers.get_by_role("button", name="Retry: stations")).to_be_visible()
 
 
 def test_a_model_is_chosen_and_stale_cells_are_run(lab: Lab, model: ScriptedModel, tmp_path: Path) -> None:

@@ -264,6 +264,8 @@ class ServerRow(NamedTuple):
     state: str
     action: str
     """The command behind ``%vibe mcp`` that helps it on; empty where none does."""
+    why: str
+    """What is wrong with it, in a line; empty where nothing is."""
 
 
 def server_rows(mcp: McpServers) -> list[ServerRow]:
@@ -273,7 +275,15 @@ def server_rows(mcp: McpServers) -> list[ServerRow]:
         ConfigError: a setting is wrong.
     """
     found = [(one, mcp.servers.get(one.name)) for one in mcp.look().servers]
-    return [ServerRow(one.name, _server_state(one, it), _next_action(one, it, mcp.pins)) for one, it in found]
+    return [
+        ServerRow(
+            name=one.name,
+            state=_server_state(one, it),
+            action=_next_action(one, it, mcp.pins),
+            why=one_line(next(_server_faults(one, it, mcp.pins), "")),
+        )
+        for one, it in found
+    ]
 
 
 def _next_action(one: PlannedServer, connection: ServerConnection | None, pins: ToolPins) -> str:
@@ -341,12 +351,16 @@ def _server_state(one: PlannedServer, connection: ServerConnection | None) -> st
 
 
 def _server_remarks(one: PlannedServer, connection: ServerConnection | None, pins: ToolPins) -> Iterator[str]:
-    if one.problem:
-        yield one.problem
+    yield from _server_faults(one, connection, pins)
     if one.standing in ("unknown", "refused"):
         yield f"%vibe mcp accept {one.name} shows it and asks"
     if one.standing == "disabled":
         yield f"%vibe mcp on {one.name} switches it on"
+
+
+def _server_faults(one: PlannedServer, connection: ServerConnection | None, pins: ToolPins) -> Iterator[str]:
+    if one.problem:
+        yield one.problem
     if connection is None or one.standing != "accepted":
         return
     if connection.state == "failed":

@@ -78,6 +78,8 @@ class PanelServer(TypedDict):
     state: str
     action: str
     """The command behind `%vibe mcp` that helps it on; empty where none does."""
+    why: str
+    """What is wrong with it, in a line; empty where nothing is."""
 
 
 class PanelCell(TypedDict):
@@ -253,6 +255,7 @@ def _servers(app: "App") -> list[PanelServer]:
     with contextlib.suppress(ConfigError):
         if app.mcp.names():
             return [
-                PanelServer(name=row.name, state=row.state, action=row.action) for row in server_rows(app.mcp.present)
+                PanelServer(name=row.name, state=row.state, action=row.action, why=row.why)
+                for row in server_rows(app.mcp.present)
             ]
     return []

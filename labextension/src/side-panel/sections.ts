@@ -106,7 +106,7 @@ export function grantSection({ grants }: PanelState, does: Actions, words: Trans
 export function serverSection({ servers }: PanelState, does: Actions, words: TranslationBundle): HTMLElement {
   const add = link(words.__("Add…"), () => { does.writeInCell("mcp add NAME COMMAND"); });
   const lines = servers.map((one) => line(
-    { title: one.name, below: one.state, dot: dotOf(one) }, ...serverOrders(one, does, words),
+    { title: one.name, below: [one.state, one.why].filter(Boolean).join(": "), dot: dotOf(one) }, ...serverOrders(one, does, words),
   ));
   const none = part("p", "vibe-panel-note", words.__("None is declared."));
   return section(words.__("MCP servers"), [add], lines.length === 0 ? none : list(lines));
