@@ -4,7 +4,7 @@ A server counts a request in its answer. What the history got since then is esti
 counted; after the history was rewritten earlier counts mean nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.llm.request import Model
@@ -113,15 +113,15 @@ class ContextMeter:
         self._added = 0
         """Estimate of what came after that."""
 
-    def size(self, tools: Sequence[ToolSpec], pending: Sequence[Message] = ()) -> ContextSize:
+    def size(self, tools: Callable[[], Sequence[ToolSpec]], pending: Sequence[Message] = ()) -> ContextSize:
         """The next request.
 
         Args:
-            tools: on offer in it.
+            tools: gives those on offer in it; asked where no server counted them.
             pending: messages that are about to be added.
         """
         self._take_history()
-        fixed = 0 if self._base else self._system + self._count_tools(tuple(tools))
+        fixed = 0 if self._base else self._system + self._count_tools(tuple(tools()))
         known = self._conversation.overflowed_at or self._model.context_window
         return ContextSize(
             tokens=fixed + self._base + self._added + self._count(pending),

@@ -66,7 +66,7 @@ class HistoryKeeper:
 
     def size(self, pending: Sequence[Message] = ()) -> ContextSize:
         """The next request, with messages that are about to be added."""
-        return self._meter.size(self._agent.tools.specs(), pending)
+        return self._meter.size(self._agent.tools.specs, pending)
 
     async def shorten(self, size: ContextSize, pending: Sequence[Message] = ()) -> None:
         """Send old results and pictures in a line each from now on, where it is time for that and worth it.

@@ -159,7 +159,7 @@ def find_exchanges(history: Sequence[Message]) -> list[HistoryExchange]:
 
 
 def _next_size(conversation: Conversation, agent: Agent) -> ContextSize:
-    return ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs())
+    return ContextMeter(conversation, agent.model, agent.instructions).size(agent.tools.specs)
 
 
 def _size_line(size: ContextSize, agent: Agent) -> str:
