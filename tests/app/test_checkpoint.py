@@ -68,7 +68,7 @@ def test_states_are_listed_and_compared_unasked_and_restored_when_the_user_allow
     assert "notes.txt" not in last
     assert "No run 7 changed something." in unknown
     assert "restored: " not in denied
-    assert card.startswith("Restore cells and files as before run 1")
+    assert card.startswith("Restore cells, files and variables as before run 1")
     assert "a = 100" in card
     assert "notes.txt" in card
     assert restored.startswith("restored: ")
@@ -78,6 +78,30 @@ def test_states_are_listed_and_compared_unasked_and_restored_when_the_user_allow
     undo(page)
     assert sources(page) == ["a = 100"]
     assert notes.read_text(encoding="utf-8") == "two\n"
+
+
+def test_variables_are_as_before_a_run_and_undo_takes_that_back(session: Session) -> None:
+    page = ClickedPage(session.wire, "own_cell = 1")
+    session.wire.run("parts = {'a': [1]}; alias = parts['a']; base = open('base.txt', 'w')")
+    state = "print(parts, alias, 'made' in globals())"
+    for code in ("parts['a'].append(2); made = 5; base.flush()", "parts['b'] = made; alias.append(3)"):
+        session.model.will_reply(call("run_code", code=code, keep=True), say("Done."))
+        assert page.run("%%vibe --yes=run_code\nchange them").status == "ok"
+    changed = session.wire.run(state).text
+    assert changed == "{'a': [1, 2, 3], 'b': 5} [1, 2, 3] True\n"
+
+    session.model.will_reply(call("checkpoint", action="restore", run=1), say("As it was."))
+    cell = prompt(page, "%%vibe\ntake it back")
+    card = page.allow(cell)
+    end(page, cell)
+
+    assert "variables: made, parts" in card
+    assert session.wire.run(state).text == "{'a': [1]} [1] False\n"
+    (told,) = results(session, 1)
+    assert "not restored: base: " in told
+    undo(page)
+    assert session.wire.run(state).text == changed
+    session.wire.run("base.close()")
 
 
 def test_what_a_protected_file_held_is_not_shown(session: Session) -> None:

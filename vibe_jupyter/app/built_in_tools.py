@@ -7,6 +7,7 @@ from typing import Any
 
 from vibe_jupyter.app.checkpoint_cells import NotebookCheckpointCells
 from vibe_jupyter.app.kernel_parts import ToolParts
+from vibe_jupyter.app.undo import UndoResult
 from vibe_jupyter.config import Settings
 from vibe_jupyter.files.access import FileAccess, ReadMemory
 from vibe_jupyter.kernel.execution import CodeRunner
@@ -128,6 +129,10 @@ class BuiltInTools:
         parts = self._parts
         cells = parts.notebook.cells if parts.notebook is not None else None
         checkpoint_cells = NotebookCheckpointCells(cells) if cells is not None else None
+
+        async def put_back(number: int) -> UndoResult:
+            return await parts.main_thread.call(lambda: parts.undo.put_back_variables(number), raises=False)
+
         files = FileAccess(parts.workspace, cells.reads.owns if cells is not None else None, self._memory)
         read_file = ReadFileTool(
             parts.workspace,
@@ -142,7 +147,7 @@ class BuiltInTools:
             GrepTool(parts.workspace, settings.tool_options("grep", GrepOptions)),
             WriteFileTool(files, settings.tool_options("write_file", WriteFileOptions)),
             SearchReplaceTool(files, settings.tool_options("search_replace", SearchReplaceOptions)),
-            CheckpointTool(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace),
+            CheckpointTool(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace, put_back),
             *self._shell_tools(settings.tool_options("bash", BashOptions)),
         ]
 

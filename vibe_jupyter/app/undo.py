@@ -76,6 +76,11 @@ class CodeOfRuns:
         is kept of the present run."""
         return self._present.not_undone(code) if self._present is not None else {}
 
+    def keep_all(self) -> None:
+        """Whatever happens to variables now, undoing the present run restores them."""
+        if self._present is not None:
+            self._present.before_code(" ".join(self._namespace()))
+
     def of(self, conversation: str, number: int) -> KeptVariables | None:
         """Those of a run; None where the kernel did not run it, or keeps it no longer."""
         return self._runs.get((conversation, number))
@@ -204,15 +209,24 @@ class KernelUndo:
             )
         return self.plan(run.number)
 
+    def put_back_variables(self, number: int) -> UndoResult:
+        """Those that code of a run and of all since changed, as they were before it; the present run keeps them."""
+        self.code.keep_all()
+        restored, lost = dict[str, None](), list[str]()
+        for run in reversed([run for run in self.runs() if run.number >= number and not run.undone and run.variables]):
+            kept = self.code.of(str(self._sessions.folder), run.number)
+            lost += _lost_variables(run, kept)
+            restored |= dict.fromkeys(kept.restore() if kept is not None else ())
+        return UndoResult(list(restored), list(dict.fromkeys(lost)))
+
     def _plan_variables(self, plan: "UndoPlan") -> None:
         run, names = plan.run, plan.run.variables
         if not names:
             return
         kept = self.code.of(str(self._sessions.folder), run.number)
+        plan.lost += _lost_variables(run, kept)
         if kept is None:
-            plan.lost.append(f"{', '.join(names)}: variables are kept for the last {RUNS_KEPT} runs of a kernel")
             return
-        plan.lost += [f"{name}: {why}" for name, why in kept.lost.items()]
         plan.changed_since += kept.changed_since
         plan.restored += [name for name in names if name not in kept.lost]
 
@@ -249,6 +263,12 @@ class KernelUndo:
         restored = plan.restored_without(lost)
         Snapshots(folder).mark(plan.run.number, "undone")
         return UndoResult(restored, lost)
+
+
+def _lost_variables(run: RunChanges, kept: KeptVariables | None) -> list[str]:
+    if kept is None:
+        return [f"{', '.join(run.variables)}: variables are kept for the last {RUNS_KEPT} runs of a kernel"]
+    return [f"{name}: {why}" for name, why in kept.lost.items()]
 
 
 def _told_words(run: RunChanges) -> str:

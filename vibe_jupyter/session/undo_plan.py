@@ -43,7 +43,8 @@ def joined_runs(runs: Sequence[RunChanges]) -> RunChanges:
             files[path] = replace(files.get(path, file), left=file.left)
         moved |= {cell: name for cell, name in run.moved.items() if cell not in moved}
     order = next((run.order for run in runs if run.order), ())
-    return replace(first, cells=cells, files=files, moved=moved, order=order)
+    variables = tuple(dict.fromkeys(name for run in runs for name in run.variables))
+    return replace(first, cells=cells, files=files, moved=moved, order=order, variables=variables)
 
 
 def plan_undo(run: RunChanges, cells: Sequence[Cell]) -> UndoPlan:

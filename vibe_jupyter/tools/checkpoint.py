@@ -1,10 +1,10 @@
-"""The tool `checkpoint`: the states of cells and files before each run of the conversation that changed some.
+"""The tool `checkpoint`: cells, files and variables before each run of the conversation that changed some.
 
 A restored state is a change as any other: it is kept before it is made, and `%vibe undo` takes it back.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -56,6 +56,10 @@ class CheckpointCells(Protocol):
         ...
 
 
+PutBackVariables = Callable[[int], Awaitable[tuple[Sequence[str], Sequence[str]]]]
+"""Restores what a run and all since changed; gives what is as before, and what is not, each with the reason."""
+
+
 class CheckpointTool:
     """Lists, compares and restores."""
 
@@ -70,6 +74,7 @@ class CheckpointTool:
         cells: CheckpointCells | None,
         files: FileAccess,
         workspace: Workspace,
+        put_back_variables: PutBackVariables,
     ) -> None:
         """
         Args:
@@ -77,11 +82,13 @@ class CheckpointTool:
             cells: of the notebook; None where there is none.
             files: writes them.
             workspace: says which files may be shown unasked.
+            put_back_variables: of the kernel.
         """
         self._conversation = conversation
         self._cells = cells
         self._files = files
         self._workspace = workspace
+        self._put_back_variables = put_back_variables
         self._seen: Sequence[Cell] | None = None
         """The cells when the last call was checked: what its card shows, and so what it restores."""
 
@@ -97,7 +104,7 @@ class CheckpointTool:
             case "diff":
                 return Headline(verb="Compared", doing="Comparing", asking="Compare", target=f"with the state {target}")
             case "restore":
-                restored = f"cells and files as {target}"
+                restored = f"cells, files and variables as {target}"
                 return Headline(verb="Restored", doing="Restoring", asking="Restore", target=restored)
 
     def preview(self, args: CheckpointArgs) -> Preview:
@@ -124,8 +131,8 @@ class CheckpointTool:
         """Before the user is asked: there is something to restore."""
         self._seen = await self._cells.listing() if self._cells is not None else ()
         plan = plan_undo(await asyncio.to_thread(self._changes, args.run), self._seen)
-        if args.action == "restore" and not plan.restored:
-            raise NothingDone("Nothing was done: cells and files are as they were then.")
+        if args.action == "restore" and not (plan.restored or plan.run.variables):
+            raise NothingDone("Nothing was done: all is as it was then.")
 
     async def run(self, args: CheckpointArgs, context: ToolContext) -> ToolResult:
         if args.action == "list":
@@ -151,9 +158,11 @@ class CheckpointTool:
             except (OSError, ToolError) as error:
                 lost.append(f"{file.name}: {error}")
         restored = plan.restored_without(lost)
-        lines = [f"restored: {', '.join(restored) or 'nothing'}", "variables and outputs are as they were"]
+        variables, unkept = await self._put_back_variables(plan.run.number) if plan.run.variables else ((), ())
+        lost += unkept
+        lines = [f"restored: {', '.join((*restored, *variables)) or 'nothing'}", "outputs are unchanged"]
         lines += [f"not restored: {'; '.join(lost)}"] if lost else []
-        return ToolResult.text("\n".join(lines), summary=f"{len(restored)} cells and files")
+        return ToolResult.text("\n".join(lines), summary=f"{len(restored) + len(variables)} restored")
 
     def _plan_text(self, plan: UndoPlan, cells: Sequence[Cell], *, backwards: bool) -> str:
         """What differs between the state and now, as a diff for each cell and file; `backwards` from now to then."""
@@ -170,6 +179,7 @@ class CheckpointTool:
                 parts.append(f"file {file.name}: changed; what it holds is not shown")
         moved = [name for name in plan.restored if name.endswith("(moved back)")]
         parts += [f"order: {', '.join(moved)}"] if moved else []
+        parts += [f"variables: {', '.join(plan.run.variables)}"] if plan.run.variables else []
         parts += [f"changed since by somebody else: {', '.join(plan.changed_since)}"] if plan.changed_since else []
         return "\n".join(parts)
 
@@ -179,7 +189,7 @@ class CheckpointTool:
     def _runs(self) -> list[RunChanges]:
         """Those whose changes stand."""
         folder = self._conversation()
-        return [run for run in Snapshots(folder).runs() if run.changes and not run.undone] if folder is not None else []
+        return [run for run in Snapshots(folder).runs() if not run.undone] if folder is not None else []
 
     def _changes(self, number: int | None) -> RunChanges:
         """What a run and all after it changed.
@@ -199,7 +209,7 @@ class CheckpointTool:
 def _listing(runs: Sequence[RunChanges]) -> str:
     lines = [
         f"{run.number} before {run.prompt[:_PROMPT]!r} ({run.time}), which changed "
-        f"{', '.join(f'{one.kind} {one.name}' for one in run.changes)}"
+        f"{', '.join([f'{one.kind} {one.name}' for one in run.changes] + [f'variable {one}' for one in run.variables])}"
         for run in runs
     ]
     return "\n".join(lines) or _NO_STATE
