@@ -154,7 +154,9 @@ class SnippetTrials:
         real = [f"{name}: removed" for name in before if name not in after]
         for name, value in after.items():
             line = value_line(value)
-            if name not in before:
+            if isinstance(value, type) and value is before.get(name):
+                also.append(f"{name}: changed, {line}")  # whether its attributes changed is not written out
+            elif name not in before:
                 real += [] if isinstance(value, types.ModuleType) else [f"{name}: new, {line}"]
             elif value is not before[name] or with_parts_now[name] != with_parts[name]:
                 whole = value is not before[name] or alone_now[name] != alone[name]

@@ -7,14 +7,14 @@ import threading
 from typing import Any
 
 
-def cut_off_shell(shell: object, *, shows_errors: bool = True) -> None:
+def cut_off_shell(shell: object, *, formats: bool = True) -> None:
     """Take from the shell, and from what the user's objects may still hold of it, every way to the front end.
 
     The descriptors are gone already; but libzmq ends a process that uses one of its sockets without.
 
     Args:
         shell: of IPython.
-        shows_errors: whether it formats the errors of code, which takes it longer than most code does.
+        formats: whether it draws figures and formats tables and errors, which takes longer than most code does.
     """
     one: Any = shell
     old_streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
@@ -28,8 +28,9 @@ def cut_off_shell(shell: object, *, shows_errors: bool = True) -> None:
     if kernel is not None:
         kernel.session.send = _do_nothing
         kernel._allow_stdin = False
-    if not shows_errors:
+    if not formats:
         one.showtraceback = one.showsyntaxerror = _do_nothing
+        one.display_formatter.active_types = ["text/plain"]
     _keep_pools_to_threads()
 
 

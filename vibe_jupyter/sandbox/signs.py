@@ -62,8 +62,8 @@ _WORDS: Final = frozenset(
 """Names that mean nothing else, by which code may also call from where no call is noticed."""
 _TOGETHER: Final = ({"sys", "stdout"}, {"sys", "stderr"}, {"get_ipython", "kernel"})
 """Names that reach together what a copy has in another form."""
-_OWN_PROCESS: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)\b|/sys/fs/cgroup|^/proc/?$")
-_PROCESS_FOLDERS: Final = re.compile(r"/proc\b|/sys/fs\b|/dev/(?:fd|pts|tty)")
+_OWN_PROCESS: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)\b|/sys/fs/cgroup|^/proc/?$|^/dev/u?random$")
+_PROCESS_FOLDERS: Final = re.compile(r"/proc\b|/sys/fs\b|/dev/(?:fd|pts|tty|u?random)")
 _CALLED: Final = re.compile(r"([^\W\d]\w*)\s*\(")
 _EVENTS: Final = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.call_function", "sys._current_frames")
 _FROZEN: Final = "<frozen"

@@ -141,7 +141,7 @@ class CodeExploration:
         confinement = Confinement(paths, seconds + (0 if trial else _GRACE), memory_budget(), self._secrets.is_secret)
         began = time.monotonic()
         try:
-            report = await self._report_of_copy(execute, confinement, context, shows_errors=not trial)
+            report = await self._report_of_copy(execute, confinement, context, formats=not trial)
         except OSError as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
         if report.ending == "time":
@@ -175,10 +175,10 @@ class CodeExploration:
         confinement: Confinement,
         context: ToolContext,
         *,
-        shows_errors: bool,
+        formats: bool,
     ) -> CopyReport:
         def work(attempts: Attempts) -> bytes:
-            cut_off_shell(self._shell, shows_errors=shows_errors)
+            cut_off_shell(self._shell, formats=formats)
             return self._run_in_copy(execute, attempts).model_dump_json().encode("utf-8", "replace")
 
         def fork() -> ForkedCopy:
