@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.page import Page
-from tests.variables.mutations import MUTATIONS, OTHERS, own_names, world
+from tests.variables.mutations import MUTATIONS, OTHERS, close_all, own_names, world
 from tests.variables.value_text import texts
 from vibe_jupyter.testing import Call, answer, call, say
 from vibe_jupyter.variables.kept import KeptVariables
@@ -75,6 +75,7 @@ def _variable_failure(one: _Try) -> str:
     exec(one.code, namespace)
     changed = kept.end_run()
     kept.restore()
+    close_all(namespace)
     if one.kind == "named":
         return "" if one.made.split(" ")[0] in named else "not named"
     after = texts(own_names(namespace))

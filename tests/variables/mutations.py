@@ -1,5 +1,7 @@
 """Variables of many kinds, and code that changes them."""
 
+import io
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -530,3 +532,10 @@ def world() -> dict[str, Any]:
 
 def own_names(namespace: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in namespace.items() if name[0] != "_"}
+
+
+def close_all(namespace: Mapping[str, Any]) -> None:
+    """Files and connections, so that none is left to the garbage collector."""
+    for one in namespace.values():
+        if isinstance(one, io.IOBase | sqlite3.Connection):
+            one.close()
