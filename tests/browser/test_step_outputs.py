@@ -143,6 +143,8 @@ def test_a_page_that_is_reloaded_in_mid_run_keeps_all_that_was_said(lab: Lab, mo
     lab.show(lab.save(), runs=True)
     again = NotebookPage(lab, book.path)
     expect(again.view).to_contain_text("One moment")
+    # What shows now is of the saved document. Outputs are heard once the page knows that the cell runs.
+    expect(again.cell(PROMPT).locator(".jp-InputPrompt").first).to_have_text("[*]:")
     go_on.set()
     again.over()
     expect(again.view).to_have_count(0)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.replay import Replay
     from vibe_jupyter.ui.front_end import FrontEnd
+    from vibe_jupyter.ui.page import ShownView
 
 _MODEL_KEY = "key of the model"
 """Stands in the place of a variable's name: the key may come from the keyring."""
@@ -392,10 +393,16 @@ class App:
         if self._notebook is not None:
             view = self._run_view.page_loaded()
             if not self.background.page_loaded(view) and view is not None:
-                self._engine.submit(self._notebook.show(view))
+                self._engine.submit(_show_again(view, self._notebook, self._run_view))
             self.connect_form.page_loaded()
             self.outside.page_loaded()
             self._engine.submit(self._notebook.ends.deliver())
+
+
+async def _show_again(view: "ShownView", notebook: "NotebookAccess", run_view: RunView) -> None:
+    """Show the view in a page that was loaded; what the run put into the cell before, that page has not heard."""
+    await notebook.show(view)
+    run_view.page_loaded()
 
 
 def _form_parts(app: App) -> FormParts:
