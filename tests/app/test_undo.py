@@ -168,6 +168,15 @@ def test_cells_that_were_deleted_and_moved_are_where_they_were(session: Session)
     assert sources(page) == ["a = 1", "b = 2", "c = 3", "d = 4"]
 
 
+def test_a_deleted_cell_stands_below_one_that_is_moved_back(session: Session) -> None:
+    page = Page(session.wire, "a = 1", "b = 2", "c = 3", "d = 4")
+    ids = [cell.id for cell in page.cells]
+    change(session, page, call("move_cells", cells=[ids[0]], after=ids[3]), call("delete_cells", cells=[ids[1]]))
+    assert sources(page) == ["c = 3", "d = 4", "a = 1"]
+    undo(page)
+    assert sources(page) == ["a = 1", "b = 2", "c = 3", "d = 4"]
+
+
 def test_an_earlier_run_is_undone_by_its_number(session: Session) -> None:
     page = Page(session.wire, "a = 1", "b = 2")
     ids = [cell.id for cell in page.cells]

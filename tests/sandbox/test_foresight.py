@@ -39,6 +39,7 @@ SILENT = (
     "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
     "import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))",
     "import secrets; token_list = [0] * secrets.randbelow(10**6)",
+    "import pandas; drawn = [0] * (pandas.Timestamp('NOW'.lower()).value // 1000 % 100_003)",
     "import time; n = 2 if time.time() > 0 else 3",
     "import os; n = 2 if getattr(os, 'get' + 'pid')() else 3",
     "import time; time.sleep(60)",
