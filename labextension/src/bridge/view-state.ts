@@ -34,26 +34,47 @@ function withoutTrimming(notebook: Notebook, change: () => void): void {
   }
 }
 
-/** Where the browser does not do it: scroll as far as a change above pushes the cell that is looked at. */
+const held = new WeakMap<Notebook, { frames: number }>();
+
+/**
+ * Where the browser does not do it: scroll as far as a change above pushes the cell that is looked at. A notebook that
+ * draws only the cells in view pushes it too far at first and back a frame later: each frame starts from the one before,
+ * and a change that comes meanwhile holds the same place for longer.
+ */
 function holdInView(notebook: Notebook): void {
+  const holding = held.get(notebook);
+  if (holding !== undefined) {
+    holding.frames = 0;
+    return;
+  }
   const scroller = notebook.outerNode;
   const anchor = inView(notebook, scroller);
   if (anchor === undefined) {
     return;
   }
-  const { scrollTop } = scroller;
-  const { top } = anchor.getBoundingClientRect();
+  let { scrollTop } = scroller;
+  let { top } = anchor.getBoundingClientRect();
   const moved = (): number => anchor.getBoundingClientRect().top - top;
   const speakAgain = hushed(notebook, () => anchor.isConnected && Math.abs(moved()) < 1);
-  let frames = 0;
-  const look = (): void => {
-    // Where it scrolled already, the browser or the user did.
-    if (anchor.isConnected && scroller.scrollTop === scrollTop && moved() !== 0) {
+  const settle = (): void => {
+    if (anchor.isConnected && scroller.scrollTop !== scrollTop) {
+      top += moved(); // The browser or the user scrolled: it stays where that put it.
+    } else if (anchor.isConnected && moved() !== 0) {
       scroller.scrollTop += moved();
     }
-    if (++frames < FRAMES) {
+    ({ scrollTop } = scroller);
+  };
+  const layout = new MutationObserver(settle); // heard before the frame is painted
+  layout.observe(notebook.viewportNode, { attributes: true, childList: true });
+  const hold = { frames: 0 };
+  held.set(notebook, hold);
+  const look = (): void => {
+    settle();
+    if (++hold.frames < FRAMES && anchor.isConnected) {
       requestAnimationFrame(look);
     } else {
+      held.delete(notebook);
+      layout.disconnect();
       speakAgain();
     }
   };
