@@ -1,10 +1,8 @@
 """Commands in their sandbox: what they give there, what they cannot reach, and what is said of it. Real processes."""
 
-import errno
 import os
 import shlex
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -14,18 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.tools.conftest import snapshot
-from vibe_jupyter.sandbox import command_calls
 from vibe_jupyter.sandbox.availability import machine_refusal
 from vibe_jupyter.sandbox.command_watch import GOES_ON
 from vibe_jupyter.sandbox.commands import SandboxedCommands
-from vibe_jupyter.sandbox.seccomp import ASK, filter_rows
 from vibe_jupyter.tools.child_environment import child_environment
 from vibe_jupyter.tools.contract import NotExplored
 from vibe_jupyter.tools.process import FinishedCommand, ShellCommand
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
 PYTHON = shlex.quote(sys.executable)
-ALLOWED, REFUSED_BY_NUMBER, KILLED = 0x7FFF0000, 0x00050000, 0x80000000
 SECONDS = 60
 CALLS = """
 import ctypes, os, sys
@@ -220,43 +215,6 @@ async def test_no_attempt_of_a_command_has_an_effect(
     assert not os.path.exists("/dev/shm/vibe-escape")
     with pytest.raises(BlockingIOError):
         server.accept()
-
-
-def verdict(rows: list[tuple[int, int, int, int]], number: int, arguments: tuple[int, ...] = (0,) * 12) -> int:
-    """What the filter says, worked out row by row."""
-    words = struct.pack("iIQ", number, 0xC000003E, 0) + struct.pack("12I", *arguments)
-    place, value = 0, 0
-    while True:
-        operation, if_true, if_false, operand = rows[place]
-        place += 1
-        match operation:
-            case 0x20:
-                value = struct.unpack_from("I", words, operand)[0]
-            case 0x15:
-                place += if_true if value == operand else if_false
-            case 0x35:
-                place += if_true if value >= operand else if_false
-            case 0x54:
-                value &= operand
-            case _:
-                return operand
-
-
-def test_every_system_call_that_is_not_listed_is_decided_on_one_by_one() -> None:
-    rules = command_calls.command_rules()
-    rows = filter_rows(rules)
-    for number in range(700):
-        said = verdict(rows, number)
-        if number in rules.allowed:
-            assert said == ALLOWED
-        elif number in rules.absent:
-            assert said == REFUSED_BY_NUMBER | errno.ENOSYS
-        elif number not in rules.conditional:
-            assert said == ASK, number
-    assert verdict(rows, 0x40000000) == KILLED
-    assert verdict(rows, 56, (0x10000000 | 0x10000, *(0,) * 11)) == ASK
-    decided = {*command_calls.PATH_CALLS, *command_calls.HABITS, *command_calls.CALL_WORDS, 2, 257, 59, 322, 57, 58}
-    assert decided.isdisjoint(rules.allowed)
 
 
 async def test_a_command_that_was_refused_something_ends_soon_and_says_what_else_it_wants(project: Path) -> None:

@@ -3,12 +3,14 @@
 import os
 import platform
 import re
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.inherited import shared_mappings
 from vibe_jupyter.sandbox.landlock import landlock_version
 
@@ -32,8 +34,8 @@ def machine_refusal() -> str:
     """Why no copy can be made on this machine, in a few words; empty where one can."""
     if sys.platform != "linux":
         return f"there is no sandbox for {sys.platform}"
-    if platform.machine() != "x86_64":
-        return f"there is no sandbox for {platform.machine()}"
+    if not this_processor().numbers:
+        return f"there is no sandbox for {platform.machine()} with a Python of {struct.calcsize('P') * 8} bits"
     if landlock_version() < 1:
         return "this Linux has no Landlock"
     if not _has_seccomp():

@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from vibe_jupyter.sandbox import command_calls as calls
+from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
 
 MOST_STARTED: Final = 1_000
@@ -71,7 +72,8 @@ class CommandTerms(NamedTuple):
 class _Call(NamedTuple):
     id: int
     thread: int
-    number: int
+    name: str
+    """Its number, where no rule names it."""
     arguments: tuple[int, ...]
 
 
@@ -98,6 +100,7 @@ class CommandWatch:
         self._is_scoped = is_scoped
         self._allowed = frozenset(map(os.path.realpath, (*terms.readable, *terms.runnable, terms.own)))
         self._listable = frozenset(map(os.path.realpath, terms.listable))
+        self._names = {number: name for name, number in this_processor().numbers.items()}
         self._started = 0
         self._said: dict[str, None] = {}
 
@@ -127,37 +130,37 @@ class CommandWatch:
         except OSError:  # the caller is gone
             return
         number, thread, _, call, _, _, *arguments = _NOTICE.unpack(notice)
-        refused = self._judge(_Call(number, thread, call, tuple(arguments)))
+        refused = self._judge(_Call(number, thread, self._names.get(call, str(call)), tuple(arguments)))
         answer = (number, 0, 0, _CONTINUE) if refused is None else (number, 0, -refused.error, 0)
         with suppress(OSError):
             fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(*answer))
 
     def _judge(self, call: _Call) -> _Refused | None:
         """None where it goes on, to what the system says."""
-        match call.number:
-            case calls.OPEN | calls.OPENAT:
+        match call.name:
+            case "open" | "openat":
                 return self._judge_open(call)
-            case calls.EXECVE | calls.EXECVEAT:
+            case "execve" | "execveat":
                 return self._judge_program(call)
-            case number if number in calls.FORKS:
+            case name if name in calls.FORKS:
                 return self._judge_fork(call)
-            case calls.KILL | calls.TKILL | calls.TGKILL:
+            case "kill" | "tkill" | "tgkill":
                 return self._judge_signal(signed(call.arguments[0]))
-            case calls.SOCKET:
+            case "socket":
                 return self._judge_socket(call)
-            case calls.CONNECT:
+            case "connect":
                 return self._judge_connection(call)
-            case calls.CHMOD | calls.FCHMOD | calls.FCHMODAT | calls.UTIMENSAT:
+            case "chmod" | "fchmod" | "fchmodat" | "utimensat":
                 return self._change_own(call)
-            case number if number in calls.PATH_CALLS:
+            case name if name in calls.PATH_CALLS:
                 return self._judge_path_call(call)
-            case number if number in calls.HABITS:
-                return _Refused(calls.HABITS[number])
-            case number:
-                return self._refuse(calls.CALL_WORDS.get(number, f"make the system call {number}"))
+            case name if name in calls.HABITS:
+                return _Refused(calls.HABITS[name])
+            case name:
+                return self._refuse(calls.CALL_WORDS.get(name, f"make the system call {name}"))
 
     def _judge_open(self, call: _Call) -> _Refused | None:
-        at = call.number == calls.OPENAT
+        at = call.name == "openat"
         flags = call.arguments[2 if at else 1]
         path = self._path(call, 0 if at else None, 1 if at else 0)
         if flags & os.O_TRUNC and flags & os.O_ACCMODE == os.O_RDONLY:
@@ -173,7 +176,7 @@ class CommandWatch:
         return self._refuse("read", path)
 
     def _judge_program(self, call: _Call) -> _Refused | None:
-        at = call.number == calls.EXECVEAT
+        at = call.name == "execveat"
         path = self._path(call, 0 if at else None, 1 if at else 0)
         if path is None or not os.access(path, os.X_OK):
             return None
@@ -182,7 +185,7 @@ class CommandWatch:
         return None if self._is_allowed(path) else self._refuse("start", path)
 
     def _judge_fork(self, call: _Call) -> _Refused | None:
-        if call.number == calls.FORKS[0] and call.arguments[0] & _NAMESPACES:
+        if call.name == "clone" and call.arguments[0] & _NAMESPACES:
             return self._refuse("make namespaces of its own")
         self._started += 1
         return None if self._started <= MOST_STARTED else self._refuse(f"start more than {MOST_STARTED:,} programs")
@@ -211,11 +214,11 @@ class CommandWatch:
         return self._refuse("talk to another program, by", os.fsdecode(name) or None)
 
     def _judge_path_call(self, call: _Call) -> _Refused | None:
-        does = calls.PATH_CALLS[call.number]
+        does = calls.PATH_CALLS[call.name]
         refused = None
         for folder, place in does.places:
             path = self._path(call, folder, place, follow=False)
-            if path is not None and call.number in calls.MAKES_FOLDER and os.path.lexists(path):
+            if path is not None and call.name in calls.MAKES_FOLDER and os.path.lexists(path):
                 return _Refused(errno.EEXIST)
             refused = refused or self._judge_change(does.words, path)
         return refused
@@ -233,13 +236,13 @@ class CommandWatch:
 
     def _change_own(self, call: _Call) -> _Refused | None:
         """Done here, and for files of its own alone: no Landlock judges it."""
-        by_descriptor = call.number == calls.FCHMOD or (call.number == calls.UTIMENSAT and not call.arguments[1])
-        at = call.number in (calls.FCHMODAT, calls.UTIMENSAT)
+        by_descriptor = call.name == "fchmod" or (call.name == "utimensat" and not call.arguments[1])
+        at = call.name in ("fchmodat", "utimensat")
         if by_descriptor:
             path = link_of(call.thread, f"fd/{signed(call.arguments[0])}")
         else:
             path = self._path(call, 0 if at else None, 1 if at else 0)
-        words = "change the times of" if call.number == calls.UTIMENSAT else "change the rights of"
+        words = "change the times of" if call.name == "utimensat" else "change the rights of"
         if path is None or not self._is_own(path):
             exists = path is None or os.path.lexists(path)
             return self._refuse(words, path) if exists else _Refused(errno.ENOENT)
@@ -254,7 +257,7 @@ class CommandWatch:
             found = os.fstat(descriptor)
             if not self._is_own(os.readlink(link)) or (found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)):
                 return self._refuse(words, path)
-            if call.number == calls.UTIMENSAT:
+            if call.name == "utimensat":
                 os.utime(link, ns=_new_times(times, found))
             else:
                 os.chmod(link, mode)

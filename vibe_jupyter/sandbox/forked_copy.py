@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from vibe_jupyter.sandbox.attempts import Attempts
+from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.confinement import Confinement, confine
 
 STALL_SECONDS: Final = 1.5
@@ -22,7 +23,6 @@ MOST_REPORTED: Final = 32 << 20
 """Bytes of a copy's report."""
 _LOOK_SECONDS: Final = 0.25
 """Between two looks at the memory and the threads of a copy."""
-_FUTEX: Final = "202"
 _DONE, _NOT_DONE = b"+", b"-"
 
 Work = Callable[[Attempts], bytes]
@@ -196,4 +196,5 @@ def _waits_for_locks(pid: int) -> bool:
         ]
     except (OSError, IndexError):
         return False
-    return all(call == _FUTEX for call in calls)
+    futex = str(this_processor().numbers["futex"])
+    return all(call == futex for call in calls)

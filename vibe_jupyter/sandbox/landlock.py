@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from vibe_jupyter.sandbox.system_calls import NUMBERS, c_library, system_call
+from vibe_jupyter.sandbox.call_numbers import this_processor
+from vibe_jupyter.sandbox.system_calls import c_library, system_call
 
 _ASK_VERSION: Final = 1
 _BENEATH: Final = 1
@@ -27,10 +28,10 @@ _SCOPES_SINCE: Final = 6
 
 def landlock_version() -> int:
     """The version of its interface that this Linux has; 0 where there is none."""
-    if sys.platform != "linux":
+    number = this_processor().numbers.get("landlock_create_ruleset")
+    if sys.platform != "linux" or number is None:
         return 0
-    number = ctypes.c_long(NUMBERS["landlock_create_ruleset"])
-    return max(0, c_library().syscall(number, None, ctypes.c_size_t(0), _ASK_VERSION))
+    return max(0, c_library().syscall(ctypes.c_long(number), None, ctypes.c_size_t(0), _ASK_VERSION))
 
 
 def restrict_paths(

@@ -6,15 +6,7 @@ import struct
 from functools import cache
 from typing import Final
 
-NUMBERS: Final = {
-    "capget": 125,
-    "capset": 126,
-    "landlock_create_ruleset": 444,
-    "landlock_add_rule": 445,
-    "landlock_restrict_self": 446,
-    "seccomp": 317,
-}
-"""Those of x86-64."""
+from vibe_jupyter.sandbox.call_numbers import this_processor
 
 _SET_PDEATHSIG: Final = 1
 _SET_NO_NEW_PRIVS: Final = 38
@@ -39,7 +31,7 @@ def system_call(name: str, *arguments: object) -> int:
     Raises:
         OSError: it failed.
     """
-    value = c_library().syscall(ctypes.c_long(NUMBERS[name]), *arguments)
+    value = c_library().syscall(ctypes.c_long(this_processor().numbers[name]), *arguments)
     if value < 0:
         raise _last_error(name)
     return value
