@@ -141,6 +141,7 @@ class SnippetTrials:
         before = self._names()
         apart = {id(value): name for name, value in before.items() if not isinstance(value, _SIMPLE)}
         lines = {name: value_line(value) for name, value in before.items()}
+        frames = {name: _frame_facts(value) for name, value in before.items() if isinstance(value, pd.DataFrame)}
         alone, with_parts = _written(before, apart), _written(before, {})
         self._deeds = set()
         self._explorer.in_kernel(code, keep=True)
@@ -157,10 +158,13 @@ class SnippetTrials:
             if isinstance(value, type) and value is before.get(name):
                 also.append(f"{name}: changed, {line}")  # whether its attributes changed is not written out
             elif name not in before:
-                real += [] if isinstance(value, types.ModuleType) else [f"{name}: new, {line}"]
+                new = f"pandas DataFrame {_extent(value)}" if isinstance(value, pd.DataFrame) else line
+                real += [] if isinstance(value, types.ModuleType) else [f"{name}: new, {new}"]
             elif value is not before[name] or with_parts_now[name] != with_parts[name]:
                 whole = value is not before[name] or alone_now[name] != alone[name]
                 told = f"{name}: changed, {line}" if line == lines[name] else f"{name}: {lines[name]} → {line}"
+                if name in frames and isinstance(value, pd.DataFrame):
+                    told = f"{name}: {_frame_change(frames[name], value)}"
                 (real if whole else also).append(told)
         error = outcome.error_before_exec or outcome.error_in_exec
         real += [f"raises {type(error).__name__}"] if error is not None else []
@@ -169,6 +173,26 @@ class SnippetTrials:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._deeds is not None and event in DEEDS:
             self._deeds.update((deed, str(arguments[0])) for deed in DEEDS[event])
+
+
+def _extent(frame: pd.DataFrame) -> str:
+    return f"{len(frame):,} × {len(frame.columns):,}"
+
+
+def _frame_facts(frame: pd.DataFrame) -> tuple[int, dict[str, str]]:
+    return len(frame), {str(label): str(kind) for label, kind in frame.dtypes.items()}
+
+
+def _frame_change(before: tuple[int, dict[str, str]], frame: pd.DataFrame) -> str:
+    """As the card would have to say it, of frames with at most three columns that come, go or get another type."""
+    (rows, old), (rows_now, now) = before, _frame_facts(frame)
+    parts = [f"{rows:,} → {rows_now:,} rows"] if rows != rows_now else []
+    for labels, what in (([a for a in now if a not in old], "added"), ([a for a in old if a not in now], "removed")):
+        assert len(labels) <= 3
+        parts += [f"column{'s' * (len(labels) > 1)} {', '.join(labels)} {what}"] if labels else []
+    other = [f"{label} {old[label]} → {now[label]}" for label in now if old.get(label, now[label]) != now[label]]
+    assert len(other) <= 3
+    return ", ".join([*parts, *other]) or f"other values, pandas DataFrame {_extent(frame)}"
 
 
 def _differences(said: str, real: list[str], also: list[str]) -> list[str]:

@@ -20,8 +20,10 @@ WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems =
 """What is there before each of the snippets."""
 EFFECTS = {
     "clean = frame.dropna()": "clean: new, pandas DataFrame 2 × 1",
-    "frame = frame.dropna()": "frame: pandas DataFrame 3 × 1 (x float64) → pandas DataFrame 2 × 1 (x float64)",
-    "frame['y'] = 1": "pandas DataFrame 3 × 2",
+    "frame = frame.dropna()": "frame: 3 → 2 rows",
+    "frame['y'] = 1": "frame: column y added",
+    "frame['x'] = frame.x.fillna(0).astype('int64')": "frame: x float64 → int64",
+    "frame = frame.rename(columns={'x': 'z'})": "frame: column z added, column x removed",
     "items.append(2)": "items: list of 1 item [1] → list of 2 items [1, 2]",
     "del n": "n: removed",
     "n = n + 1": "n: int",
@@ -33,7 +35,7 @@ EFFECTS = {
     "import os; os.remove('config.toml')": "in a trial run it wanted to delete config.toml",
     "try:\n    n = open('/etc/hostname').read()\nexcept OSError:\n    n = 2": "it wanted to read /etc/hostname",
     "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": "to read the environment variable FORESIGHT_API_KEY",
-    "frame.iat[1, 0] = 5.0; n = 2": "frame: changed, pandas DataFrame 3 × 1 (x float64)",
+    "frame.iat[1, 0] = 5.0; n = 2": "frame: other values, pandas DataFrame 3 × 1",
 }
 SILENT = (
     "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
@@ -101,7 +103,7 @@ def test_what_the_card_says_is_what_happens(asked: Session) -> None:
     request = asked.wire.send("%%vibe\nrun it")
     view = asked.view(request)
     approval = view.card()
-    assert "→ pandas DataFrame 2 × 2" in view.wait_for(approval)
+    assert "frame: 3 → 2 rows, column y added" in view.wait_for(approval)
     view.command(type="approve", approval_id=approval)
     asked.wire.cell(request)
     assert asked.run("print(frame.shape)").text == "(2, 2)\n"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vibe_jupyter.variables.describe import value_line
+from vibe_jupyter.variables.frame_changes import FrameShape, change_words, frame_shape
 from vibe_jupyter.variables.kept import KeptVariables
 from vibe_jupyter.variables.looks import VariableLooks
 
@@ -23,6 +24,7 @@ class VariableEffects:
         self._looks = VariableLooks(namespace)
         self._before: dict[str, object] = {}
         self._lines: dict[str, str] = {}
+        self._shapes: dict[str, FrameShape] = {}
         self._marks: Mapping[str, object] = {}
 
     def before_code(self, code: str) -> None:
@@ -36,6 +38,8 @@ class VariableEffects:
             if time.monotonic() > until:
                 break
             self._lines[name] = value_line(namespace[name])
+            if (shape := frame_shape(namespace[name])) is not None:
+                self._shapes[name] = shape
 
     def after_code(self, code: str) -> list[str]:
         """What is different now; last, of which of those that the code may have changed that cannot be told."""
@@ -53,10 +57,18 @@ class VariableEffects:
         return [*told, f"{', '.join(unknown)}: not compared"] if told and unknown else told
 
     def _line(self, name: str, now: Mapping[str, object]) -> str:
-        before = self._lines.get(name)
         if name not in now:
             return f"{name}: removed"
-        line = value_line(now[name])
-        if name not in self._before:
+        is_new, shape = name not in self._before, frame_shape(now[name])
+        if shape is not None and (is_new or name in self._shapes):
+            return f"{name}: {_frame_words(None if is_new else self._shapes[name], shape)}"
+        before, line = self._lines.get(name), value_line(now[name])
+        if is_new:
             return "" if line.startswith(_MODULE) else f"{name}: new, {line}"
         return f"{name}: {before} → {line}" if before is not None and before != line else f"{name}: changed, {line}"
+
+
+def _frame_words(before: FrameShape | None, after: FrameShape) -> str:
+    if before is None:
+        return f"new, {after.extent}"
+    return change_words(before, after) or f"other values, {after.extent}"

@@ -56,6 +56,8 @@ class VariableDescription:
     """A few words for the user; empty when the headline says all."""
     table: SampleTable | None = None
     """Columns of a frame for the user; None for everything else."""
+    extent: tuple[int, int] | None = None
+    """Rows and columns of a frame; None for what is none, or does not know them."""
     schema: SampleTable | None = None
     """Columns with types and counts, and no value; None where no adapter tells them apart from values."""
 

@@ -114,6 +114,7 @@ def describe_frame(frame: Frame) -> VariableDescription:
         parts.append(_head_lines(frame))
     return VariableDescription(
         headline=f"{frame.kind} {extent_text(frame.rows, frame.width)}",
+        extent=(frame.rows, frame.width),
         body="\n".join(parts),
         summary=_frame_summary(frame),
         table=_frame_table(frame),
