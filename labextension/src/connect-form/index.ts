@@ -3,6 +3,7 @@ import type { RenderProps } from "@anywidget/types";
 
 import styles from "../../style/connect-form.css";
 import type { FromForm, ToForm } from "../contract";
+import { FocusKeeper } from "../run-view/focus";
 import { ConnectForm } from "./form";
 
 const sheet = new CSSStyleSheet();
@@ -22,6 +23,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
   shadow.adoptedStyleSheets = [sheet];
   shadow.append(root);
   el.append(host);
+  const focus = new FocusKeeper(host, root, gone.signal);
   const tellCards = (): void => { document.dispatchEvent(new CustomEvent("vibe-cards")); };
   const form = new ConnectForm(root, (message: FromForm) => { model.send(message); });
   let isAwaited = false; // keys are to go to it, as soon as there is something to fill in
@@ -43,6 +45,7 @@ function render({ model, el }: Pick<RenderProps, "model" | "el">): () => void {
     model.off("msg:custom", receive);
     gone.abort();
     host.remove();
+    focus.release();
     tellCards();
   };
 }

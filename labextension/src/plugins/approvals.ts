@@ -47,7 +47,14 @@ function addCommands(
     app.commands.addCommand(command, {
       label,
       isEnabled: () => tracker.currentWidget !== null && waitingCards(tracker.currentWidget).length > 0,
-      execute: () => tracker.currentWidget === null ? false : guides.get(tracker.currentWidget)?.go(step),
+      execute: () => {
+        const panel = tracker.currentWidget;
+        if (panel === null) {
+          return false;
+        }
+        app.shell.activateById(panel.id); // the key works in every part of the page
+        return guides.get(panel)?.go(step);
+      },
     });
     return command;
   };
