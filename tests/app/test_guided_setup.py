@@ -121,7 +121,14 @@ def test_who_stops_before_the_last_answer_has_changed_nothing(fresh: Session) ->
 
 def test_an_answer_that_cannot_be_used_is_asked_for_again_and_never_repeated(fresh: Session) -> None:
     fresh.model.will_reply(*WELL)
-    wrong = ("sk-oops-in-the-wrong-place", "other", "ftp://x", "", fresh.model.url, "sk-oops this")
+    wrong = (
+        "sk-oops-in-the-wrong-place",
+        "other",
+        "ftp://x",
+        "",
+        fresh.model.url.removeprefix("http://"),
+        "sk-oops this",
+    )
     talk = Asked(fresh, "%vibe setup", *wrong, fresh.model.url, "", "1")
     assert "none of the lines" in talk.text
     assert "not an http or https address" in talk.text

@@ -33,6 +33,7 @@ MODELS_LIMIT: Final = 500
 _WINDOWS: Final = ("max_context_length", "context_length", "max_model_len", "context_window")
 """Where servers say how much a model takes at once: Mistral, OpenRouter, vLLM, Groq."""
 _VARIABLE_PART: Final = re.compile(r"\W+")
+_THIS_COMPUTER: Final = ("localhost", "127.0.0.1", "::1")
 
 KeyPlace = Literal["keyring", "file", "session"]
 """Where a key is kept."""
@@ -156,7 +157,7 @@ class ModelConnection:
             return self.offer.name
         parts = urlsplit(self.api_base)
         host = parts.hostname or ""
-        host = "local" if host in ("localhost", "127.0.0.1", "::1") else host.replace(".", "-")
+        host = "local" if host in _THIS_COMPUTER else host.replace(".", "-")
         with suppress(ValueError):
             return f"{host}-{parts.port}" if parts.port else host
         return host
@@ -167,6 +168,17 @@ class ModelConnection:
         if self.offer.variable or not self.key:
             return self.offer.variable
         return f"{_VARIABLE_PART.sub('_', self.provider).upper()}_API_KEY"
+
+
+def completed_address(typed: str) -> str:
+    """An address as people type it, with what it begins with: ``127.0.0.1:8080/v1`` is one of http, others of https."""
+    address = typed.strip()
+    if not address or "://" in address:
+        return address
+    with suppress(ValueError):
+        is_here = urlsplit(f"//{address}").hostname in _THIS_COMPUTER
+        return f"{'http' if is_here else 'https'}://{address}"
+    return address
 
 
 async def list_server_models(model: Model) -> list[ServerModel]:

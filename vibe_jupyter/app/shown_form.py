@@ -13,6 +13,7 @@ from vibe_jupyter.app.model_setup import (
     ModelSetup,
     ProviderOffer,
     ServerModel,
+    completed_address,
     find_offer,
     list_server_models,
 )
@@ -149,7 +150,9 @@ class ShownForm:
         )
 
     async def _list_models(self, wanted: ModelsWanted) -> None:
-        connection = ModelConnection(find_offer(wanted.provider), wanted.api_base.strip(), wanted.key.strip())
+        connection = ModelConnection(
+            find_offer(wanted.provider), completed_address(wanted.api_base), wanted.key.strip()
+        )
         models: list[ServerModel] = []
         error = ""
         try:
@@ -164,7 +167,7 @@ class ShownForm:
     async def _connect(self, wanted: ConnectWanted) -> None:
         offer = find_offer(wanted.provider)
         name = wanted.model.strip()
-        connection = ModelConnection(offer, wanted.api_base.strip(), wanted.key.strip(), name, wanted.place)
+        connection = ModelConnection(offer, completed_address(wanted.api_base), wanted.key.strip(), name, wanted.place)
         try:
             if not name:
                 raise ConfigError("Choose a model, or type the name that its server knows it by.")

@@ -22,6 +22,7 @@ from vibe_jupyter.app.model_setup import (
     ModelSetup,
     ProviderOffer,
     ServerModel,
+    completed_address,
     list_server_models,
 )
 from vibe_jupyter.app.project import KernelSettings
@@ -115,7 +116,7 @@ class GuidedSetup:
             base = offer.api_base
             if not offer.variable:
                 said = f" [{base}]" if base else ", such as https://llm.example.org/v1"
-                base = builtins.input(f"Its address{said}: ").strip() or base
+                base = completed_address(builtins.input(f"Its address{said}: ")) or base
             try:
                 self._models.model(ModelConnection(offer, base))
                 connection = ModelConnection(offer, base, self._ask_key(offer, base))

@@ -367,7 +367,7 @@ def _check_address(provider: str, api_base: str, path: str, base_ends: tuple[str
         usable = False
         parts = urlsplit("")
     if not usable:
-        what = f"The api_base of provider '{provider}'" if provider else "The address given as NAME@URL"
+        what = f"The api_base of provider '{provider}'" if provider else "The address"
         raise ModelError(
             f"{what} is not an http or https address: '{api_base.rpartition('@')[2]}'. "
             "It should look like https://api.mistral.ai/v1.",
