@@ -1,6 +1,7 @@
 """What the agent's `run_code` does unasked, and when it asks after all. A real kernel, a scripted model."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_what_it_draws_is_shown_in_the_cell(exploring: Session) -> None:
     exploring.model.will_reply(call("run_code", code=code), say("A line."))
     cell = exploring.run("%%vibe\ndraw")
     assert [1 for message in cell.outputs if "image/png" in message["content"].get("data", {})] == [1]
+
+
+def test_the_first_drawing_of_a_new_user_is_made_in_a_copy_too(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "matplotlib"
+    (tmp_path / "project").mkdir()
+    with running_session(INSTALLED, tmp_path / "project") as session:
+        session.wire.run(f"{ON}\nos.environ['MPLCONFIGDIR'] = {str(folder)!r}")
+        session.model.will_reply(call("run_code", code="import matplotlib.pyplot as plt\nplt.plot([1]);"), say("Dot."))
+        cell = session.run("%%vibe\ndraw")
+    assert "in a copy of your kernel: nothing was changed" in session.html(cell)
+    assert list(folder.glob("fontlist-*.json"))
 
 
 def test_what_a_copy_may_not_do_asks_with_the_reason_on_the_card_and_then_runs_for_real(exploring: Session) -> None:

@@ -1,6 +1,5 @@
 """What the copy may read: the system, Python, and the project without its protected files."""
 
-import glob
 import os
 import sys
 import sysconfig
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vibe_jupyter.files.protected import is_secret_name
+from vibe_jupyter.sandbox.font_list import matplotlib_paths
 
 MOST_ENTRIES: Final = 20_000
 """Files and folders of a project that are looked through for protected ones, each time."""
@@ -77,17 +77,7 @@ def _python_paths() -> Iterator[str]:
     yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     yield from (entry for entry in sys.path if os.path.basename(entry.rstrip("/")) in _PACKAGES)
     yield str(Path(__file__).parents[1])
-    for folder in _matplotlib_folders():
-        yield from (os.path.join(folder, name) for name in ("matplotlibrc", "stylelib"))
-        yield from glob.glob(os.path.join(glob.escape(folder), "fontlist-*.json"))
-
-
-def _matplotlib_folders() -> Iterator[str]:
-    """Where it keeps its settings, and the list of fonts that would else take seconds to make."""
-    if own := os.environ.get("MPLCONFIGDIR"):
-        yield own
-    for variable, usual in (("XDG_CACHE_HOME", ".cache"), ("XDG_CONFIG_HOME", ".config")):
-        yield os.path.join(os.environ.get(variable) or os.path.expanduser(f"~/{usual}"), "matplotlib")
+    yield from matplotlib_paths()
 
 
 class _Walk:

@@ -22,6 +22,7 @@ from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.sandbox.attempts import Attempts
 from vibe_jupyter.sandbox.availability import memory_budget, process_refusal
 from vibe_jupyter.sandbox.confinement import Confinement
+from vibe_jupyter.sandbox.font_list import FontList
 from vibe_jupyter.sandbox.forked_copy import CopyReport, ForkedCopy
 from vibe_jupyter.sandbox.readable import ProjectNotReadable, readable_paths
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
@@ -95,6 +96,7 @@ class CodeExploration:
         self._shell: Any = shell
         self._project = project
         self._secrets = secrets
+        self._fonts = FontList()
 
     async def run(
         self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
@@ -134,6 +136,7 @@ class CodeExploration:
             return NotExplored("a copy of the kernel may not start a program")
         if refusal := await asyncio.to_thread(process_refusal):
             return NotExplored(f"no copy of the kernel can be made: {refusal}")
+        await self._fonts.ready(code)
         try:
             paths = await asyncio.to_thread(readable_paths, self._project)
         except ProjectNotReadable as error:
