@@ -41,6 +41,8 @@ export interface SetSource {
   /** Hash of the source it must have now. */
   expected: string;
   source: string;
+  /** For its metadata; null removes what stands there. */
+  vibe: Record<string, unknown> | null;
 }
 
 /** Put in a new cell. */
@@ -52,6 +54,8 @@ export interface InsertCell {
   after: string | null;
   kind: CellKind;
   source: string;
+  /** For its metadata. */
+  vibe: Record<string, unknown> | null;
 }
 
 /** Remove cells, in one step. */
@@ -315,6 +319,8 @@ export interface ListedCell {
   /** Whether it has the tag `raises-exception`. */
   may_raise: boolean;
   outputs: ListedOutput[];
+  /** What its metadata have under this key; null where that is no object. */
+  vibe: Record<string, unknown> | null;
 }
 
 /** An output without its weight. */

@@ -1,24 +1,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ChangeLog, lineCounts } from "../src/changes/change-log";
+import { ChangeLog, type CellNow, lineCounts } from "../src/changes/change-log";
 
-const set = (cell: string, source: string) => ({ op: "set_source", cell, expected: "", source }) as const;
+const MARK = { source: "12345678" };
+const set = (cell: string, source: string) => ({ op: "set_source", cell, expected: "", source, vibe: MARK }) as const;
+const now = (source: string, mark?: object) => () => ({ getSource: () => source, getMetadata: () => mark }) as unknown as CellNow;
 
-test("a cell that is changed twice is undone to what it was before the run", () => {
+test("a cell that is changed twice is undone to what it was before the run, with what its metadata said", () => {
   const log = new ChangeLog();
-  log.note([set("a", "x = 2")], () => "x = 1");
-  log.note([set("a", "x = 3")], () => "x = 2");
-  assert.deepEqual(log.get("a"), { before: "x = 1", after: "x = 3" });
+  const earlier = { source: "87654321" };
+  log.note([set("a", "x = 2")], now("x = 1", earlier));
+  log.note([set("a", "x = 3")], now("x = 2", MARK));
+  assert.deepEqual(log.get("a"), { before: "x = 1", mark: earlier, after: "x = 3" });
 });
 
 test("what is put back, taken out or kept is no change any more", () => {
   const log = new ChangeLog();
-  log.note([{ op: "insert", id: "new", after: null, kind: "code", source: "y" }, set("a", "x = 2")], () => "x = 1");
-  assert.deepEqual(log.get("new"), { before: null, after: "y" });
-  log.note([set("a", "x = 1"), { op: "delete", cells: [{ id: "new", expected: "" }] }], () => "x = 2");
+  log.note([{ op: "insert", id: "new", after: null, kind: "code", source: "y", vibe: MARK }, set("a", "x = 2")], now("x = 1"));
+  assert.deepEqual(log.get("new"), { before: null, mark: null, after: "y" });
+  log.note([set("a", "x = 1"), { op: "delete", cells: [{ id: "new", expected: "" }] }], now("x = 2"));
   assert.deepEqual([log.get("a"), log.get("new")], [undefined, undefined]);
-  log.note([set("b", "1")], () => "");
+  log.note([set("b", "1")], now(""));
   log.forget("b");
   assert.equal(log.get("b"), undefined);
 });
@@ -27,7 +30,7 @@ test("listeners hear of each change", () => {
   const log = new ChangeLog();
   let heard = 0;
   log.changed.connect(() => { heard++; });
-  log.note([set("a", "1")], () => "");
+  log.note([set("a", "1")], now(""));
   log.forget("a");
   log.forget("a");
   log.clear();

@@ -30,7 +30,7 @@ name = "scripted-1"
 provider = "scripted"
 alias = "scripted"
 """
-APPROVAL = re.compile(r'data-vibe-approval="([0-9a-f]+)"')
+APPROVAL = re.compile(r'data-vibe-(?:approval|change)="([0-9a-f]+)"')
 QUESTION = re.compile(r'data-vibe-question="([0-9a-f]+)"')
 LAST_SEEN = 12
 """Messages that a failure shows."""

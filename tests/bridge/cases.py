@@ -8,6 +8,8 @@ import nbformat
 from vibe_jupyter.protocol.cells import source_hash
 
 Json = dict[str, Any]
+OLD_MARK: Json = {"source": "00000000"}
+NEW_MARK: Json = {"model": "some-1", "inputs": {"a": {"shape": "int"}}, "source": "11111111"}
 PICTURE = "iVBOR" + "A" * 5000
 SOME_ID = "the id of a message"
 LONG = "".join(f"line {number:04}\n" for number in range(200))
@@ -25,7 +27,11 @@ def notebook() -> nbformat.NotebookNode:
     cells = [
         make.new_markdown_cell("# Title", id="title-01"),
         make.new_code_cell(
-            "x = 1", id="loaded-1", outputs=shown, execution_count=3, metadata={"tags": ["raises-exception"]}
+            "x = 1",
+            id="loaded-1",
+            outputs=shown,
+            execution_count=3,
+            metadata={"tags": ["raises-exception"], "vibe": OLD_MARK},
         ),
         make.new_code_cell("y = 'ä😀'", id="plain-01"),
         make.new_code_cell("z = 3", id="locked-1", metadata={"editable": False, "deletable": False}),
@@ -62,12 +68,12 @@ def edit(*edits: Json) -> Json:
     return {"edits": list(edits)}
 
 
-def set_source(cell: str, before: str, source: str) -> Json:
-    return {"op": "set_source", "cell": cell, "expected": source_hash(before), "source": source}
+def set_source(cell: str, before: str, source: str, mark: Json | None = None) -> Json:
+    return {"op": "set_source", "cell": cell, "expected": source_hash(before), "source": source, "vibe": mark}
 
 
-def insert(cell: str, after: str | None, source: str, kind: str = "code") -> Json:
-    return {"op": "insert", "id": cell, "after": after, "kind": kind, "source": source}
+def insert(cell: str, after: str | None, source: str, kind: str = "code", mark: Json | None = None) -> Json:
+    return {"op": "insert", "id": cell, "after": after, "kind": kind, "source": source, "vibe": mark}
 
 
 def delete(*cells: tuple[str, str]) -> Json:
@@ -198,15 +204,15 @@ FIRST: list[tuple[str, Json, Json]] = [
     ),
     (
         "edit",
-        edit(set_source("plain-01", PLAIN, "y = 'ö😀'\nprint(y)")),
+        edit(set_source("plain-01", PLAIN, "y = 'ö😀'\nprint(y)", NEW_MARK)),
         good(cells=[{"id": "plain-01", "source": "y = 'ö😀'\nprint(y)"}], order=ORDER),
     ),
     (
         "edit",
         edit(
-            insert("fresh-01", "title-01", "first"),
-            insert("fresh-02", None, "*top*", "markdown"),
-            set_source("fresh-01", "first", "6 * 7"),
+            insert("fresh-01", "title-01", "first", mark=OLD_MARK),
+            insert("fresh-02", None, "*top*", "markdown", NEW_MARK),
+            set_source("fresh-01", "first", "6 * 7", NEW_MARK),
         ),
         good(
             cells=[{"id": "fresh-02", "source": "*top*"}, {"id": "fresh-01", "source": "6 * 7"}],
@@ -254,6 +260,7 @@ def described(cell: str, source: str, *rest: Any) -> Json:
         "edited_since_run": edited,
         "may_raise": False,
         "outputs": shown,
+        "vibe": None,
     }
 
 
@@ -273,8 +280,9 @@ SECOND: list[tuple[str, Json, Json]] = [("cells", {}, {})]
 def after_the_run(path: str) -> list[Json]:
     """All cells but the two that ask, after the run cell has run."""
     return [
-        described("fresh-01", "6 * 7", 2, False, False, [brief("execute_result", ["text/plain"], 2, "42")]),
-        described("plain-01", "y = 'ö😀'\nprint(y)", None, False, False, []),
+        described("fresh-01", "6 * 7", 2, False, False, [brief("execute_result", ["text/plain"], 2, "42")])
+        | {"vibe": NEW_MARK},
+        described("plain-01", "y = 'ö😀'\nprint(y)", None, False, False, []) | {"vibe": NEW_MARK},
         described("loaded-1", "x = 2", 3, False, True, LOADED) | {"may_raise": True},
         described("locked-1", "z = 3", None, False, False, []),
     ]

@@ -83,3 +83,28 @@ def test_each_changed_cell_can_be_kept_undone_and_gone_to_until_the_next_prompt(
     book.run(PROMPT)
     expect(book.page.locator(".vibe-change")).to_have_count(0)
     book.over(PROMPT)
+
+
+def test_what_undo_takes_back_is_no_cell_of_the_agents_any_more(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
+    book.run(0)
+    book.over(0)
+    change_three_cells(book, model)
+
+    def marks() -> list[str | None]:
+        """Of each cell, by whose rule it was written."""
+        marks = "panel => panel.content.widgets.map(one => one.model.getMetadata('vibe')?.approved.rule ?? null)"
+        return book.call(marks)
+
+    assert marks() == [None, None, "--yes", "--yes", "--yes"]
+    expect(banner(book, FIRST)).to_be_visible()
+    banner(book, FIRST).get_by_role("button", name="Undo").click()
+    assert book.sources()[FIRST] == "a = 1"
+    book.front(SECOND)
+    book.page.keyboard.press("Enter")
+    book.page.keyboard.press("Control+z")
+    book.wait(f"panel => panel.content.widgets[{SECOND}].model.sharedModel.getSource() === 'b = 2'")
+    assert marks() == [None, None, None, None, "--yes"]
+    book.page.keyboard.press("Control+Shift+z")
+    book.wait(f"panel => panel.content.widgets[{SECOND}].model.sharedModel.getSource() === 'b = 20'")
+    assert marks() == [None, None, None, "--yes", "--yes"]

@@ -337,3 +337,20 @@ def test_a_run_is_undone_in_a_notebook_without_a_page(
     assert not (work / "new.txt").exists()
     assert "Undone: [1], new.txt (removed)." in texts(path)[3]
     assert texts(path)[4] == "1\n"
+
+
+def test_cells_that_the_agent_wrote_say_so_in_the_file_and_stay_the_same_when_it_is_run_again(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    model.will_reply(call("insert_cell", source="doubled = 2 * weight", run=True), say("Done."), say("It is there."))
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", "weight = 4711", "%%vibe\nDouble it.")
+    assert run(environment, "--yes", "insert_cell,run_cells", path).returncode == 0
+    written = nbformat.read(path, as_version=4)
+    nbformat.validate(written)
+    mark = written.cells[3].metadata["vibe"]
+    assert (mark["turn"], mark["approved"]["by"], mark["approved"]["rule"]) == (1, "settings", "--yes")
+    assert mark["inputs"]["weight"]["shape"] == "int"
+    assert [cell.metadata.get("vibe") for cell in written.cells] == [None, None, None, mark]
+    assert run(environment, path).returncode == 0
+    again = nbformat.read(path, as_version=4)
+    assert [cell.metadata for cell in again.cells] == [cell.metadata for cell in written.cells]

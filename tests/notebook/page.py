@@ -28,6 +28,8 @@ class PageCell:
     edited: bool = False
     may_raise: bool = False
     """Whether it has the tag that says so."""
+    vibe: Message | None = None
+    """What its metadata say of who wrote it."""
     reply: Message | None = None
     idle: bool = False
 
@@ -276,6 +278,7 @@ class Page:
             "edited_since_run": cell.edited,
             "may_raise": cell.may_raise,
             "outputs": outputs,
+            "vibe": cell.vibe,
         }
 
     def _answer_outputs(self, _message: Message, cell: str, limit: int, index: int | None = None) -> Message:
@@ -299,10 +302,10 @@ class Page:
         match edit["op"]:
             case "set_source":
                 cell = self._cell(edit["cell"])
-                cell.source, cell.edited = edit["source"], cell.count is not None
+                cell.source, cell.edited, cell.vibe = edit["source"], cell.count is not None, edit["vibe"]
                 return [cell]
             case "insert":
-                cell = PageCell(edit["source"], edit["kind"], edit["id"])
+                cell = PageCell(edit["source"], edit["kind"], edit["id"], vibe=edit["vibe"])
                 self.cells.insert(self._behind(edit["after"]), cell)
                 return [cell]
             case "delete":

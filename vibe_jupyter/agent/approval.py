@@ -6,10 +6,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeVar
 
 from vibe_jupyter.agent.call_context import (
     CallContext,
+    Decided,
+    PermittedCall,
     PreparedCall,
     RefusedCall,
     ToolStep,
@@ -26,6 +29,7 @@ from vibe_jupyter.protocol import (
     ALLOW_ONCE,
     WHOLE,
     Answered,
+    Approval,
     ApprovalRequested,
     ApprovalResolved,
     Approve,
@@ -111,6 +115,10 @@ class PendingApproval:
             self.is_outdated = True
             self.close("server")
 
+    def approval(self) -> Approval:
+        """Who decided, now that it is decided."""
+        return Approval(by="user" if self.decided_by == "person" else "code", time=_now())
+
     async def ask(
         self,
         apply_edits: Callable[[Approve], PreparedCall | RefusedCall] | None = None,
@@ -184,7 +192,9 @@ class PendingApproval:
         )
 
 
-async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: str = "") -> PreparedCall | RefusedCall:
+async def permit_call(
+    prepared: PreparedCall, call_context: CallContext, tried: str = ""
+) -> PermittedCall | RefusedCall:
     """Let a call through, perhaps as the user edited it, or say no.
 
     Args:
@@ -205,7 +215,7 @@ async def permit_call(prepared: PreparedCall, call_context: CallContext, tried: 
         return _refuse_forbidden(prepared, _with_reason(decision, told, " "))
     if isinstance(decision, Ask):
         return await _ask_if_possible(prepared, _with_reason(decision, tried, " · "), call_context)
-    return prepared
+    return PermittedCall(prepared, Approval(by="settings", rule=decision.rule, time=_now()))
 
 
 def may_explore(prepared: PreparedCall, call_context: CallContext) -> bool:
@@ -229,6 +239,10 @@ def _with_reason(decision: D, tried: str, mark: str) -> D:
     return decision.model_copy(update={"reason": f"{decision.reason}{mark}{tried}"}) if tried else decision
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def decide_call(prepared: PreparedCall, call_context: CallContext) -> Decision:
     """What the policy says to it."""
     return call_context.permissions.decide(prepared.tool, prepared.args, call_context.terms, prepared.places)
@@ -239,7 +253,7 @@ def _refuse_forbidden(prepared: PreparedCall, deny: Deny) -> RefusedCall:
     return RefusedCall(message, prepared.headline, denied=True, summary=deny.reason)
 
 
-async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
     if isinstance(prepared.tool, PrecheckedTool):
         try:
             await prepared.tool.precheck(prepared.args)
@@ -248,14 +262,15 @@ async def _ask_if_possible(prepared: PreparedCall, ask: Ask, call_context: CallC
     return await _reuse_or_ask(prepared, ask, call_context)
 
 
-async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+async def _reuse_or_ask(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
     """Go by what the user said to an equal call of this turn, else show exactly what would run and wait."""
     said = call_context.equal.said(prepared.sent, prepared.digest)
-    if isinstance(said, Reject):
-        return _refuse_denied(prepared, said.message)
-    if said is not None:
-        return edited_call(prepared, said, call_context)
-    return await _show_card(prepared, ask, call_context)
+    if said is None:
+        return await _show_card(prepared, ask, call_context)
+    if isinstance(said.command, Reject):
+        return _refuse_denied(prepared, said.command.message)
+    edited = edited_call(prepared, said.command, call_context)
+    return edited if isinstance(edited, RefusedCall) else PermittedCall(edited, said.approval)
 
 
 async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> ApprovalCard:
@@ -277,7 +292,7 @@ async def make_card(prepared: PreparedCall, ask: Ask, call_context: CallContext)
     )
 
 
-async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PreparedCall | RefusedCall:
+async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext) -> PermittedCall | RefusedCall:
     """Show the call and wait for the user, as long as it takes."""
     card = await make_card(prepared, ask, call_context)
     approved: PreparedCall | RefusedCall = prepared
@@ -292,8 +307,9 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
         command = await waiting.ask(apply_edits)
     if isinstance(approved, RefusedCall):
         return approved
+    decided = Decided(command, waiting.approval())
     if isinstance(command, Reject) and not waiting.is_outdated:
-        call_context.equal.keep(prepared.sent, prepared.digest, command)
+        call_context.equal.keep(prepared.sent, prepared.digest, decided)
         return _refuse_denied(prepared, command.message)
     if isinstance(command, Reject) or not await _is_as_shown(prepared, call_context):
         # Ask again, with a card that shows what would run now.
@@ -301,9 +317,9 @@ async def _show_card(prepared: PreparedCall, ask: Ask, call_context: CallContext
             approved.call, call_context.tools, call_context.permissions.workspace, edited=approved.edited
         )
         return now if isinstance(now, RefusedCall) else await permit_call(now, call_context, CHANGED_MEANWHILE)
-    call_context.equal.keep(prepared.sent, prepared.digest, command)
+    call_context.equal.keep(prepared.sent, prepared.digest, decided)
     remember_grant(approved, ask, command, call_context)
-    return approved
+    return PermittedCall(approved, decided.approval)
 
 
 @asynccontextmanager

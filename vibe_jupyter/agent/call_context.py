@@ -32,6 +32,7 @@ from vibe_jupyter.permissions.decide import Permissions, RunTerms
 from vibe_jupyter.permissions.redaction import PLACEHOLDER, RedactedStream, Redactor
 from vibe_jupyter.protocol import (
     Answer,
+    Approval,
     ApprovalRequested,
     Approve,
     Event,
@@ -69,12 +70,20 @@ _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)? s\b")
 _Key = tuple[str, str]
 
 
+class Decided(NamedTuple):
+    """The user's answer to a card."""
+
+    command: Approve | Reject
+    approval: Approval
+    """Who gave it, and when; of a no it means nothing."""
+
+
 class DuplicateCalls:
     """What was said to each distinct call of the answer that is being worked on."""
 
     def __init__(self) -> None:
         self._left: Counter[_Key] = Counter()
-        self._said: dict[_Key, tuple[str, Approve | Reject]] = {}
+        self._said: dict[_Key, tuple[str, Decided]] = {}
         self.reviewed: set[str] = set()
         """Ids of the calls that were asked together with others, before their turn came."""
 
@@ -88,15 +97,15 @@ class DuplicateCalls:
         """How many calls of this answer are this one."""
         return self._left[_call_key(call)]
 
-    def said(self, call: ToolCall, digest: str) -> Approve | Reject | None:
+    def said(self, call: ToolCall, digest: str) -> Decided | None:
         """The user's answer to exactly this, where they gave one in this turn."""
-        shown, command = self._said.get(_call_key(call), ("", None))
-        return command if shown == digest else None
+        shown, decided = self._said.get(_call_key(call), ("", None))
+        return decided if shown == digest else None
 
-    def keep(self, call: ToolCall, digest: str, command: Approve | Reject) -> None:
+    def keep(self, call: ToolCall, digest: str, decided: Decided) -> None:
         """Remember an answer for the equal calls that follow, and for a call whose turn comes later."""
         if self.count(call) > 1 or call.id in self.reviewed:
-            self._said[_call_key(call)] = (digest, command)
+            self._said[_call_key(call)] = (digest, decided)
 
 
 class FailedCalls:
@@ -147,6 +156,10 @@ class CallContext:
     """Keeps what calls are about to change; None where nothing is kept."""
     schema_only: bool = False
     """Whether no value of the user's data may be sent."""
+    model: str = ""
+    """Who makes the calls: name and server of the model, or the external client."""
+    turn: Callable[[], int] = lambda: 0
+    """Number of the present request, from 1; 0 where there is none."""
 
 
 def shown(event: Event, kept: Event) -> Event:
@@ -249,6 +262,13 @@ class PreparedCall:
         written = (one.value for one in self.touched if one.kind == "path" and one.access == "write")
         places = (self.places[one] for one in written if one in self.places)
         return {place.path: place.shown for place in places}
+
+
+class PermittedCall(NamedTuple):
+    """A call that may run."""
+
+    prepared: PreparedCall
+    approval: Approval
 
 
 class RefusedCall(NamedTuple):

@@ -135,6 +135,8 @@ class AgentLoop:
             delegate=self._delegate if agent.find_subagent is not None else None,
             snapshots=agent.snapshots,
             schema_only=agent.schema_only,
+            model=f"{agent.model.name}@{agent.model.server.host}",
+            turn=lambda: self._budget.turns,
         )
         self._delegation = Delegation(run, terms, self._run_subagent)
         self._began = time.monotonic()

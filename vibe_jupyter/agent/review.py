@@ -18,7 +18,7 @@ from vibe_jupyter.agent.approval import (
     make_card,
     remember_grant,
 )
-from vibe_jupyter.agent.call_context import CallContext, PreparedCall, RefusedCall, prepare_call
+from vibe_jupyter.agent.call_context import CallContext, Decided, PreparedCall, RefusedCall, prepare_call
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import Approve, Ask, Review, ToolCall
 from vibe_jupyter.tools.contract import PrecheckedTool
@@ -116,6 +116,6 @@ async def _ask_for(change: _Change, review: Review, call_context: CallContext) -
     command = await waiting.ask(apply_edits)
     if isinstance(approved, RefusedCall):
         return  # as it was edited it is none: its turn says why
-    call_context.equal.keep(prepared.sent, prepared.digest, command)
+    call_context.equal.keep(prepared.sent, prepared.digest, Decided(command, waiting.approval()))
     if isinstance(command, Approve):
         remember_grant(approved, ask, command, call_context)

@@ -7,11 +7,14 @@ result, so that a call is always answered exactly once (docs/architecture.md, In
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from vibe_jupyter.agent.approval import ask_user, may_explore, may_foresee, permit_call
 from vibe_jupyter.agent.call_context import (
     CallContext,
+    PermittedCall,
     PreparedCall,
     StepOutcome,
     ToolStep,
@@ -23,6 +26,7 @@ from vibe_jupyter.agent.told_results import told_result
 from vibe_jupyter.errors import JournalError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (
+    Approval,
     Event,
     ImagePart,
     MessageAdded,
@@ -71,8 +75,8 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         foreseen = await _foresee(prepared, call_context, tries=not tried)
         tried = " · ".join(filter(None, (tried, foreseen)))
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
-    if isinstance(permitted, PreparedCall):
-        answer = await _run_prepared(permitted, call_context, _run_tool)
+    if isinstance(permitted, PermittedCall):
+        answer = await _run_prepared(permitted.prepared, call_context, partial(_run_tool, permitted.approval))
         assert isinstance(answer, ToolMessage)
         return answer, False
     step = ToolStep(call.name, prepared.headline, id=call.id)
@@ -156,9 +160,10 @@ async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: 
     return call_context.redactor(words)
 
 
-async def _run_tool(prepared: PreparedCall, call_context: CallContext) -> ToolResult:
+async def _run_tool(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
     """Run it, with a snapshot of each file that it declares to write."""
-    context, files, snapshots = _tool_context(prepared, call_context), prepared.written_files, call_context.snapshots
+    context = replace(_tool_context(prepared, call_context), approval=approval)
+    files, snapshots = prepared.written_files, call_context.snapshots
     if snapshots is None or not files:
         return await prepared.tool.run(prepared.args, context)
     await snapshots.before_writes(files)
@@ -197,6 +202,8 @@ def _tool_context(prepared: PreparedCall, call_context: CallContext) -> ToolCont
         waits=lambda waits: call_context.show(ToolProgress(call_id=call_id, text="", waits=waits)),
         places=prepared.places,
         schema_only=call_context.schema_only,
+        model=call_context.model,
+        turn=call_context.turn(),
     )
 
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, cast
 
@@ -17,9 +18,13 @@ from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.bridge_messages import NotebookPanel
+from vibe_jupyter.notebook.cell_origins import CellOrigins
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
 from vibe_jupyter.notebook.document import conversation_in
 from vibe_jupyter.notebook.open_notebook import GLANCE_FILE, FinishedRuns, OpenNotebook, notebook_file
+from vibe_jupyter.permissions.secret_shapes import is_secret_name
+from vibe_jupyter.protocol import InputMark
+from vibe_jupyter.variables.input_marks import input_marks
 from vibe_jupyter.version import __version__
 
 if TYPE_CHECKING:
@@ -62,6 +67,16 @@ class NotebookAccess:
             self._log.standings,
             self._drawing,
         )
+
+    def sign(self, cells: CellAccess, conversation: str, run: int | None) -> None:
+        """Have all cells that are written from now on say where they come from.
+
+        Args:
+            cells: by which they are written.
+            conversation: id of the present one.
+            run: its number in it; None where nothing is kept of it.
+        """
+        cells.origins = CellOrigins(conversation, run, partial(_mark_inputs, self._main_thread, self._log))
 
     @property
     def number(self) -> int | None:
@@ -162,3 +177,14 @@ class NotebookAccess:
     def close(self) -> None:
         """Hear nothing of pages any more."""
         self._bridge.uninstall()
+
+
+async def _mark_inputs(
+    main_thread: MainThread, log: ExecutionLog, names: Sequence[str], schema_only: bool
+) -> Mapping[str, InputMark]:
+    def tells_value(name: str) -> bool:
+        return not schema_only and not is_secret_name(name)
+
+    with contextlib.suppress(NotebookError):  # no cell serves any more
+        return await main_thread.call(lambda: input_marks(names, log.namespace(), tells_value), raises=False)
+    return {}

@@ -92,6 +92,7 @@ class ServingSession:
             turn=self._turns.turn,
         )
         self._conversation = new_conversation(settings, kernel.setup.environ, secrets.token_hex(ID_BYTES))
+        kernel.notebook.sign(self._access, self._conversation.id, None)
         self.view = ServingView(kernel.engine, kernel.notebook, settings.keep(), handled=kernel.host.handled_message)
         self.http = HttpServer()
         gate = ExternalGate(

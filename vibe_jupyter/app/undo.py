@@ -111,7 +111,9 @@ class KernelUndo:
         """Number and prompt of the present run."""
 
     def begin(self, prompt: str) -> RunSnapshots | None:
-        """A run of the open conversation begins; gives what keeps its changes, None where nothing is kept.
+        """A run of the open conversation begins, which the cells that it writes name.
+
+        Gives what keeps its changes; None where nothing is kept.
 
         Args:
             prompt: without secrets.
@@ -119,7 +121,9 @@ class KernelUndo:
         folder = self._sessions.folder
         snapshots = Snapshots(folder).begin(title_of(prompt)) if folder is not None else None
         if self._notebook is not None:
+            conversation, number = self._sessions.conversation, snapshots.number if snapshots is not None else None
             self._notebook.cells.recorder = snapshots
+            self._notebook.sign(self._notebook.cells, conversation.id if conversation is not None else "", number)
         if snapshots is not None:
             self._begun = (snapshots.number, title_of(prompt))
             self.code.begin(str(folder), snapshots.number)

@@ -9,9 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
-from vibe_jupyter.notebook.document import bound_output, brief_output, conversation_in, may_raise
+from vibe_jupyter.notebook.document import bound_output, brief_output, cell_mark, conversation_in, may_raise
 from vibe_jupyter.notebook.kept_output import METADATA_KEY
-from vibe_jupyter.protocol.cells import CellEdit, DeleteCells, InsertCell, MoveCells, SetSource, source_hash
+from vibe_jupyter.protocol.cells import (
+    ORIGIN_KEY,
+    CellEdit,
+    CellMark,
+    DeleteCells,
+    InsertCell,
+    MoveCells,
+    SetSource,
+    source_hash,
+)
 from vibe_jupyter.version import __version__
 
 Cell = dict[str, Any]
@@ -113,9 +122,13 @@ class HeadlessDocument:
     def _apply_edit(self, edit: CellEdit) -> None:
         match edit:
             case SetSource():
-                self.cell(edit.cell)["source"] = edit.source
+                cell = self.cell(edit.cell)
+                cell["source"] = edit.source
+                _set_mark(cell, edit.vibe)
             case InsertCell():
-                self.cells.insert(self._position_after(edit.after), _MAKE[edit.kind](edit.source, id=edit.id))
+                cell = _MAKE[edit.kind](edit.source, id=edit.id)
+                _set_mark(cell, edit.vibe)
+                self.cells.insert(self._position_after(edit.after), cell)
             case DeleteCells():
                 gone = {one.id for one in edit.cells}
                 self.cells[:] = [cell for cell in self.cells if cell["id"] not in gone]
@@ -169,6 +182,13 @@ class HeadlessDocument:
     def _at_rest(self, cell_id: str) -> None:
         if cell_id in self.running:
             raise BridgeRefusal("not_finished", f"The cell {cell_id} is running.", cell=cell_id)
+
+
+def _set_mark(cell: Cell, mark: CellMark | None) -> None:
+    if mark is None:
+        cell["metadata"].pop(ORIGIN_KEY, None)
+    else:
+        cell["metadata"][ORIGIN_KEY] = mark
 
 
 def _check_known(sources: Mapping[str, str], cell_id: str | None) -> None:
@@ -364,6 +384,7 @@ class BridgeMethods:
                 "edited_since_run": document.edited_since_run(cell),
                 "may_raise": may_raise(cell),
                 "outputs": [brief_output(output) for output in cell.get("outputs", [])],
+                "vibe": cell_mark(cell),
             }
             for cell in document.cells
         ]

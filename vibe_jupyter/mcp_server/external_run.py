@@ -224,6 +224,7 @@ class ExternalRun:
             show=ProgressStreams(self._gate.redactor, show).take,
             redactor=self._gate.redactor,
             schema_only=self._gate.schema_only,
+            model=f"external client {caller}",
             results=None,  # external clients have no read_file of ours
             cancelled=lambda: task.cancelling() > 0 or self.run.interrupted,
         )

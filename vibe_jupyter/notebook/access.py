@@ -23,13 +23,14 @@ from vibe_jupyter.notebook.addresses import (
     short_ids,
 )
 from vibe_jupyter.notebook.cell_magics import is_prompt
+from vibe_jupyter.notebook.cell_origins import CellOrigins
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing, with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.read_versions import ReadVersions
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
 from vibe_jupyter.protocol import Cell, CellEdit, CellKind, DeleteCells, InsertCell, MoveCells, SetSource
-from vibe_jupyter.tools.contract import OnAsking, unheard
+from vibe_jupyter.tools.contract import OnAsking, ToolContext, unheard
 
 OUTPUT_LIMIT: Final = 2_000_000
 """Bytes of one output that travel when it is asked for."""
@@ -75,6 +76,8 @@ class CellAccess:
         """The last cell this run put below its prompt; None before the first."""
         self.changed: list[str] = []
         """Ids of the cells this run changed, in the order of the first change."""
+        self.origins: CellOrigins | None = None
+        """Of the present run, or the last one; None where nobody says where cells come from."""
         self.recorder: EditRecorder | None = None
         """Of the present run, or the last one; None where nothing is kept."""
 
@@ -156,14 +159,22 @@ class CellAccess:
                     "let it run."
                 )
 
-    async def edit(self, *edits: CellEdit, undoes: bool = False) -> EditDone:
-        """Do all or none, in one request; what undoes a run, the model has not read.
+    async def edit(self, *edits: CellEdit, context: ToolContext | None = None, undoes: bool = False) -> EditDone:
+        """Do all or none, in one request.
+
+        Args:
+            edits: what is done, in this order.
+            context: of the call that does it, which the cells then name in their metadata; None for who undoes.
+            undoes: whether it undoes a run: what comes back, the model has not read.
 
         Raises:
             ToolError: a cell is not as it was read (with its present source), or the notebook refused.
         """
         recorder = None if undoes else self.recorder
         entry = 0
+        if self.origins is not None and context is not None:
+            cells = (await self.reads.listing(fresh=False)).cells
+            edits = tuple(await self.origins.signed(edits, cells, self.prompt_cell, context))
         if recorder is not None:
             entry = await recorder.before_edits(edits, (await self.reads.listing(fresh=False)).cells)
         try:

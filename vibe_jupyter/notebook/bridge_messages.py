@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from vibe_jupyter.protocol.cells import CellEdit, CellKind, CellState
+from vibe_jupyter.protocol.cells import CellEdit, CellKind, CellMark, CellState
 from vibe_jupyter.protocol.messages import Value
 
 REQUEST: Final = "vibe_bridge"
@@ -127,6 +127,8 @@ class ListedCell(BaseModel):
     may_raise: bool = False
     """Whether it has the tag ``raises-exception``."""
     outputs: tuple[ListedOutput, ...] = ()
+    vibe: CellMark | None = None
+    """What its metadata have under this key; null where that is no object."""
 
     def state(self) -> CellState:
         """How its outputs stand to its source."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from vibe_jupyter.notebook.cell_magics import NOT_PARSED, parse_quietly, python_of
-from vibe_jupyter.notebook.name_steps import CellNames, NameStep
+from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
 CACHED: Final = 5_000
@@ -37,6 +37,21 @@ def cell_names(source: str) -> CellNames:
         frozenset(_mentioned(steps)),
         found.unknown or walk.unknown,
     )
+
+
+def read_names(source: str) -> list[str]:
+    """The names that a cell reads before it binds them itself, in the order of the first look."""
+    own = set[str]()
+    found: dict[str, None] = {}
+    for step in cell_names(source).steps:
+        match step.act:
+            case Act.READ | Act.CHANGE | Act.CALL:
+                found |= {step.name: None} if step.name not in own else {}
+            case Act.BIND | Act.ALIAS | Act.SURE:
+                own.add(step.name)
+            case _:
+                own.discard(step.name)
+    return [name for name in found if name not in BUILTINS]
 
 
 def gives_prompt(source: str) -> bool:

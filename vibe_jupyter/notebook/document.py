@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol, cast
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.outputs import Output, join_lines
 from vibe_jupyter.notebook.kept_output import METADATA_KEY
-from vibe_jupyter.protocol import Cell, CellEdit, ExecutionResult
+from vibe_jupyter.protocol import ORIGIN_KEY, Cell, CellEdit, CellMark, ExecutionResult
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
@@ -377,6 +377,13 @@ def conversation_in(metadata: object) -> str:
     for key in (METADATA_KEY, "conversation"):
         found = cast("Mapping[str, object]", found).get(key) if isinstance(found, Mapping) else None
     return found if isinstance(found, str) else ""
+
+
+def cell_mark(cell: Mapping[str, Any]) -> CellMark | None:
+    """What the metadata of a cell, as its file has it, say of who wrote it; None where they say nothing."""
+    metadata = cell.get("metadata")
+    mark = cast("Mapping[str, object]", metadata).get(ORIGIN_KEY) if isinstance(metadata, Mapping) else None
+    return cast("CellMark", mark) if isinstance(mark, dict) else None
 
 
 def may_raise(cell: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from vibe_jupyter.notebook.document import (
     NotNotebook,
     bound_output,
     brief_output,
+    cell_mark,
     join_lines,
     may_raise,
     parse_notebook,
@@ -144,6 +145,7 @@ def _as_cell(number: int, raw: Mapping[str, Any]) -> Cell:
         state=_cell_state(count, outputs),
         may_raise=may_raise(raw),
         outputs=outputs,
+        vibe=cell_mark(raw),
     )
 
 

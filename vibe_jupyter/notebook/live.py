@@ -193,4 +193,5 @@ def _as_cell(number: int, cell: ListedCell) -> Cell:
             OutputBrief(type=one.type, mimes=one.mimes, size=one.size, text=one.text[:BRIEF_TEXT])
             for one in cell.outputs
         ),
+        vibe=cell.vibe,
     )

@@ -4,9 +4,11 @@ No I/O and no behaviour beyond validation. Start reading at `events`: one run is
 """
 
 from vibe_jupyter.protocol.cells import (
+    ORIGIN_KEY,
     Cell,
     CellEdit,
     CellKind,
+    CellMark,
     CellState,
     DeleteCells,
     ExpectedCell,
@@ -69,6 +71,7 @@ from vibe_jupyter.protocol.messages import (
     Usage,
     UserMessage,
 )
+from vibe_jupyter.protocol.origins import CellOrigin, InputMark, changed_since, origin_of
 from vibe_jupyter.protocol.tools import (
     DOWNLOAD_MIME,
     PICTURES_MIME,
@@ -76,6 +79,7 @@ from vibe_jupyter.protocol.tools import (
     TABLE_MIME,
     WHOLE,
     Allow,
+    Approval,
     Ask,
     Decision,
     Deny,
@@ -103,6 +107,7 @@ __all__ = [
     "ALLOW_ONCE",
     "DOWNLOAD_MIME",
     "DURABLE_EVENTS",
+    "ORIGIN_KEY",
     "PICTURES_MIME",
     "PLAN_MIME",
     "TABLE_MIME",
@@ -110,6 +115,7 @@ __all__ = [
     "Allow",
     "Answer",
     "Answered",
+    "Approval",
     "ApprovalRequested",
     "ApprovalResolved",
     "Approve",
@@ -119,6 +125,8 @@ __all__ = [
     "Cell",
     "CellEdit",
     "CellKind",
+    "CellMark",
+    "CellOrigin",
     "CellState",
     "Change",
     "Choice",
@@ -140,6 +148,7 @@ __all__ = [
     "HistoryEdit",
     "HistoryRewritten",
     "ImagePart",
+    "InputMark",
     "InsertCell",
     "Interrupt",
     "Level",
@@ -186,5 +195,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "arguments_text",
+    "changed_since",
+    "origin_of",
     "source_hash",
 ]

@@ -15,6 +15,11 @@ CellState = Literal["fresh", "edited", "stale", "failed", "never", "running", "u
 its last run raised. ``unknown``: nobody can tell; `Cell.why` says why.
 """
 
+ORIGIN_KEY = "vibe"
+"""Where a cell's metadata say who wrote it."""
+CellMark = dict[str, object]
+"""What stands there: a dumped `CellOrigin`, or what another version left."""
+
 BRIEF_TEXT = 200
 """Characters of text in an `OutputBrief`."""
 
@@ -53,6 +58,8 @@ class Cell(Value):
     may_raise: bool = False
     """Its tag says so: an error of it is meant."""
     outputs: tuple[OutputBrief, ...] = ()
+    vibe: CellMark | None = None
+    """What its metadata say of who wrote it; None where they say nothing."""
 
     @property
     def hash(self) -> str:
@@ -68,6 +75,8 @@ class SetSource(Value):
     expected: str
     """Hash of the source it must have now."""
     source: str
+    vibe: CellMark | None = None
+    """For its metadata; None removes what stands there."""
 
 
 class InsertCell(Value):
@@ -80,6 +89,8 @@ class InsertCell(Value):
     """Id of the cell above it; None for the top."""
     kind: CellKind
     source: str
+    vibe: CellMark | None = None
+    """For its metadata."""
 
 
 class ExpectedCell(Value):

@@ -207,6 +207,18 @@ class Deny(Value):
 Decision = Allow | Ask | Deny
 
 
+class Approval(Value):
+    """Who let a call run."""
+
+    by: Literal["user", "settings", "code"]
+    """``user``: on a card. ``settings``: by `rule`, and nobody was asked. ``code``: a card was answered, and neither a
+    click nor typed text was seen."""
+    rule: str = ""
+    """What allowed it, such as ``edit_cell: always``, ``--yes`` or ``auto_approve``; empty for a card."""
+    time: str
+    """In UTC, ISO 8601, to the second."""
+
+
 class RaisedError(Value):
     """The exception a piece of code ended with."""
 

@@ -20,7 +20,17 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from vibe_jupyter.errors import JournalError
-from vibe_jupyter.protocol import Cell, CellEdit, CellKind, Change, DeleteCells, InsertCell, MoveCells, SetSource
+from vibe_jupyter.protocol import (
+    Cell,
+    CellEdit,
+    CellKind,
+    CellMark,
+    Change,
+    DeleteCells,
+    InsertCell,
+    MoveCells,
+    SetSource,
+)
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.session.journal import encode_body, journal_time
 
@@ -43,6 +53,8 @@ class CellContent(Value):
 
     kind: CellKind
     source: str
+    vibe: CellMark | None = None
+    """What its metadata said of who wrote it."""
 
 
 class CellSnapshot(Value):
@@ -377,7 +389,7 @@ def _cell_lines(entry: int, edits: Sequence[CellEdit], cells: Sequence[Cell]) ->
 
     def add(cell_id: str, after: str | None) -> None:
         cell = known.get(cell_id)
-        content = CellContent(kind=cell.kind, source=cell.source) if cell is not None else None
+        content = CellContent(kind=cell.kind, source=cell.source, vibe=cell.vibe) if cell is not None else None
         name = shown_name(cell) if cell is not None else ""
         had_outputs = cell is not None and bool(cell.outputs)
         lines.append(

@@ -110,9 +110,12 @@ class _CellPlan:
         cell = self._cells.get(change.cell)
         if cell is None:
             self._put_back(change)
-        elif cell.source != change.before.source:
-            edit = SetSource(cell=cell.id, expected=cell.hash, source=change.before.source)
+            return
+        before = change.before
+        if (cell.source, cell.vibe) != (before.source, before.vibe):
+            edit = SetSource(cell=cell.id, expected=cell.hash, source=before.source, vibe=before.vibe)
             self._plan.edits.append(edit)
+        if cell.source != before.source:
             self._plan.restored.append(shown_name(cell))
             if cell.source != change.after:
                 self._plan.changed_since.append(shown_name(cell))
@@ -123,8 +126,9 @@ class _CellPlan:
             self._plan.lost.append(f"{change.name}: it was deleted since")
             return
         after = self._above(change.cell)
-        kind, source = change.before.kind, change.before.source
-        self._plan.edits.append(InsertCell(id=change.cell, after=after, kind=kind, source=source))
+        content = change.before
+        insert = InsertCell(id=change.cell, after=after, kind=content.kind, source=content.source, vibe=content.vibe)
+        self._plan.edits.append(insert)
         self._insert(change.cell, after)
         self._plan.restored.append(f"{change.name} (put back)")
         if change.had_outputs:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Located
-from vibe_jupyter.protocol import Answered, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
+from vibe_jupyter.protocol import Answered, Approval, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -153,6 +153,12 @@ class ToolContext:
     """Takes secrets out of a text before it is cut, so that none is parted; results are redacted as a whole anyway."""
     schema_only: bool = False
     """Whether the model may be told names, types and counts alone, and no value of the user's data."""
+    approval: Approval | None = None
+    """Who let it run; None where it runs without effects, or without a run."""
+    model: str = ""
+    """Whose call it is: name and server of the model, or the external client; empty without a run."""
+    turn: int = 0
+    """Request of the run that it answers, from 1; 0 for none."""
 
 
 class Tool(Protocol[A]):

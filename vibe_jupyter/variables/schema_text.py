@@ -58,6 +58,11 @@ def schema_line(value: object) -> str:
     return f"{headline} ({', '.join([*shown, *([f'{withheld:,} labels withheld'] if withheld else [])])})"
 
 
+def schema_headline(value: object) -> str:
+    """Kind and extent of a value alone."""
+    return _schema(value, VariableView(rows=0, stats=False))[0]
+
+
 def schema_text(value: object, columns: Sequence[str] | None = None) -> str:
     """The same in lines, with counts of nulls and of different values.
 

@@ -1,5 +1,6 @@
 import type { INotebookModel } from "@jupyterlab/notebook";
 
+import { type CellMark, metadataOf, setMark } from "./cell-mark";
 import { unknownCell } from "./notebook";
 import { difference } from "./source";
 import type { CellEdit } from "../contract";
@@ -13,14 +14,14 @@ interface Undoable {
 export function applyEdit(model: INotebookModel, one: CellEdit): void {
   switch (one.op) {
     case "set_source":
-      setSource(model, one.cell, one.source);
+      setSource(model, one.cell, one.source, one.vibe);
       break;
     case "insert":
       asOneStep(model, () => {
-        const { id, kind, source } = one;
+        const { id, kind, source, vibe } = one;
         const fields = kind === "code" ? { outputs: [], execution_count: null } : {};
         const place = placeAfter(model, one.after);
-        model.sharedModel.insertCell(place, { id, cell_type: kind, source, metadata: {}, ...fields });
+        model.sharedModel.insertCell(place, { id, cell_type: kind, source, metadata: metadataOf(vibe), ...fields });
       });
       break;
     case "delete": {
@@ -38,12 +39,15 @@ export function applyEdit(model: INotebookModel, one: CellEdit): void {
 }
 
 /** By the cell's own model, so that undo inside the cell takes it back. */
-function setSource(model: INotebookModel, id: string, source: string): void {
+function setSource(model: INotebookModel, id: string, source: string, mark: CellMark): void {
   const cell = model.sharedModel.getCell(placeOf(model, id));
   const { undoManager } = cell as Undoable;
   undoManager?.stopCapturing();
   const { start, end, text } = difference(cell.getSource(), source);
-  cell.updateSource(start, end, text);
+  cell.transact(() => {
+    cell.updateSource(start, end, text);
+    setMark(cell, mark);
+  });
   undoManager?.stopCapturing();
 }
 

@@ -110,11 +110,11 @@ export class ChangeBanners {
       return;
     }
     changesOf(this.#panel).forget(id);
-    const { before } = change;
+    const { before, mark } = change;
     preserveViewState(this.#panel.content, () => {
       applyEdit(modelOf(this.#panel), before === null
         ? { op: "delete", cells: [{ id, expected: "" }] }
-        : { op: "set_source", cell: id, expected: "", source: before });
+        : { op: "set_source", cell: id, expected: "", source: before, vibe: mark });
     });
   }
 

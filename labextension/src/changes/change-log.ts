@@ -1,13 +1,22 @@
+import type { ICellModel } from "@jupyterlab/cells";
 import { Signal } from "@lumino/signaling";
 
-import type { CellEdit } from "../contract";
+import { markOf } from "../bridge/cell-mark";
+import type { CellEdit, SetSource } from "../contract";
 
 /** A cell as the agent left it, and as it was before. */
 export interface CellChange {
   /** null for a cell that the agent put in. */
   before: string | null;
+  /** What its metadata said then of who wrote it. */
+  mark: CellEditMark;
   after: string;
 }
+
+type CellEditMark = SetSource["vibe"];
+
+/** What is asked of a cell before it is changed. */
+export type CellNow = Pick<ICellModel["sharedModel"], "getSource" | "getMetadata">;
 
 /** Which cells the agent changed since the last prompt, and neither the user nor an undo has touched since. */
 export class ChangeLog {
@@ -25,16 +34,16 @@ export class ChangeLog {
   /**
    * The agent is about to make these edits.
    *
-   * @param sourceOf the source that a cell has now.
+   * @param now a cell as it is.
    */
-  note(edits: readonly CellEdit[], sourceOf: (cell: string) => string | undefined): void {
+  note(edits: readonly CellEdit[], now: (cell: string) => CellNow | undefined): void {
     for (const one of edits) {
       if (one.op === "insert") {
-        this.#changes.set(one.id, { before: null, after: one.source });
+        this.#changes.set(one.id, { before: null, mark: null, after: one.source });
       } else if (one.op === "set_source") {
         const known = this.#changes.get(one.cell);
-        const before = known === undefined ? sourceOf(one.cell) ?? "" : known.before;
-        this.#changes.set(one.cell, { before, after: one.source });
+        const { before, mark } = known ?? beforeEdit(now(one.cell));
+        this.#changes.set(one.cell, { before, mark, after: one.source });
         if (before === one.source) {
           this.#changes.delete(one.cell); // as it was
         }
@@ -57,6 +66,10 @@ export class ChangeLog {
     this.#changes.clear();
     this.changed.emit();
   }
+}
+
+function beforeEdit(cell: CellNow | undefined): { before: string; mark: CellEditMark } {
+  return { before: cell?.getSource() ?? "", mark: cell === undefined ? null : markOf(cell) };
 }
 
 /** How many lines were added and removed. */

@@ -126,7 +126,7 @@ class EditCellTool:
         cell, source = await self._change(args)
         new = cell.model_copy(update={"source": source})
         unseen = self._unseen_change(cell, source)
-        done = await self._access.edit(SetSource(cell=cell.id, expected=cell.hash, source=source))
+        done = await self._access.edit(SetSource(cell=cell.id, expected=cell.hash, source=source), context=context)
         name = self._access.reads.address(cell)
         if done.outcome != "done":
             return ToolResult.text(f"queued: {name} did not show the change yet; read it before you go on.")
@@ -264,7 +264,7 @@ class InsertCellTool:
         below = await self._find_place(args)
         source = with_newlines(args.source)
         edit = InsertCell(id=await self._access.new_id(), after=below, kind=args.cell_type, source=source)
-        done = await self._access.edit(edit)
+        done = await self._access.edit(edit, context=context)
         if done.outcome != "done":
             return _left_to_the_person(args, queued=done.outcome == "queued")
         if args.before is None and args.after == PROMPT:

@@ -66,14 +66,16 @@ class PlanDocument:
         """Begin a new conversation."""
         self._cell, self._path = "", None
 
-    async def write(self, text: str) -> str:
+    async def write(self, text: str, context: ToolContext) -> str:
         """Put the plan there, in the place of an earlier one; where it is, in words.
 
         Raises:
             ToolError: it cannot be written.
         """
-        if self._cells is not None and self._has_page() and (where := await self._write_cell(self._cells, text)):
-            return where
+        if self._cells is not None and self._has_page():
+            where = await self._write_cell(self._cells, text, context)
+            if where:
+                return where
         if self._path is None:
             self._path = self._folder / f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}-{secrets.token_hex(2)}.md"
         try:
@@ -92,15 +94,15 @@ class PlanDocument:
         except (OSError, UnicodeDecodeError):
             return None
 
-    async def _write_cell(self, cells: CellAccess, text: str) -> str:
+    async def _write_cell(self, cells: CellAccess, text: str, context: ToolContext) -> str:
         source = with_newlines(text)
         there = await self._present_cell(cells)
         if there is not None:
             if there.source != source:
-                await cells.edit(SetSource(cell=there.id, expected=there.hash, source=source))
+                await cells.edit(SetSource(cell=there.id, expected=there.hash, source=source), context=context)
             return f"the Markdown cell {cells.reads.address(there)}"
         edit = InsertCell(id=await cells.new_id(), after=await cells.below_prompt(), kind="markdown", source=source)
-        if (await cells.edit(edit)).outcome != "done":
+        if (await cells.edit(edit, context=context)).outcome != "done":
             return ""
         cells.put_below(edit.id)
         self._cell = edit.id
@@ -156,7 +158,7 @@ class ExitPlanModeTool:
         return touched_by_write("new", "markdown", args.plan, run=False)
 
     async def run(self, args: ExitPlanModeArgs, context: ToolContext) -> ToolResult:
-        where = await self._document.write(args.plan)
+        where = await self._document.write(args.plan, context)
         choices = self._decision.choices()
         try:
             answers = await context.ask([Question(question=QUESTION, header="Plan", options=tuple(choices))], "")

@@ -1,6 +1,7 @@
 import type { ICellModel } from "@jupyterlab/cells";
 
 import { brief } from "../brief";
+import { markOf } from "../cell-mark";
 import type { Handler } from "../handler";
 import type { CellKind, ListedCell } from "../../contract";
 import { cellModels, isCode, isRunning, modelOf } from "../notebook";
@@ -22,6 +23,7 @@ function describe(model: ICellModel): ListedCell {
     running: isRunning(model),
     edited_since_run: code?.isDirty ?? false,
     may_raise: mayRaise(model.getMetadata("tags")),
+    vibe: markOf(model.sharedModel),
     outputs: outputs === undefined ? [] : Array.from({ length: outputs.length }, (_, at) => brief(outputs.get(at))),
   };
 }

@@ -16,7 +16,7 @@ export const edit: Handler<"edit"> = ({ panel }, { edits }) => {
   }
   const cells = cellModels(panel);
   validateEdits(cells, edits);
-  changesOf(panel).note(edits, (id) => cells.find((cell) => cell.id === id)?.sharedModel.getSource());
+  changesOf(panel).note(edits, (id) => cells.find((cell) => cell.id === id)?.sharedModel);
   preserveViewState(panel.content, () => {
     edits.forEach((one) => {
       applyEdit(model, one);
