@@ -22,6 +22,7 @@ REASONS: Final = {
     r"looks into /proc": "only Linux has it",
     r"only Linux holds a process at its end": "what it waits for is the same code everywhere",
     r"no sandbox on this machine": "there everything asks, which is tested everywhere",
+    r"no container can be made here: .*": "the same attempts are made outside of one",
     r"limits of a process .*": "only Linux has them",
     r"Java is not installed here": "Spark runs on it; make test-matrix describes its objects where there is one",
     r"redis-server is not installed here": "its package needs the rights of root; the same tests run on SQLite",

@@ -116,7 +116,6 @@ async def test_tests_run_there_and_their_failures_are_their_own(project: Path) -
         ("cat link.txt 2> /dev/null; true", "outside.txt"),
         ("cat < ../outside.txt; true", "outside.txt"),
         ("ls / > /dev/null; true", "read /"),
-        ("cat /proc/1/environ | wc -c", "read /proc/1/environ"),
         (f"{PYTHON} -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'", "use the network"),
         ("exec 3<> /dev/tcp/127.0.0.1/9; true", "use the network"),
         ("kill -0 $PPID; kill -0 1; true", "send signals to other processes"),
@@ -131,6 +130,16 @@ async def test_what_it_wants_beyond_reading_is_refused_and_named_whatever_it_mak
     assert done.reason.startswith("in a sandbox it wanted to ")
     assert wanted in done.reason
     assert snapshot(project.parent) == before
+
+
+async def test_the_environment_of_another_process_of_the_user_is_not_read(project: Path) -> None:
+    with subprocess.Popen(["sleep", "100"], env={**os.environ, "TOKEN": "sesame"}) as other:
+        try:
+            done = await run(project, f"cat /proc/{other.pid}/environ | wc -c")
+        finally:
+            other.kill()
+    assert isinstance(done, NotExplored), done
+    assert done.reason == f"in a sandbox it wanted to read /proc/{other.pid}/environ"
 
 
 ESCAPES = {

@@ -1,0 +1,76 @@
+"""The attempts to get out once more: inside a container, and by a real user without rights."""
+
+import os
+import pwd
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.matrix import ROOT
+from vibe_jupyter.sandbox.availability import machine_refusal
+
+pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
+MADE_OF = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", sys.base_prefix, os.path.realpath(sys.base_prefix))
+"""Folders of this machine that a container has, beside this project and its Python."""
+ATTEMPTS = ("test_escapes.py", "test_commands.py", "test_copies.py::test_code_sees_every_variable_and_changes_none")
+SOME = "pidfd or abstract or datagram or unlinking or namespaces or sees_every_variable"
+"""Names of attempts that `make test` makes; all are made by `make test-matrix`."""
+START = 30.0
+"""Seconds in which a container runs a program that does nothing."""
+ALL = 900.0
+"""Seconds in which all attempts have been made."""
+
+
+def in_container(user: str, command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command of this project there."""
+    folders = dict.fromkeys((*MADE_OF, str(ROOT), sys.prefix))
+    script = str(Path(__file__).with_name("container.sh"))
+    return subprocess.run(
+        ["bash", script, user, *folders, "--", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+@pytest.fixture(params=["root", "nobody"])
+def user(request: pytest.FixtureRequest) -> str:
+    """Root of a user namespace, without rights outside; a user of this machine, without any."""
+    if request.param != "root" and os.geteuid() != 0:
+        pytest.skip("only the superuser can become somebody else")
+    tried = in_container(request.param, ["true"], START)
+    if tried.returncode:
+        pytest.skip(f"no container can be made here: {tried.stderr.strip()}")
+    return request.param
+
+
+def make_attempts(user: str, *more: str) -> None:
+    tests = [str(Path(__file__).with_name(name)) for name in ATTEMPTS]
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", *more]
+    done = in_container(user, [sys.executable, "-m", "pytest", *options, *tests], ALL)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert re.fullmatch(r"\d+ passed.* in .*", done.stdout.splitlines()[-1])
+    assert "skipped" not in done.stdout
+
+
+def test_the_user_has_no_rights_on_this_machine(user: str) -> None:
+    looks = "import os; print(os.geteuid()); open('/proc/1/comm').read(); open('tests/made.txt', 'w')"
+    done = in_container(user, [sys.executable, "-c", looks], START)
+    assert done.stdout == ("0\n" if user == "root" else f"{pwd.getpwnam(user).pw_uid}\n")
+    assert "Read-only file system" in done.stderr
+    assert not (ROOT / "tests" / "made.txt").exists()
+
+
+def test_some_attempts_there_have_no_effect(user: str) -> None:
+    make_attempts(user, "-k", SOME)
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(ALL + START)
+def test_no_attempt_there_has_an_effect(user: str) -> None:
+    make_attempts(user)
