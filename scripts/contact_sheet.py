@@ -74,7 +74,7 @@ def in_progress(stage: Stage) -> None:
         answer(FOUND, [], hold=stage.go_on),
     )
     stage.run(*CELLS, options="--yes=run_code").view.get_by_text("bill length against weight").wait_for()
-    stage.lab.output(PROMPT).locator("img").wait_for()
+    stage.lab.output(PROMPT).locator('img:not([width="16"])').wait_for()
 
 
 def one_edit(stage: Stage) -> None:

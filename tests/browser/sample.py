@@ -1,5 +1,7 @@
 """A view with one part of every kind, in the HTML the kernel makes."""
 
+from vibe_jupyter.ui.icons import icon_html
+
 CODE = """\
 <section class="vibe-card" role="group" tabindex="0" aria-label="Approval: Run code" data-vibe-approval="a1"
  data-vibe-edits="code"><header><b>Run code</b><span class="vibe-note">fit a line per species</span>
@@ -42,10 +44,10 @@ GROWING = '<div class="vibe-prose"><p>The slope is 4</p></div>'
 """An answer that is being written."""
 
 
-def step(mark: str, what: str, came: str, *, outcome: str = "ok", detail: str = "") -> str:
+def step(icon: str, what: str, came: str, *, outcome: str = "ok", detail: str = "") -> str:
     """One quiet line."""
     spans = (
-        f'<span class="vibe-mark" aria-hidden="true">{mark}</span><span class="vibe-what">{what}</span>'
+        f'{icon_html(icon)}<span class="vibe-what">{what}</span>'
         f'<span class="vibe-came">{came}</span><span class="vibe-time">0.1 s</span>'
     )
     if not detail:
@@ -82,13 +84,17 @@ TABLE = (
 )
 PARTS = [
     part("t1", "prose", '<div class="vibe-prose"><p>I will look at the <code>penguins</code> first.</p></div>'),
-    part("s1", "step", step("▤", "<b>Listed</b> the variables", "9 names")),
-    part("s2", "step", step("▦", "<b>Inspected</b> <code>penguins</code>", "344 × 8", detail=TABLE)),
+    part("s1", "step", step("read", "<b>Listed</b> the variables", "9 names")),
+    part("s2", "step", step("inspect", "<b>Inspected</b> <code>penguins</code>", "344 × 8", detail=TABLE)),
     part(
         "s3",
         "step",
         step(
-            "✕", "<b>Ran</b> code", "KeyError: 'x'", outcome="error", detail='<pre class="vibe-output">KeyError</pre>'
+            "failed",
+            "<b>Ran</b> code",
+            "KeyError: 'x'",
+            outcome="error",
+            detail='<pre class="vibe-output">KeyError</pre>',
         ),
     ),
     part(

@@ -229,7 +229,7 @@ def test_tab_stops_at_every_control_in_reading_order_and_shows_where_it_is(stage
     stage.show(SCENES["card-long"])
     stops = walk(stage.view, stage.lab.page)
     assert [stop["name"] for stop in stops] == [
-        "▦",
+        "Inspected penguins",
         "Approval: Run code",
         "Code",
         "Allow once⏎",

@@ -41,7 +41,7 @@ def reads_as_a_run(output: Locator) -> None:
     expect(output.get_by_role("button")).to_have_count(0)
     expect(output.get_by_text("slope 1.5", exact=True)).to_be_hidden()
     output.get_by_text("2 steps").click()
-    output.get_by_text("▷ Ran code").click()
+    output.get_by_text("Ran code", exact=True).click()
     expect(output.get_by_text("slope 1.5", exact=True)).to_be_visible()
     expect(output.get_by_text("from scipy.stats import linregress")).to_be_visible()
 

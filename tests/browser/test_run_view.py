@@ -226,11 +226,11 @@ def test_a_second_view_is_whole_and_patches_reach_both(lab: Lab, view: Locator) 
 def test_patches_put_replace_and_remove_and_what_was_opened_stays_open(lab: Lab, view: Locator) -> None:
     inspected = view.locator("details", has_text="Inspected")
     inspected.locator("summary").click()
-    again = step("▦", "<b>Inspected</b> <code>penguins</code>", "350 × 8", detail=TABLE)
+    again = step("inspect", "<b>Inspected</b> <code>penguins</code>", "350 × 8", detail=TABLE)
     say(
         lab,
         {"id": "s2", "kind": "step", "html": again},
-        {"id": "s9", "kind": "step", "html": step("▤", "<b>Read</b> a file", "9 lines"), "before": "s2"},
+        {"id": "s9", "kind": "step", "html": step("read", "<b>Read</b> a file", "9 lines"), "before": "s2"},
         {"id": "t3", "kind": "tail", "html": '<div class="vibe-prose"></div>'},
         {"id": "t3", "kind": "tail", "html": "<b>bold</b></div>", "keep": len('<div class="vibe-prose">')},
         {"id": "e1", "remove": True},
@@ -248,7 +248,7 @@ def test_patches_put_replace_and_remove_and_what_was_opened_stays_open(lab: Lab,
 def test_stop_is_said_once_and_names_the_other_button_when_nothing_happens(lab: Lab, view: Locator) -> None:
     say(
         lab,
-        {"id": "s9", "kind": "step", "html": step("▸", "<b>Running</b> code", "", outcome="running")},
+        {"id": "s9", "kind": "step", "html": step("run", "<b>Running</b> code", "", outcome="running")},
         {"id": "foot", "kind": "foot", "html": foot("working", "Working")},
     )
     # As where the extension is not installed: nobody takes what the view says last.

@@ -13,6 +13,8 @@ from vibe_jupyter.testing import ScriptedModel, answer, call, say
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("step-outputs")]
 
 FIGURE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
+PICTURE = 'img:not([width="16"])'
+"""What a cell shows; icons of steps are 16 pixels wide."""
 SLIDER = "import ipywidgets\nipywidgets.IntSlider(value=3)"
 BAR = "import ipywidgets\nipywidgets.IntProgress(value=3, max=10)"
 
@@ -58,7 +60,7 @@ def test_a_figure_and_a_widget_stand_in_their_steps_live_and_kept(lab: Lab, mode
     book.run(0, PROMPT)
     view, output = book.view, book.output(PROMPT)
     expect(view).to_contain_text("All of it stands")
-    figure, slider = output.locator("img"), output.get_by_role("slider")
+    figure, slider = output.locator(PICTURE), output.get_by_role("slider")
     live = [
         view.get_by_text("the figure"),
         figure,
@@ -112,7 +114,7 @@ def test_the_box_of_an_input_opens_in_its_step_and_what_was_drawn_in_a_copy_stan
     output = book.output(PROMPT)
     box = output.locator("input.jp-Stdin-input")
     expect(box).to_be_visible()
-    places = [book.view.get_by_text("a look"), output.locator("img"), book.view.get_by_text("a question")]
+    places = [book.view.get_by_text("a look"), output.locator(PICTURE), book.view.get_by_text("a question")]
     stand_in_this_order(*places, box, book.view.locator(".vibe-foot"))
     expect(book.view.locator(".vibe-foot")).to_contain_text("Waiting for you")
     box.fill("yes")
@@ -124,7 +126,7 @@ def test_the_box_of_an_input_opens_in_its_step_and_what_was_drawn_in_a_copy_stan
     expect(book.view).to_have_count(0)
     stand_in_this_order(
         output.get_by_text("a look"),
-        output.locator("img"),
+        output.locator(PICTURE),
         output.get_by_text("a question"),
         output.get_by_text("You said so"),
     )

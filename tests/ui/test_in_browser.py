@@ -72,7 +72,7 @@ def test_the_kept_form_opens_and_closes_without_script(browser: Browser) -> None
     output = page.get_by_text("slope 1.5", exact=True)
     assert not output.is_visible()
     page.get_by_text("2 steps").click()
-    page.get_by_text("▷ Ran code").click()
+    page.get_by_text("Ran code", exact=True).click()
     assert output.is_visible()
     assert page.get_by_text("The slope is").is_visible()
     page.close()

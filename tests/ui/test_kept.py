@@ -34,7 +34,7 @@ def root_of(events: list[Event]) -> Element:
 def test_the_kept_form_holds_the_answer_the_steps_the_code_and_its_output() -> None:
     root = root_of(whole_run())
     fold = root.find("details")[0]
-    assert fold.find("summary")[0].text == "2 steps: inspected 1, ran code"
+    assert fold.find("summary")[0].text == "2 steps  inspected 1 · ran code  0.3 s"
     assert [pre.text for pre in fold.find("pre")] == [CODE, "slope 1.5"]
     assert [cell.text for cell in fold.find("th")] == ["column", "type", "nulls"]
     assert "I will look at the data first." in fold.text
@@ -67,6 +67,8 @@ def test_the_kept_form_needs_nothing_and_holds_no_live_buttons() -> None:
             "align",
             "cellpadding",
             "dir",
+            "width",
+            "height",
         }
         assert not re.search(r"var\(|inherit|url\(", element.attributes.get("style", ""))
 
@@ -74,7 +76,7 @@ def test_the_kept_form_needs_nothing_and_holds_no_live_buttons() -> None:
 def test_one_step_is_not_folded_twice() -> None:
     root = root_of([STARTED, *inspected(), said("Fine."), finished()])
     (details,) = root.find("details")
-    assert details.find("summary")[0].text == "▦ Inspected penguins  344 × 8, nulls in 5 columns  0.1 s"
+    assert details.find("summary")[0].text == "Inspected penguins  344 × 8, nulls in 5 columns  0.1 s"
 
 
 def test_the_fold_counts_what_was_done_and_what_was_not() -> None:
@@ -85,18 +87,18 @@ def test_the_fold_counts_what_was_done_and_what_was_not() -> None:
     events += [asked("d"), resolved("d", allowed=False, message="no"), code_finished("d", "denied", summary="")]
     events += [code_started("x"), code_finished("x", "interrupted"), finished("interrupted")]
     summary = root_of(events).find("summary")[0].text
-    assert summary == "7 steps: ran code 4 times (1 failed), inspected 1, 1 denied, 1 interrupted"
+    assert summary == "7 steps  ran code 4 times (1 failed) · inspected 1 · 1 denied · 1 interrupted  1.1 s"
 
 
 def test_a_call_that_failed_is_not_told_as_if_it_had_worked() -> None:
     events = [STARTED, *inspected(), code_started("e"), code_finished("e", "error", summary="KeyError"), finished()]
-    assert root_of(events).find("summary")[0].text == "2 steps: inspected 1, ran code (failed)"
+    assert root_of(events).find("summary")[0].text == "2 steps  inspected 1 · ran code (failed)  0.3 s"
 
 
 def test_calls_refused_for_their_arguments_are_not_counted_as_run() -> None:
     refused = [code_finished(f"c{n}", "error", "", summary="refused", seconds=0) for n in (1, 2)]
     root = root_of([STARTED, *refused, code_finished("c3"), finished()])
-    assert root.find("summary")[0].text == "3 steps: ran code, 2 failed"
+    assert root.find("summary")[0].text == "3 steps  ran code · 2 failed  0.2 s"
 
 
 def test_a_thought_is_kept_but_is_no_step() -> None:

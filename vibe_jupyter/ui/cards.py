@@ -29,6 +29,7 @@ from vibe_jupyter.ui.diff import (
     preview_language,
     read_diff,
 )
+from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, is_link, join_markup
 from vibe_jupyter.ui.text import has_hidden, one_line, plural_text, readable_text
 
@@ -195,11 +196,13 @@ def _grant_scope(pattern: str) -> str:
 def _card_header(request: ApprovalRequested) -> Markup:
     words = [escape_lookalikes(one_line(note)) for note in (request.headline.note, request.preview.note)]
     notes = [*words, size_note(request.preview)]
+    warning = NOTHING if request.risk == "low" else icon_html("warning")
     return html_element(
         "header",
+        icon_html(tool_icon(request.call.name)),
         html_element("b", inert_text(card_title(request))),
         *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
-        html_element("span", inert_text(one_line(_reason_text(request))), class_="vibe-why"),
+        html_element("span", warning, inert_text(one_line(_reason_text(request))), class_="vibe-why"),
     )
 
 
@@ -219,6 +222,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
             html_element("code", escape_text(escape_lookalikes(effect.part)), class_="vibe-part")
             if len(effects) > 1
             else NOTHING,
+            NOTHING if effect.risk == "low" else icon_html("warning"),
             html_element("span", _worded(effect.text), class_="vibe-does"),
             html_element("span", inert_text(effect.tag), class_="vibe-tag"),
             html_element("span", _worded(effect.detail), class_="vibe-more") if effect.detail else NOTHING,
@@ -332,7 +336,7 @@ def question_card_html(asked: QuestionAsked) -> Markup:
     several = len(asked.questions) > 1
     return html_element(
         "section",
-        html_element("header", html_element("b", inert_text(title))),
+        html_element("header", icon_html("question"), html_element("b", inert_text(title))),
         _question_tabs(asked) if several else NOTHING,
         *(
             _question_panel(question, place, asked.question_id, in_tabs=several)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from vibe_jupyter.ui.icons import SIDE
 from vibe_jupyter.ui.markdown_html import only_draws
 from vibe_jupyter.ui.markup import is_link, is_picture
 
@@ -20,7 +21,8 @@ _PLAIN_ATTRIBUTES: Final = frozenset(("align", "alt", "cellpadding", "dir", "dow
 """What they say does nothing."""
 _PROPERTY_NAMES = """
 background-color border border-left border-radius border-top color float font-size font-style font-weight
-line-height margin max-width opacity overflow-wrap padding text-align text-decoration white-space word-break
+line-height margin max-width opacity overflow-wrap padding text-align text-decoration vertical-align white-space
+word-break
 """
 _PROPERTIES: Final = frozenset(_PROPERTY_NAMES.split())
 _VALUE: Final = re.compile(r"(?:[a-z0-9#.,()% ]|-(?!\d))+")
@@ -71,6 +73,8 @@ def _is_ours(attribute: re.Match[str]) -> bool:
             return is_link(value) or _FILE.fullmatch(value) is not None
         case "src":
             return is_picture(value)
+        case "width" | "height":
+            return value == str(SIDE)
         case _:
             return name in _PLAIN_ATTRIBUTES
 

@@ -7,12 +7,19 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 
 from vibe_jupyter.protocol import Plan, PlanItem, PlanStatus
+from vibe_jupyter.ui.icons import icon_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
 from vibe_jupyter.ui.text import one_line
 
 PLANNER: Final = "todo"
 """The tool that writes the plan. It gets no line of its own as long as it succeeds."""
 _SIGNS: Final[Mapping[PlanStatus, str]] = {"done": "✓", "in progress": "◉", "to do": "○", "cancelled": "⊘"}
+_ICONS: Final[Mapping[PlanStatus, str]] = {
+    "done": "done",
+    "in progress": "now",
+    "to do": "to-do",
+    "cancelled": "denied",
+}
 _SAID: Final[frozenset[PlanStatus]] = frozenset({"in progress", "cancelled"})
 """What the sign alone does not say where no stylesheet is."""
 _BOX: Final = "margin:6px 0 8px;padding:7px 12px 8px 8px;border:1px solid #8c8c8c;border-radius:5px"
@@ -37,7 +44,8 @@ def read_plan(content: JsonValue) -> Plan | None:
 
 def plan_html(plan: Plan) -> Markup:
     """The plan in the live view; the state of each item is read out in words."""
-    head = html_element("header", html_element("b", Markup("Plan")), html_element("span", Markup(_count_words(plan))))
+    count = html_element("span", Markup(_count_words(plan)))
+    head = html_element("header", icon_html("plan"), html_element("b", Markup("Plan")), count)
     return html_element(
         "section", head, html_element("ul", *map(_item_html, plan.items)), class_="vibe-plan", aria_label="Plan"
     )
@@ -55,7 +63,7 @@ def kept_plan(plan: Plan) -> Markup:
 def _item_html(item: PlanItem) -> Markup:
     return html_element(
         "li",
-        html_element("span", Markup(_SIGNS[item.status]), class_="vibe-mark", aria_hidden="true"),
+        icon_html(_ICONS[item.status]),
         html_element("span", Markup(f"{item.status}: "), class_="vibe-unseen"),
         html_element("span", inert_text(one_line(item.words))),
         data_status=item.status,

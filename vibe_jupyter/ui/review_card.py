@@ -7,6 +7,7 @@ from vibe_jupyter.tools.confusables import escape_lookalikes, without_lookalikes
 from vibe_jupyter.ui.cards import HIDDEN_WARNING, LOOKALIKE_WARNING, card_hints, card_title, preview_html
 from vibe_jupyter.ui.code import LIVE
 from vibe_jupyter.ui.diff import count_changes
+from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text
 from vibe_jupyter.ui.text import one_line, plural_text
 
@@ -61,6 +62,7 @@ def _row(request: ApprovalRequested) -> Markup:
         html_element(
             "summary",
             _check_box(f"Accept: {title}", "vibe-select"),
+            icon_html(tool_icon(request.call.name)),
             html_element("b", inert_text(title)),
             html_element("span", inert_text(escape_lookalikes(" · ".join(notes))), class_="vibe-note"),
             *(html_element("span", inert_text(hint), class_="vibe-why") for hint in warnings),

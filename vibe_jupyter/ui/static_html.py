@@ -14,6 +14,7 @@ from vibe_jupyter.protocol import MimeBundle, Usage
 from vibe_jupyter.ui.changed_line import changed_html, changed_text
 from vibe_jupyter.ui.code import KEPT
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
+from vibe_jupyter.ui.icons import kept_icon
 from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
 from vibe_jupyter.ui.plan import PlanEntry, kept_plan
@@ -27,7 +28,7 @@ from vibe_jupyter.ui.step import (
     TranscriptEntry,
     step_detail,
     step_headline,
-    step_mark,
+    step_icon,
     step_result,
     times_text,
 )
@@ -51,9 +52,11 @@ _WHOLE = "max-width:780px;font-size:13px;line-height:20px;overflow-wrap:break-wo
 _QUIET = "opacity:0.72"
 """No grey reads well on white and on dark; a paler shade of the page's own colour does."""
 _SAID = "font-size:14px;line-height:22px;margin:8px 0"
-_STEP = "margin:0;padding:3px 0"
-_NESTED = "margin:0 0 0 24px;padding:3px 0"
+_STEP = "margin:0"
+_NESTED = "margin:0 0 0 24px"
 """A sub-agent's step, below the one it works for."""
+_NO_TRIANGLE = "14px"
+"""What stands for the triangle on a line that does not open, so that all icons stand below each other."""
 _TIME = f"float:right;font-size:12px;{_QUIET}"
 """At the right edge, one under the other; where styles are dropped it ends the line."""
 _FOLD = "margin:0 0 8px;padding:3px 0"
@@ -179,7 +182,7 @@ class _Kept:
         steps = call_steps(entries)
         answer = next((entry for entry in reversed(entries) if isinstance(entry, StreamingText)), None)
         rest = [entry for entry in entries if entry is answer or _is_worth_showing(entry)]
-        line = [html_element("div", _steps_line(steps), style=_FOLD)] if steps else []
+        line = [html_element("div", self._steps_line(steps), style=_FOLD)] if steps else []
         return line + [self._entry_html(entry) for entry in rest]
 
     def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
@@ -193,7 +196,7 @@ class _Kept:
         steps = call_steps(before)
         shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
         if len(steps) > 1:
-            words = _steps_line(steps)
+            words = self._steps_line(steps)
             inside = html_element("div", *shown, style=_BOX)
             fold = html_element("details", html_element("summary", words), inside, style=_FOLD)
             shown = [fold if shown else html_element("div", words, style=_FOLD)]
@@ -217,19 +220,36 @@ class _Kept:
                 return html_element("div", words, style=style)
 
     def _step_html(self, step: Step, style: str) -> Markup:
-        time = seconds_text(step.seconds) if step.seconds is not None and self._keep.times else ""
         line = join_markup(
-            inert_text(f"{step_mark(step)} "),
+            kept_icon(step_icon(step)),
             step_headline(step),
             html_element("span", inert_text(f"  {step_result(step)}"), style=_QUIET),
-            html_element("span", inert_text(f"  {time}"), style=_TIME) if time else NOTHING,
+            self._time_html([step]),
         )
         inside = step_detail(step, KEPT, self._detail_limit or 0)
         if not inside:
-            return html_element("div", line, style=style)
+            return html_element("div", line, style=f"{style};padding:3px 0 3px {_NO_TRIANGLE}")
         return html_element(
-            "details", html_element("summary", line), html_element("div", inside, style=_BOX), style=style
+            "details",
+            html_element("summary", line),
+            html_element("div", inside, style=_BOX),
+            style=f"{style};padding:3px 0",
         )
+
+    def _steps_line(self, steps: Sequence[Step]) -> Markup:
+        return join_markup(
+            kept_icon("steps"),
+            html_element("b", inert_text(plural_text(len(steps), "step"))),
+            html_element("span", inert_text(f"  {steps_tally(steps)}"), style=_QUIET),
+            self._time_html(steps),
+        )
+
+    def _time_html(self, steps: Sequence[Step]) -> Markup:
+        """How long they took; nothing where none of them ran, or where times are not kept."""
+        took = [step.seconds for step in steps if step.seconds is not None]
+        if not took or not self._keep.times:
+            return NOTHING
+        return html_element("span", inert_text(f"  {seconds_text(sum(took))}"), style=_TIME)
 
 
 def _without_plan(entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
@@ -240,14 +260,8 @@ def _is_worth_showing(entry: TranscriptEntry) -> bool:
     return isinstance(entry, NoticeEntry) and entry.level != "info"
 
 
-def _steps_line(steps: Sequence[Step]) -> Markup:
-    return join_markup(
-        html_element("b", inert_text(plural_text(len(steps), "step"))), inert_text(f": {steps_tally(steps)}")
-    )
-
-
 def steps_tally(steps: Sequence[Step]) -> str:
-    """``listed variables, inspected 2, ran code 3 times (1 failed), 1 denied``."""
+    """``listed variables · inspected 2 · ran code 3 times (1 failed) · 1 denied``."""
     failed = Counter(_step_doing(step) for step in steps if _failed_in_running(step))
     done = failed + Counter(_step_doing(step) for step in steps if step.outcome in ("ok", "running"))
     ends = Counter(step.outcome for step in steps if not _failed_in_running(step))
@@ -255,7 +269,7 @@ def steps_tally(steps: Sequence[Step]) -> str:
         _with_failures(verb, done[verb], failed[verb]) for verb in dict.fromkeys(map(_step_doing, steps)) if done[verb]
     ]
     named = (("error", "failed"), ("denied", "denied"), ("interrupted", "interrupted"))
-    return ", ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
+    return " · ".join(words + [f"{ends[outcome]} {word}" for outcome, word in named if ends[outcome]])
 
 
 def _with_failures(verb: str, count: int, failed: int) -> str:

@@ -24,6 +24,7 @@ from vibe_jupyter.protocol import (
 )
 from vibe_jupyter.ui.cards import preview_html
 from vibe_jupyter.ui.code import KEPT_LEFT, KEPT_PRE, LIVE, CodeLook
+from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import (
     NOTHING,
@@ -136,6 +137,7 @@ ROWS_LIMIT = 60
 """Rows of a table shown in a step."""
 
 _MARKS: Mapping[Outcome, str] = {"running": "●", "error": "✕", "denied": "⊘", "interrupted": "■"}
+_END_ICONS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "stop"}
 _TOOL_MARKS = {"run_code": "▷", "inspect": "▦", THOUGHT: "✻"}
 _OTHER_MARK = "▤"
 _WORDS: Mapping[Outcome, str] = {"error": "failed", "denied": "denied", "interrupted": "interrupted"}
@@ -235,7 +237,7 @@ def step_html(step: Step, limit: int = OUTPUT_LIMIT, *, nested: bool = False) ->
     """The step in the live view; each text inside at most `limit` characters. One of a sub-agent is `nested`."""
     look = "vibe-step vibe-nested" if nested else "vibe-step"
     line = (
-        html_element("span", escape_text(step_mark(step)), class_="vibe-mark", aria_hidden="true"),
+        icon_html(step_icon(step)),
         html_element("span", step_headline(step), class_="vibe-what"),
         html_element("span", _meanwhile_html(step), inert_text(step_result(step)), class_="vibe-came"),
         html_element("span", _time_html(step), class_="vibe-time"),
@@ -270,8 +272,13 @@ def finished_step(step: Step, event: ToolFinished) -> Step:
     )
 
 
+def step_icon(step: Step) -> str:
+    """The name of the icon before the line: how it ended where it did not succeed, else what kind of step it is."""
+    return _END_ICONS.get(step.outcome) or tool_icon(step.name)
+
+
 def step_mark(step: Step) -> str:
-    """The sign before the line; its meaning also stands in words."""
+    """The sign before the line where there is only text; its meaning also stands in words."""
     return _MARKS.get(step.outcome) or _TOOL_MARKS.get(step.name, _OTHER_MARK)
 
 
@@ -414,7 +421,7 @@ def group_html(steps: Sequence[Step], *, nested: bool = False) -> Markup:
     verb = last.headline.doing if last.outcome == "running" else last.headline.verb
     seconds = sum(step.seconds or 0.0 for step in steps)
     line = (
-        html_element("span", escape_text(step_mark(last)), class_="vibe-mark", aria_hidden="true"),
+        icon_html(step_icon(last)),
         html_element("span", html_element("b", inert_text(one_line(times_text(verb, len(steps))))), class_="vibe-what"),
         html_element("span", inert_text(_came_text(steps)), class_="vibe-came"),
         html_element(

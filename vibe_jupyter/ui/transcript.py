@@ -590,4 +590,4 @@ def _writing_step(name: str) -> Step:
     """The line while a call is being written."""
     is_code = name in ("", "run_code")
     doing = "Writing code" if is_code else "Preparing"
-    return Step(Headline(verb=doing, doing=doing, asking=doing, target="" if is_code else name), name)
+    return Step(Headline(verb=doing, doing=doing, asking=doing, target="" if is_code else name), name or "run_code")

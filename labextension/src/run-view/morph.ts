@@ -24,7 +24,7 @@ export function morph(from: Element, to: Element): void {
 
 /** Whether `morph` may turn one into the other; if not, the new one replaces the old. */
 export function alike(from: Element, to: Element): boolean {
-  return from.nodeName === to.nodeName && from.className === to.className;
+  return from.nodeName === to.nodeName && from.getAttribute("class") === to.getAttribute("class");
 }
 
 function morphNode(now: ChildNode, next: ChildNode): void {
