@@ -108,6 +108,8 @@ class BuiltInTools:
             drawing=parts.notebook.cells.drawing if parts.notebook is not None else None,
         )
         tool.exploration, tool.outlook = self._exploration, self._outlook
+        if parts.notebook is not None:
+            tool.row_changes = parts.notebook.rows.lines
         return tool
 
     def _make_outlook(self) -> CodeOutlook:

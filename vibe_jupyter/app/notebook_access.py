@@ -51,12 +51,13 @@ class NotebookAccess:
         self._log = log
         self._in_place = NestedCells(shell, pump)
         pump.on_execute_at_rest = self._in_place.take_called_off
+        self.rows = log.rows
         self._drawing = ChartDrawing()
         self.cells = self.access()
 
     def access(self) -> CellAccess:
         """A way to the cells for somebody else, who remembers what they read themselves."""
-        return CellAccess(
+        access = CellAccess(
             OpenNotebook(
                 self._shell,
                 bridge=self._bridge,
@@ -67,6 +68,8 @@ class NotebookAccess:
             self._log.standings,
             self._drawing,
         )
+        access.row_changes = self.rows.lines
+        return access
 
     def sign(self, cells: CellAccess, conversation: str, run: int | None) -> None:
         """Have all cells that are written from now on say where they come from.

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, cast
 
 from vibe_jupyter.context.ipyflow_trace import traced_reads
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
+from vibe_jupyter.context.row_ledger import RowLedger
 from vibe_jupyter.notebook.cell_names import cell_names
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.replay import Execution, Mark, Replay
@@ -49,11 +50,13 @@ class ExecutionLog:
         self._scratch: set[str] = set()
         """Names that code of no cell mentioned, not looked at since."""
         shell.events.register(_EVENT, self._on_ran)
+        self.rows = RowLedger(shell, namespace)
 
     def close(self) -> None:
         """Hear of nothing any more."""
         if self._on_ran in self._shell.events.callbacks[_EVENT]:
             self._shell.events.unregister(_EVENT, self._on_ran)
+        self.rows.close()
 
     def executions(self) -> list[Execution]:
         """All runs so far, in their order."""

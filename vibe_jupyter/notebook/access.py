@@ -42,6 +42,15 @@ Standings = Callable[[Sequence[Cell]], Mapping[str, CellStatus]]
 """Cell id to how it stands, of all cells in their order; from any thread."""
 
 
+RowChanges = Callable[[str], Sequence[str]]
+"""What the latest run of code changed of the rows of frames, if it was of this code, a line for each; any thread."""
+
+
+def no_row_changes(_source: str) -> Sequence[str]:
+    """Where nobody counts."""
+    return ()
+
+
 def no_standings(_cells: Sequence[Cell]) -> Mapping[str, CellStatus]:
     """Where nobody knows what ran."""
     return {}
@@ -76,6 +85,7 @@ class CellAccess:
         """The last cell this run put below its prompt; None before the first."""
         self.changed: list[str] = []
         """Ids of the cells this run changed, in the order of the first change."""
+        self.row_changes: RowChanges = no_row_changes
         self.origins: CellOrigins | None = None
         """Of the present run, or the last one; None where nobody says where cells come from."""
         self.recorder: EditRecorder | None = None

@@ -54,6 +54,8 @@ class CopiedRun(Value):
     """What it would change, a line for each variable; only of a trial."""
     may_differ: bool = False
     """Whether it may go another way in the kernel; only of a trial."""
+    rows: tuple[str, ...] = ()
+    """See `CodeRun`."""
     refused: str = ""
     """What it failed for that a copy may not do; empty where it would have ended so anyway."""
     attempts: tuple[str, ...] = ()
@@ -74,6 +76,8 @@ class CodeRun(NamedTuple):
     """What it changed, a line for each variable; only of a trial."""
     may_differ: bool = False
     """Whether it may go another way in the kernel; only of a trial."""
+    rows: tuple[str, ...] = ()
+    """What became of the rows of frames, a line for each."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ class CodeExploration:
             hint=ran.hint,
             effects=ran.effects,
             may_differ=ran.may_differ,
+            rows=ran.rows,
             refused=refused and f"a copy of the kernel may not {refused}",
             attempts=attempts.words,
             secrets=found,

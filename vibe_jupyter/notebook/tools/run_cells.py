@@ -12,7 +12,7 @@ from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.kernel.capture import unseen
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.access import CellAccess, RowChanges, no_row_changes
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing
@@ -141,6 +141,7 @@ class RunCodeTool:
         """Where code runs that only looks; None where it cannot."""
         self.outlook: CodeOutlook | None = None
         """Says in advance what code would change; None where nobody can."""
+        self.row_changes: RowChanges = no_row_changes
 
     def headline(self, args: RunCodeArgs) -> Headline:
         return Headline(verb="Ran code", doing="Running code", asking="Run code", target="", note=args.reason)
@@ -178,7 +179,7 @@ class RunCodeTool:
         status = ""
         if waiting.seconds >= _TOLD_WAIT:
             status = f"; {waiting.seconds:.1f} s of it waiting for input()"
-        notes = ("" if context.schema_only else ran.hint, _changed_text(ran.changed))
+        notes = ("" if context.schema_only else ran.hint, _changed_text(ran.changed), *ran.rows)
         after = "" if args.keep else _TAKEN_BACK
         return await self._code_result(args, ran.result, status, after, notes, schema_only=context.schema_only)
 
@@ -196,7 +197,7 @@ class RunCodeTool:
         tried = f"not allowed in the copy: {', '.join(ran.attempts)}" if ran.attempts else ""
         changed = f"{_changed_text(ran.changed)}{_ONLY_IN_COPY}" if ran.changed else ""
         schema_only = context.schema_only
-        notes = (changed,) if schema_only else (ran.hint, changed, tried)
+        notes = (changed, *ran.rows) if schema_only else (ran.hint, changed, *ran.rows, tried)
         await self.exploration.show_pictures(ran.result.outputs, context.call_id)
         told = await self._code_result(args, ran.result, f", {_IN_COPY}", _ONLY_IN_COPY, notes, schema_only=schema_only)
         in_copy = {"in_copy": True, "cpu_seconds": round(ran.cpu_seconds, 3), "attempts": list(ran.attempts)}
@@ -235,7 +236,8 @@ class RunCodeTool:
         rebound = {*result.names_created, *result.names_changed} if args.keep else set[str]()
         hint = self._hint(args.code, result.error) if result.error is not None else ""
         both = (name for name in before if name in after and name not in rebound)
-        return CodeRun(result, tuple(name for name in both if before[name] != after[name]), hint)
+        changed = tuple(name for name in both if before[name] != after[name])
+        return CodeRun(result, changed, hint, rows=tuple(self.row_changes(args.code)))
 
     async def _code_result(
         self,

@@ -53,6 +53,8 @@ class CellRunResult:
 
     cell: Cell
     run: CellRun
+    rows: tuple[str, ...] = ()
+    """What became of the rows of frames, a line for each."""
 
     @property
     def ok(self) -> bool:
@@ -78,7 +80,7 @@ async def run_cells(
             break
         try:
             ran = await access.run(cell, seconds=seconds, on_output=context.progress, on_asking=context.waits)
-            done.append(CellRunResult(cell, ran))
+            done.append(CellRunResult(cell, ran, tuple(access.row_changes(cell.source))))
         except ToolError as error:
             if not done:
                 raise
@@ -184,7 +186,7 @@ def _numbered_cell(ran: CellRunResult) -> Cell:
 
 
 def _quiet_words(ran: CellRunResult, name: str) -> str:
-    names = names_line(ran.run.result).replace("\n", "; ")
+    names = "\n".join(filter(None, (names_line(ran.run.result), *ran.rows))).replace("\n", "; ")
     return f"{name} ({names})" if names else name
 
 
@@ -210,13 +212,13 @@ def _run_body(ran: CellRunResult, text: str, room: int, short_id: str) -> str:
     cut = head_and_tail(text, room)
     more = f'read_notebook(cells=["{short_id}"], outputs="full") has all of it'
     lines = (cut, more if cut != text and ran.run.in_place else "", names_line(ran.run.result))
-    return "\n".join(filter(None, (*lines, "" if ran.run.in_place else _HERE)))
+    return "\n".join(filter(None, (*lines, *ran.rows, "" if ran.run.in_place else _HERE)))
 
 
 def _runs_summary(done: Sequence[CellRunResult], wanted: int, seconds: float | None) -> str:
     if wanted == 1 and done:
         result = done[0].run.result
-        return run_summary_text(result, output_text(result.outputs), seconds)
+        return ", ".join((run_summary_text(result, output_text(result.outputs), seconds), *done[0].rows))
     failed = [ran for ran in done if not ran.ok]
     if failed:
         return f"{cell_number(failed[0].cell)} {status_line(failed[0].run.result, seconds)}"

@@ -1,0 +1,171 @@
+"""What code does to frames, by its syntax tree: which frame comes of which, by operations that may change its rows."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from vibe_jupyter.notebook.cell_magics import NOT_PARSED, parse_quietly, python_of
+
+FILTER: Final = "boolean filter"
+SLICE: Final = "slice"
+LOSES: Final = frozenset(
+    {
+        *(FILTER, "query", "filter", "merge", "join", "drop", "dropna", "drop_duplicates", "drop_nulls", "drop_nans"),
+        "unique",
+    }
+)
+"""Operations that may leave out rows without a word; names of pandas and polars."""
+TAKES: Final = frozenset({SLICE, "head", "tail", "sample", "nlargest", "nsmallest", "limit", "top_k", "bottom_k"})
+"""Operations that say how many rows they take."""
+RESHAPES: Final = frozenset(
+    {
+        *("groupby", "group_by", "agg", "aggregate", "pivot", "pivot_table", "crosstab", "value_counts", "resample"),
+        *("describe", "melt", "unpivot", "stack", "unstack", "explode", "transpose", "sum", "mean", "count", "size"),
+        *("nunique", "rolling", "cut", "get_dummies"),
+    }
+)
+"""Operations that make rows of another kind."""
+ADDS: Final = frozenset({"concat", "append", "vstack", "extend", "reindex"})
+JOINS: Final = frozenset({"merge", "join", "merge_asof", "join_asof"})
+_FRAME_ARGUMENTS: Final = ("left", "right", "other", "objs", "items")
+_READS: Final = ("read_", "scan_")
+"""How functions begin that read a file into a frame."""
+
+
+class FrameOperation(NamedTuple):
+    """What one cell makes a frame of."""
+
+    target: str
+    sources: tuple[str, ...]
+    """Names that it is made of, the one whose rows it has first; not all of them need be frames."""
+    operations: tuple[str, ...]
+    """In their order: those that may change rows, else the functions that were called."""
+    files: tuple[str, ...] = ()
+    """That are read, where the code names them as they are."""
+
+
+def frame_operations(source: str) -> list[FrameOperation]:
+    """For each name that a cell binds or changes in place, in the order of the first time; empty for no Python."""
+    code, found = python_of(source)
+    if found.is_prompt:
+        return []
+    try:
+        tree = parse_quietly(code)
+    except NOT_PARSED:
+        return []
+    made: dict[str, FrameOperation] = {}
+    try:
+        for one in _of_body(tree.body):
+            first = made.get(one.target)
+            made[one.target] = one if first is None or one.target not in one.sources else _joined(first, one)
+    except RecursionError:  # nested too deep
+        return []
+    return [one._replace(operations=_named(one.operations)) for one in made.values()]
+
+
+def _named(operations: Sequence[str]) -> tuple[str, ...]:
+    """Those that may change rows, or all where none is known to."""
+    known = LOSES | TAKES | RESHAPES | ADDS
+    return tuple(dict.fromkeys([one for one in operations if known & main_operations([one])] or operations))
+
+
+def _of_body(body: Sequence[ast.stmt]) -> Iterator[FrameOperation]:
+    """Of statements that run with the cell, also those in ``with``, ``if``, ``for`` and ``try``."""
+    for statement in body:
+        yield from _of_statement(statement)
+        if isinstance(statement, ast.With | ast.If | ast.For | ast.While | ast.Try):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _of_body(getattr(statement, field, []))
+
+
+def _joined(first: FrameOperation, then: FrameOperation) -> FrameOperation:
+    """Two steps of one frame, as one."""
+    more = tuple(name for name in then.sources if name not in (*first.sources, first.target))
+    return first._replace(
+        sources=(*first.sources, *more),
+        operations=(*first.operations, *then.operations),
+        files=(*first.files, *then.files),
+    )
+
+
+def _of_statement(statement: ast.stmt) -> Iterator[FrameOperation]:
+    match statement:
+        case (
+            ast.Assign(targets=[ast.Name(id=target)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value)
+        ):
+            yield _of_expression(target, value)
+        case ast.Expr(value=ast.Call(keywords=keywords) as value) if any(
+            one.arg == "inplace" and isinstance(one.value, ast.Constant) and one.value.value is True for one in keywords
+        ):
+            made = _of_expression("", value)
+            if made.sources:
+                yield made._replace(target=made.sources[0])
+        case _:
+            pass
+
+
+def _of_expression(target: str, value: ast.expr) -> FrameOperation:
+    walk = _ChainWalk()
+    walk.take(value)
+    return FrameOperation(target, tuple(dict.fromkeys(walk.sources)), tuple(walk.operations), tuple(walk.files))
+
+
+class _ChainWalk:
+    """Follows a chain of calls and subscripts to the frame it begins with."""
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+        self.operations: list[str] = []
+        self.files: list[str] = []
+
+    def take(self, value: ast.expr) -> None:
+        match value:
+            case ast.Name(id=name):
+                self.sources.append(name)
+            case ast.Attribute(value=inner):
+                self.take(inner)
+            case ast.Subscript(value=inner, slice=part):
+                self.take(inner)
+                if (what := _subscript(part)) is not None:
+                    self.operations.append(what)
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+                self.take(inner)
+                self._call(name, value)
+            case ast.Call(func=ast.Name(id=name)):
+                self._call(name, value)
+            case _:
+                pass
+
+    def _call(self, name: str, call: ast.Call) -> None:
+        if name.startswith(_READS):
+            first = [one.value for one in call.args[:1] if isinstance(one, ast.Constant)]
+            self.files += [one for one in first if isinstance(one, str)]
+        how = _how(call) or ("inner" if name == "merge" else "") if name in JOINS else ""
+        self.operations.append(f"{name} ({how})" if how else name)
+        for one in (*call.args, *(one.value for one in call.keywords if one.arg in _FRAME_ARGUMENTS)):
+            items = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
+            self.sources += [item.id for item in items if isinstance(item, ast.Name)]
+
+
+def _how(call: ast.Call) -> str:
+    """Which join is meant, as far as the call says it."""
+    given = next((one.value for one in call.keywords if one.arg == "how"), None)
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+
+
+def _subscript(part: ast.expr) -> str | None:
+    """What a subscript does with rows; None where it names columns."""
+    rows = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
+    match rows:
+        case ast.Slice(lower=None, upper=None, step=None) | ast.Constant() | ast.List():
+            return None
+        case ast.Slice():
+            return SLICE
+        case _:
+            return FILTER
+
+
+def main_operations(operations: Sequence[str]) -> frozenset[str]:
+    """The names of operations without what is said of them."""
+    return frozenset(one.split(" (")[0] for one in operations)
