@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ChangeLog, type CellNow, lineCounts } from "../src/changes/change-log";
+import { diffLines } from "../src/changes/line-diff";
 
 const MARK = { source: "12345678" };
 const set = (cell: string, source: string) => ({ op: "set_source", cell, expected: "", source, vibe: MARK }) as const;
@@ -41,4 +42,17 @@ test("lines that stay are not counted", () => {
   assert.deepEqual(lineCounts("a\nb\nc\nd", "a\nx\nc\ny\nd"), { added: 2, removed: 1 });
   assert.deepEqual(lineCounts("a", "a"), { added: 0, removed: 0 });
   assert.deepEqual(lineCounts("", "a\nb"), { added: 2, removed: 0 });
+});
+
+test("lines that are gone stand in front of the line that follows them now", () => {
+  assert.deepEqual(diffLines("a\nb\nc\nd", "a\nx\nc\ny\nd"), { added: [2, 4], removed: [{ before: 2, lines: ["b"] }] });
+  assert.deepEqual(diffLines("a\nb\nc", "a"), { added: [], removed: [{ before: 2, lines: ["b", "c"] }] });
+  assert.deepEqual(diffLines("a\n", ""), { added: [], removed: [{ before: 1, lines: ["a", ""] }] });
+  assert.deepEqual(diffLines("", "a\nb"), { added: [1, 2], removed: [] });
+});
+
+test("texts too long to compare are shown as replaced", () => {
+  const many = (letter: string): string => Array.from({ length: 2_100 }, (_, at) => `${letter}${String(at)}`).join("\n");
+  const { added, removed } = diffLines(`same\n${many("a")}`, `same\n${many("b")}`);
+  assert.deepEqual([added.length, removed.length, removed[0]?.lines.length], [2_100, 1, 2_100]);
 });

@@ -85,6 +85,45 @@ def test_each_changed_cell_can_be_kept_undone_and_gone_to_until_the_next_prompt(
     book.over(PROMPT)
 
 
+def test_a_changed_cell_shows_which_lines_are_new_and_which_are_gone(lab: Lab, model: ScriptedModel) -> None:
+    before, after = "import numpy\na = 1\nprint(a)", "a = 10\nprint(a)\nb = 2"
+    book = open_prompt(lab, model, before, options="--yes=edit_cell")
+    book.run(0)
+    book.over(0)
+    model.will_reply(call("read_notebook"), call("edit_cell", cell=book.ids[FIRST], source=after), say("Done so."))
+    book.run(PROMPT)
+    book.over(PROMPT)
+    cell = book.cell(FIRST)
+    expect(cell.locator(".vibe-added-line")).to_have_text(["a = 10", "b = 2"])
+    expect(cell.locator(".vibe-ghost-lines > div")).to_have_text(["import numpy", "a = 1"])
+    expect(cell.get_by_role("note", name="removed: import numpy")).to_be_visible()
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        lab.picture(cell, f"changed-lines-{theme}")
+        assert violations(book.page, ".vibe-ghost-lines") == {}
+        for lines in cell.locator(".vibe-ghost-lines").all():
+            contrasts: dict[str, float] = lines.evaluate(CONTRASTS)
+            assert min(contrasts.values()) >= MIN_CONTRAST
+    lab.theme("light")
+    assert book.sources()[FIRST] == after
+    cell.get_by_role("button", name="Keep").click()
+    expect(cell.locator(".vibe-added-line, .vibe-ghost-lines, .vibe-compared")).to_have_count(0)
+    assert book.sources()[FIRST] == after
+
+
+def test_the_marks_of_a_change_go_when_the_cell_is_edited_by_hand(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
+    book.run(0)
+    book.over(0)
+    change_three_cells(book, model)
+    expect(book.cell(FIRST).locator(".vibe-ghost-lines")).to_have_count(1)
+    book.cell(FIRST).locator(".cm-line").last.click()
+    book.page.keyboard.type("  # mine")
+    expect(book.cell(FIRST).locator(".vibe-added-line, .vibe-ghost-lines")).to_have_count(0)
+    assert book.sources()[FIRST].endswith("  # mine")
+    expect(book.cell(ADDED).locator(".vibe-added-line")).to_have_count(1)
+
+
 def test_what_undo_takes_back_is_no_cell_of_the_agents_any_more(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
     book.run(0)

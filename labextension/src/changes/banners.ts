@@ -9,6 +9,7 @@ import { cellModels, isRunning, modelOf } from "../bridge/notebook";
 import { preserveViewState } from "../bridge/view-state";
 import { isPromptCell } from "../cell-actions/cell-state";
 import { ChangeBanner } from "./banner";
+import { showChangedLines } from "./changed-lines";
 import { changesOf, REVIEW } from "./logs";
 
 const ABOVE_INPUT = 1; // place in the cell, behind its header
@@ -71,8 +72,10 @@ export class ChangeBanners {
     }
     changed.forEach((cell, at) => {
       const change = log.get(cell.model.id);
-      if (change !== undefined) {
-        this.#banners.get(cell)?.display(change, at + 1, changed.length);
+      const banner = this.#banners.get(cell);
+      if (change !== undefined && banner !== undefined) {
+        banner.display(change, at + 1, changed.length);
+        showChangedLines(cell, change.before ?? "");
       }
     });
   }
@@ -85,9 +88,14 @@ export class ChangeBanners {
     }, this.#words);
     this.#banners.set(cell, banner);
     (cell.layout as PanelLayout).insertWidget(ABOVE_INPUT, banner);
+    showChangedLines(cell, changesOf(this.#panel).get(cell.model.id)?.before ?? "");
+    void cell.ready.then(() => { this.#schedule(); }); // it may have no editor yet
   }
 
   #remove(cell: Cell): void {
+    if (!cell.isDisposed) {
+      showChangedLines(cell, null);
+    }
     this.#banners.get(cell)?.dispose();
     this.#banners.delete(cell);
   }

@@ -3,6 +3,7 @@ import { Signal } from "@lumino/signaling";
 
 import { markOf } from "../bridge/cell-mark";
 import type { CellEdit, SetSource } from "../contract";
+import { diffLines } from "./line-diff";
 
 /** A cell as the agent left it, and as it was before. */
 export interface CellChange {
@@ -74,33 +75,6 @@ function beforeEdit(cell: CellNow | undefined): { before: string; mark: CellEdit
 
 /** How many lines were added and removed. */
 export function lineCounts(before: string, after: string): { added: number; removed: number } {
-  const [old, now] = [linesOf(before), linesOf(after)];
-  let start = 0;
-  while (start < old.length && start < now.length && old[start] === now[start]) {
-    start++;
-  }
-  let tail = 0;
-  while (tail < Math.min(old.length, now.length) - start && old.at(-1 - tail) === now.at(-1 - tail)) {
-    tail++;
-  }
-  const [left, right] = [old.slice(start, old.length - tail), now.slice(start, now.length - tail)];
-  const same = longestCommon(left, right);
-  return { added: right.length - same, removed: left.length - same };
-}
-
-function linesOf(source: string): string[] {
-  return source === "" ? [] : source.split("\n");
-}
-
-/** Lines of the longest sequence that both have. */
-function longestCommon(left: readonly string[], right: readonly string[]): number {
-  let above = new Array<number>(right.length + 1).fill(0);
-  for (const line of left) {
-    const row = [0];
-    right.forEach((other, at) => {
-      row.push(line === other ? (above[at] ?? 0) + 1 : Math.max(above[at + 1] ?? 0, row[at] ?? 0));
-    });
-    above = row;
-  }
-  return above.at(-1) ?? 0;
+  const { added, removed } = diffLines(before, after);
+  return { added: added.length, removed: removed.reduce((sum, { lines }) => sum + lines.length, 0) };
 }
