@@ -50,7 +50,7 @@ def test_the_tokens_of_the_next_request_are_shown_by_part_and_in_the_last_line(k
     )
     kernel.run("%%vibe\nWhat is int?")
     cell = kernel.run("%%vibe\nAnd float?")
-    assert "context 25%" in kernel.html(cell)  # by the count of the server
+    assert "25% context" in kernel.html(cell)  # by the count of the server
     shown = kernel.run("%vibe context").text
     assert f"of {WINDOW:,} tokens, " in shown
     parts = {name: int(count.replace(",", "")) for name, count in re.findall(r"^  (\w+) +([\d,]+) tokens", shown, re.M)}

@@ -62,7 +62,7 @@ def foot(state: str, words: str, *, stop: bool = True) -> str:
     """The last line."""
     button = (
         '<span class="vibe-spacer"></span>'
-        '<button type="button" class="vibe-button vibe-quiet" data-vibe-action="stop">Stop</button>'
+        '<button type="button" class="vibe-button vibe-stop" data-vibe-action="stop">Stop</button>'
     )
     return (
         f'<div class="vibe-foot" data-state="{state}"><span class="vibe-state" aria-live="polite">'

@@ -85,7 +85,7 @@ def test_a_terminal_shows_the_answer_one_line_a_step_and_how_it_ended() -> None:
     assert terminal.screen.endswith(
         "▷ Ran code fit a line per species · 1 line · 0.2 s\n"
         "**Gentoo bills are as long as Chinstraps'.** The slope is `1.5`.\n"
-        "Done · devstral-2 · api.mistral.ai · 2 turns · 6.3k tokens in, 5.1k cached, 900 out · 21 s\n"
+        "Done · 21 s · devstral-2 · api.mistral.ai · 2 turns · 6.3k tokens in, 5.1k cached, 900 out\n"
     )
 
 

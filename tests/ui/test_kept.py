@@ -40,7 +40,7 @@ def test_the_kept_form_holds_the_answer_the_steps_the_code_and_its_output() -> N
     assert "I will look at the data first." in fold.text
     assert "Gentoo" not in fold.text
     assert root.find("strong")[0].text.startswith("Gentoo bills")
-    foot = "● Done · devstral-2 · 2 turns · 6.3k tokens in, 5.1k cached, 900 out · 21 s"
+    foot = "● Done · 21 s · devstral-2 · 2 turns · 6.3k tokens in, 5.1k cached, 900 out"
     assert root.text.endswith(foot)
 
 
@@ -170,7 +170,7 @@ def test_a_run_without_an_end_does_not_say_that_it_works() -> None:
 def test_plain_text_is_the_answer_and_one_line() -> None:
     assert kept(whole_run())["text/plain"].split("\n\n") == [
         "**Gentoo bills are as long as Chinstraps'.** The slope is `1.5`.",
-        "Done · 2 steps · devstral-2 · api.mistral.ai · 2 turns · 6.3k tokens in, 5.1k cached, 900 out · 21 s",
+        "Done · 2 steps · 21 s · devstral-2 · api.mistral.ai · 2 turns · 6.3k tokens in, 5.1k cached, 900 out",
     ]
 
 
@@ -180,7 +180,7 @@ def test_every_colour_reads_on_white_and_on_dark() -> None:
     html = "".join(kept([*events[:-1], finished(reason)])["text/html"] for reason in ("stop", "error", "interrupted"))
     html += kept([STARTED, said("[a](https://a.example)"), finished()])["text/html"]
     colours = set(re.findall(r"[\";]color:#([0-9a-f]{6})", html))
-    assert len(colours) >= 3
+    assert len(colours) >= 2
     for colour in colours:
         for ground in ("ffffff", "111111"):
             assert contrast(colour, ground) >= MIN_CONTRAST, f"#{colour} on #{ground}"

@@ -45,6 +45,7 @@ from vibe_jupyter.protocol import (
     Usage,
 )
 from vibe_jupyter.ui.page import PatchOutbox, ViewPart, ViewPatch
+from vibe_jupyter.ui.status_line import NOT_OVER_NOTE
 from vibe_jupyter.ui.transcript import Transcript
 
 ANSWER_SIZE = 60_000
@@ -317,9 +318,9 @@ def test_the_foot_says_how_the_run_stands() -> None:
     working = foot(TurnStarted(turn=3))
     assert [one.text for one in working.find("span")] == [
         "Working",
+        "0 s",
         "devstral-2",
         "turn 3",
-        "0 s",
         "",
     ]
     assert working.find("div", data_state="working")[0].attributes["title"] == "Model server: api.mistral.ai"
@@ -331,10 +332,10 @@ def test_the_foot_says_how_the_run_stands() -> None:
     facts = [one.text for one in done.find("span")]
     assert facts == [
         "Done",
+        "21 s",
         "devstral-2",
         "2 turns",
         "6.3k tokens in, 5.1k cached, 900 out",
-        "21 s",
         "",
     ]
     assert done.find("button") == []
@@ -532,3 +533,20 @@ def test_the_whole_run_ends_as_steps_and_an_answer() -> None:
 def test_the_foot_names_an_agent_that_is_not_the_usual_one() -> None:
     assert "agent" not in live([STARTED])
     assert "agent plan" in live([STARTED.model_copy(update={"agent": "plan"})])
+
+
+def test_the_foot_has_a_bar_for_the_context_with_the_figure_beside_it() -> None:
+    (foot,) = parse(parts_of([STARTED, TurnStarted(turn=1, context=0.14)])[-1].html).find("span", class_="vibe-context")
+    assert foot.text == "14% context"
+    (bar,) = foot.find("progress")
+    assert (bar.attributes["value"], bar.attributes["aria-hidden"]) == ("0.14", "true")
+    assert parse(parts_of([STARTED, TurnStarted(turn=1)])[-1].html).find("progress") == []
+
+
+def test_a_run_that_is_not_over_in_the_document_says_how_to_go_on_and_no_other_does() -> None:
+    folded = transcript([STARTED, *inspected()])
+    assert NOT_OVER_NOTE in parse(str(folded.held()["text/html"])).text
+    folded.apply(finished("interrupted"))
+    html = str(folded.bundle()["text/html"])
+    assert NOT_OVER_NOTE not in html
+    assert "○ Stopped" in parse(html).text

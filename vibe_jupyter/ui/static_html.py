@@ -19,7 +19,15 @@ from vibe_jupyter.ui.markdown_html import markdown_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, html_element, inert_text, join_markup
 from vibe_jupyter.ui.plan import PlanEntry, kept_plan
 from vibe_jupyter.ui.run_output import NO_PIECE
-from vibe_jupyter.ui.status_line import StatusLine, clock_text, error_words, plain_lines, run_facts
+from vibe_jupyter.ui.status_line import (
+    NOT_OVER,
+    NOT_OVER_NOTE,
+    StatusLine,
+    clock_text,
+    error_words,
+    plain_lines,
+    run_facts,
+)
 from vibe_jupyter.ui.step import (
     THOUGHT,
     NoticeEntry,
@@ -63,7 +71,8 @@ _FOLD = "margin:0 0 8px;padding:3px 0"
 _BOX = "border-left:1px solid #8c8c8c;margin:2px 0 8px 8px;padding:0 0 0 15px"
 _FOOT = "border-top:1px solid #8c8c8c;margin:10px 0 0 0;padding:5px 0 0 0;font-size:12px"
 _LEVELS = {"info": "#8c8c8c", "warning": "#b26a00", "error": "#d93a3a"}
-_STATES = {"done": "#2e8b40", "stopped": "#b26a00", "failed": "#d93a3a"}
+_ERROR_GROUND = "rgba(217,58,58,0.08)"
+_STATES = {"done": "#2e8b40", "failed": "#d93a3a"}
 
 
 class PieceEnds:
@@ -114,7 +123,8 @@ def static_pieces(
             continue
         made = _Kept(detail_limit, answer_limit, keep)
         *before, last = made.bodies(entries, ends)
-        last += [changed_html(foot.changed), _foot_line(foot, facts_shown)]
+        note = _notice_html(NoticeEntry("info", NOT_OVER_NOTE)) if foot.words == NOT_OVER else NOTHING
+        last += [note, changed_html(foot.changed), _foot_line(foot, facts_shown)]
         htmls = [
             _without_blank_lines(html_element("div", *body, style=_WHOLE)) if body else NOTHING
             for body in (*before, last)
@@ -215,9 +225,7 @@ class _Kept:
             case PlanEntry():
                 return kept_plan(entry.plan)
             case NoticeEntry():
-                words = error_words(entry.text) if entry.level == "error" else plain_lines(entry.text)
-                style = f"border-left:3px solid {_LEVELS[entry.level]};margin:8px 0;padding:4px 0 4px 10px"
-                return html_element("div", words, style=style)
+                return _notice_html(entry)
 
     def _step_html(self, step: Step, style: str) -> Markup:
         line = join_markup(
@@ -250,6 +258,13 @@ class _Kept:
         if not took or not self._keep.times:
             return NOTHING
         return html_element("span", inert_text(f"  {seconds_text(sum(took))}"), style=_TIME)
+
+
+def _notice_html(entry: NoticeEntry) -> Markup:
+    is_error = entry.level == "error"
+    words = error_words(entry.text) if is_error else plain_lines(entry.text)
+    room = f"padding:8px 12px;background-color:{_ERROR_GROUND}" if is_error else "padding:4px 0 4px 10px"
+    return html_element("div", words, style=f"border-left:3px solid {_LEVELS[entry.level]};margin:8px 0;{room}")
 
 
 def _without_plan(entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
@@ -295,7 +310,7 @@ def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
 def _shown_facts(foot: StatusLine, keep: RunRetention, *, with_server: bool = False) -> list[str]:
     """What the foot says behind the state."""
     return (
-        [*run_facts(foot, with_server=with_server), clock_text(foot)]
+        [clock_text(foot), *run_facts(foot, with_server=with_server)]
         if keep.times
         else run_facts(replace(foot, usage=Usage(), cost=None, context=None), with_server=with_server)
     )
@@ -307,7 +322,8 @@ def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:
 
 
 def _foot_line(foot: StatusLine, facts_shown: Sequence[str]) -> Markup:
-    dot = html_element("span", Markup("●"), style=f"color:{_STATES.get(foot.state, '#767676')}")
+    colour = _STATES.get(foot.state)
+    dot = html_element("span", Markup("●" if colour else "○"), style=f"color:{colour}" if colour else _QUIET)
     rest = html_element("span", inert_text(" · ".join(["", *facts_shown])), style=_QUIET)
     return html_element("div", dot, Markup(" "), html_element("b", inert_text(foot.words)), rest, style=_FOOT)
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from vibe_jupyter.protocol import FinishReason, Usage
 from vibe_jupyter.ui.changed_line import ChangedName
+from vibe_jupyter.ui.icons import icon_html
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text, join_markup
 from vibe_jupyter.ui.text import count_text, one_line, output_text, plural_text, readable_text, seconds_text
 
@@ -26,12 +27,18 @@ _ENDS: dict[FinishReason, tuple[State, str]] = {
     "error": ("failed", "Failed"),
 }
 
-_STOP = html_element("button", Markup("Stop"), type="button", class_="vibe-button vibe-quiet", data_vibe_action="stop")
+_STOP = html_element(
+    "button", icon_html("stop"), Markup("Stop"), type="button", class_="vibe-button vibe-stop", data_vibe_action="stop"
+)
 
 USUAL_AGENT = "default"
 """The agent whose name goes without saying."""
 NOT_OVER = "Not finished"
 """The state of a run in a document that was saved, or lost its kernel, in the middle of it."""
+NOT_OVER_NOTE = (
+    "The notebook was saved, or the kernel ended, while this run went on: what it had done by then is above. "
+    "To go on in a new kernel, run the cells that its variables come from, then ask in a new prompt."
+)
 CUT_SHORT = "The answer ended early. You can still read it here; it is not sent to the model again."
 CUT_BY_LENGTH = (
     "The answer ends here because it reached the model's output limit. Ask it to go on, or raise max_tokens."
@@ -94,8 +101,8 @@ def run_facts(foot: StatusLine, *, with_server: bool = False) -> list[str]:
             "no values sent" if foot.schema_only else "",
             turns if foot.turn else "",
             _tokens_text(foot),
-            f"context {foot.context:.0%}" if foot.context is not None else "",
             f"${foot.cost:.3f}" if foot.cost is not None else "",
+            context_text(foot),
         )
         if fact
     ]
@@ -109,12 +116,14 @@ def server_tip(foot: StatusLine) -> str | None:
 def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
     """The line in the live view; the page counts the seconds on while it goes on, and it mostly can be stopped."""
     dot = html_element("i", class_="vibe-dot")
+    facts = [fact for fact in run_facts(foot) if fact != context_text(foot)]
     return html_element(
         "div",
         html_element("span", dot, inert_text(foot.words), class_="vibe-state"),
-        *(html_element("span", inert_text(fact)) for fact in run_facts(foot)),
         html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
+        *(html_element("span", inert_text(fact)) for fact in facts),
         html_element("span", class_="vibe-spacer"),
+        _context_html(foot),
         _STOP if can_stop and not foot.is_over else NOTHING,
         class_="vibe-foot",
         title=server_tip(foot),
@@ -122,9 +131,22 @@ def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
     )
 
 
+def context_text(foot: StatusLine) -> str:
+    """How much of the model's window the latest request took; empty where the window is not known."""
+    return f"{foot.context:.0%} context" if foot.context is not None else ""
+
+
+def _context_html(foot: StatusLine) -> Markup:
+    """The same with a small bar, which need not be read out beside the figure."""
+    if foot.context is None:
+        return NOTHING
+    bar = html_element("progress", max="1", value=f"{min(foot.context, 1.0):.2f}", aria_hidden="true")
+    return html_element("span", bar, inert_text(context_text(foot)), class_="vibe-context")
+
+
 def foot_line(foot: StatusLine) -> str:
     """The same as one line of plain text."""
-    return readable_text(" · ".join([foot.words, *run_facts(foot, with_server=True), clock_text(foot)]))
+    return readable_text(" · ".join([foot.words, clock_text(foot), *run_facts(foot, with_server=True)]))
 
 
 def clock_text(foot: StatusLine) -> str:

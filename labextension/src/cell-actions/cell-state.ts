@@ -40,6 +40,11 @@ export function errorOf(model: ICellModel): string | null {
   return last?.output_type === "error" ? (last as IError).ename : null;
 }
 
+/** Whether the run in a cell ended with an error, and not by its user. */
+export function hasFailed(model: ICellModel): boolean {
+  return errorOf(model) === FAILED;
+}
+
 /** Whether the agent, which works in kernels of Python, can help with the cells of this notebook. */
 export function isPython({ content }: NotebookPanel): boolean {
   return content.model?.defaultKernelLanguage === "python";

@@ -4,7 +4,7 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 import { type PanelLayout, Widget } from "@lumino/widgets";
 
 import { changesOf, reviewChanges } from "../changes/logs";
-import { changedRunOf, isPython, numberOf, offerOf, type Offer } from "./cell-state";
+import { changedRunOf, hasFailed, isPython, numberOf, offerOf, type Offer } from "./cell-state";
 import { button, hint, key, textField } from "./elements";
 import { vibeIcon } from "./icon";
 import { promptFor, type Request } from "./prompts";
@@ -78,8 +78,10 @@ export class UnderOutput extends Widget {
       ];
     }
     if (offer === "retry") {
+      const goOn = button(words.__("Continue"), () => { this.#ask(CONTINUE); });
+      goOn.classList.toggle("vibe-action-primary", hasFailed(this.#cell.model));
       return [
-        button(words.__("Continue"), () => { this.#ask(CONTINUE); }),
+        goOn,
         button(words.__("Try again"), () => void this.#runner.run(this.#panel, this.#cell)),
       ];
     }

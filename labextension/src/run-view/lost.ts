@@ -6,7 +6,7 @@ export function showLost(root: HTMLElement): void {
   if (foot === null) {
     return;
   }
-  foot.dataset.state = "failed";
+  foot.dataset.state = "stopped";
   foot.querySelector('button[data-vibe-action="stop"]')?.remove();
   const state = foot.querySelector(".vibe-state");
   state?.replaceChildren(...state.querySelectorAll(".vibe-dot"), "Stopped: the kernel is no longer running");
