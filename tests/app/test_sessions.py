@@ -141,8 +141,8 @@ def test_conversations_are_listed_named_by_id_renamed_forked_exported_and_delete
         second, first = SHORT.findall(table)
         assert re.search(rf"^\* {second} +0 min +2 .* second of all, please$", table, re.MULTILINE)
         assert re.search(rf"^  {first} +0 min +2 .* Penguins by island$", table, re.MULTILINE)
-        unknown = session.run("%vibe resume 00nosuch").text
-        assert "No conversation has '00nosuch' in its id or title. The nearest: " in unknown
+        unknown = session.run("%vibe resume pengiuns by iland").text
+        assert "No conversation has 'pengiuns by iland' in its id or title. The nearest: " in unknown
         assert first in unknown
         assert "Continuing 'Penguins by island'" in session.run(f"%vibe resume {first[:6]}").text
         assert "is the open conversation" in session.run("%vibe resume penguins").text

@@ -59,7 +59,7 @@ def test_output_errors_magics_and_await_are_as_in_the_kernel(kernel: Wire) -> No
     ],
 )
 def test_what_a_copy_may_not_do_is_said_in_one_line(kernel: Wire, code: str, why: str) -> None:
-    said = explored(kernel, code)
+    said = explored(kernel, code, 20)
     assert said.startswith("NOT EXPLORED: ") or "MemoryError" in said
     assert why in said
     assert kernel.run("print(children())").text == "[]\n"
