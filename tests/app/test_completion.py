@@ -58,6 +58,7 @@ def test_tab_after_vibe_offers_the_sub_commands(tab: Tab) -> None:
         "permissions",
         "prompt",
         "rename",
+        "report",
         "reset",
         "resume",
         "sent",

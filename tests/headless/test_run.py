@@ -354,3 +354,13 @@ def test_cells_that_the_agent_wrote_say_so_in_the_file_and_stay_the_same_when_it
     assert run(environment, path).returncode == 0
     again = nbformat.read(path, as_version=4)
     assert [cell.metadata for cell in again.cells] == [cell.metadata for cell in written.cells]
+
+
+def test_a_report_is_written_into_a_notebook_that_a_program_runs(environment: dict[str, str], work: Path) -> None:
+    (work / "sales.csv").write_text("amount\n1\n", encoding="utf-8")
+    read = "import pandas as pd\nsales = pd.read_csv('sales.csv')"
+    path = write(work / "n.ipynb", "%load_ext vibe_jupyter", read, "%vibe report")
+    assert run(environment, path).returncode == 0
+    (made,) = (cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    assert made.source.startswith("## Methods\n")
+    assert "`sales.csv` (9 bytes" in made.source

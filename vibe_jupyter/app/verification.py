@@ -1,8 +1,9 @@
-"""`%vibe verify`: the cells as the notebook shows them now, run in a fresh kernel beside this one."""
+"""`%vibe verify` and `%vibe report`: the cells as they stand, run in a fresh kernel beside this one, and described."""
 
+import concurrent.futures
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.errors import NotebookError, ToolError
@@ -11,6 +12,10 @@ from vibe_jupyter.safe_imports import without_working_folder
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
     from vibe_jupyter.notebook.verification import CellVerdict
+
+_NO_NOTEBOOK: Final = "There is no notebook here, only a terminal."
+_REPORT_WAIT: Final = 60.0
+"""Seconds in which a page tells its cells and outputs, and takes the text."""
 
 
 class VerifiedNotebook(NamedTuple):
@@ -36,7 +41,7 @@ class KernelVerification:
             NotebookError: there is no notebook, no such cell, or it could not be run.
         """
         if self._notebook is None:
-            raise NotebookError("There is no notebook here, only a terminal.")
+            raise NotebookError(_NO_NOTEBOOK)
         self._notebook.cells.resume()
         verifying = self._engine.submit(self._verify(self._notebook, until))
         try:
@@ -45,6 +50,26 @@ class KernelVerification:
             raise NotebookError(str(error)) from error
         finally:
             verifying.cancel()
+
+    def report(self, *, schema_only: bool) -> str:
+        """Put a methods section into a Markdown cell; gives the text where no page takes it.
+
+        Raises:
+            NotebookError: there is no notebook, or it does not answer.
+        """
+        if self._notebook is None:
+            raise NotebookError(_NO_NOTEBOOK)
+        with without_working_folder():
+            from vibe_jupyter.app.methods import MethodsReport
+        self._notebook.cells.resume()
+        report = MethodsReport(self._notebook.cells, self._notebook.rows, self._folder, schema_only=schema_only)
+        writing = self._engine.submit(report.write())
+        try:
+            return writing.result(_REPORT_WAIT)
+        except (ToolError, concurrent.futures.TimeoutError) as error:
+            raise NotebookError(f"No report was made: {error or 'the notebook does not answer.'}") from error
+        finally:
+            writing.cancel()
 
     async def _verify(self, notebook: "NotebookAccess", until: str | None) -> VerifiedNotebook:
         with without_working_folder():

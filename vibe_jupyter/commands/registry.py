@@ -323,6 +323,12 @@ def _verify_notebook(call: TypedCommand) -> str | None:
     return verify_command(call.build_app(), *call.words)
 
 
+def _write_report(call: TypedCommand) -> str:
+    with without_working_folder():
+        from vibe_jupyter.commands.report import report_command
+    return report_command(call.build_app())
+
+
 def _show_prompt(call: TypedCommand) -> str | None:
     if len(call.words) > 1:
         return None
@@ -522,6 +528,12 @@ COMMANDS: Final = (
         _verify_notebook,
         following=("CELL",),
         complete=lambda words, names: (),
+        is_rare=True,
+    ),
+    VibeCommand(
+        "report",
+        (("%vibe report", "a methods section: data, steps, rows lost, who approved"),),
+        _alone(_write_report),
         is_rare=True,
     ),
     VibeCommand(

@@ -29,6 +29,7 @@ from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
 from vibe_jupyter.notebook.open_notebook import OpenNotebook
 from vibe_jupyter.notebook.read_versions import ReadVersions
 from vibe_jupyter.notebook.staleness import CellStatus, with_standings
+from vibe_jupyter.notebook.verification import VerifiedCells
 from vibe_jupyter.protocol import Cell, CellEdit, CellKind, DeleteCells, InsertCell, MoveCells, SetSource
 from vibe_jupyter.tools.contract import OnAsking, ToolContext, unheard
 
@@ -352,6 +353,8 @@ class CellReads:
         """All cells when the last answer that names cells came; empty before that."""
         self.short: dict[str, str] = {}
         """Id to the part of it that is enough, by the last listing."""
+        self.verified: VerifiedCells | None = None
+        """When the notebook was last run from the top; None where it was not in this kernel."""
 
     def begin(self) -> None:
         """A run begins. Main thread."""

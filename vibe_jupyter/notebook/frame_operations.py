@@ -28,6 +28,8 @@ RESHAPES: Final = frozenset(
 ADDS: Final = frozenset({"concat", "append", "vstack", "extend", "reindex"})
 JOINS: Final = frozenset({"merge", "join", "merge_asof", "join_asof"})
 _FRAME_ARGUMENTS: Final = ("left", "right", "other", "objs", "items")
+_OPENS: Final = frozenset({"open", "load", "loadtxt", "genfromtxt", "imread", "open_dataset"})
+"""Functions that read with one argument, and may write with more."""
 _READS: Final = ("read_", "scan_")
 """How functions begin that read a file into a frame."""
 
@@ -67,6 +69,24 @@ def _named(operations: Sequence[str]) -> tuple[str, ...]:
     """Those that may change rows, or all where none is known to."""
     known = LOSES | TAKES | RESHAPES | ADDS
     return tuple(dict.fromkeys([one for one in operations if known & main_operations([one])] or operations))
+
+
+def read_files(source: str) -> list[str]:
+    """Files and addresses that a cell names as they are where it reads data; empty for no Python."""
+    code, found = python_of(source)
+    if found.is_prompt:
+        return []
+    try:
+        calls = [one for one in ast.walk(parse_quietly(code)) if isinstance(one, ast.Call)]
+    except (*NOT_PARSED, RecursionError):
+        return []
+    named: list[str] = []
+    for call in calls:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name.startswith(_READS) or (name in _OPENS and len(call.args) == 1):
+            first = [one.value for one in call.args[:1] if isinstance(one, ast.Constant)]
+            named += [one for one in first if isinstance(one, str)]
+    return list(dict.fromkeys(named))
 
 
 def _of_body(body: Sequence[ast.stmt]) -> Iterator[FrameOperation]:

@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -52,6 +53,15 @@ class CellVerdict(Value):
     """``not compared``: it ran, and had not run before. ``prompt``: it asks the agent, and was not run."""
     words: str = ""
     """What differs, or how it failed."""
+
+
+class VerifiedCells(NamedTuple):
+    """The latest run of a notebook from the top."""
+
+    time: datetime
+    verdicts: Sequence[CellVerdict]
+    hashes: Mapping[str, str]
+    """Of the cells that it was about, by their ids."""
 
 
 VerdictHeard = Callable[[CellVerdict], None]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from vibe_jupyter.notebook.verification import (
     CellVerdict,
     ShownCell,
     VerdictHeard,
+    VerifiedCells,
     unheard_verdict,
     verify_in_process,
 )
@@ -65,7 +67,9 @@ class NotebookVerification:
     ) -> list[CellVerdict]:
         """See `verify_in_process`."""
         shown = [ShownCell(cell, await self._reads.outputs(cell) if cell.outputs else ()) for cell in cells]
-        return await verify_in_process(shown, self._folder, seconds=seconds, heard=heard)
+        verdicts = await verify_in_process(shown, self._folder, seconds=seconds, heard=heard)
+        self._reads.verified = VerifiedCells(datetime.now(UTC), verdicts, {cell.id: cell.hash for cell in cells})
+        return verdicts
 
 
 class VerifyNotebookTool:

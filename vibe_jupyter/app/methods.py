@@ -1,0 +1,126 @@
+"""`%vibe report`: gathers what is known of the notebook, and puts the text into a Markdown cell."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from vibe_jupyter.context.methods_section import DataFile, MethodsFacts, imported_modules, methods_section
+from vibe_jupyter.context.row_ledger import RowLedger, RowStep
+from vibe_jupyter.errors import ToolError
+from vibe_jupyter.kernel.outputs import Output, join_lines
+from vibe_jupyter.notebook.access import CellAccess
+from vibe_jupyter.notebook.frame_operations import read_files
+from vibe_jupyter.notebook.kept_output import METADATA_KEY
+from vibe_jupyter.protocol import Cell, CellEdit, CellMark, InsertCell, SetSource, origin_of
+from vibe_jupyter.version import __version__
+
+HASHED: Final = 100_000_000
+"""Bytes of a file that is hashed."""
+_MARK: Final[CellMark] = {"report": "methods"}
+"""In the metadata of the cell, so that the next report takes its place."""
+
+
+class MethodsReport:
+    """One report of the notebook as it stands. On the engine's loop."""
+
+    def __init__(self, access: CellAccess, ledger: RowLedger, folder: Path, *, schema_only: bool) -> None:
+        """
+        Args:
+            access: to the notebook.
+            ledger: what is known of rows.
+            folder: where its cells run.
+            schema_only: whether no value of the data may be sent: then files are not hashed.
+        """
+        self._access = access
+        self._steps = list(ledger.steps)
+        self._folder = folder
+        self._schema_only = schema_only
+
+    async def write(self) -> str:
+        """Put it below the cell that asks, in the place of an earlier one; gives the text where no page takes it.
+
+        Raises:
+            ToolError: the notebook does not answer.
+        """
+        cells = (await self._access.reads.listing()).cells
+        earlier = next((cell for cell in cells if cell.vibe == _MARK), None)
+        source = methods_section(await self._facts([cell for cell in cells if cell.vibe != _MARK]))
+        if earlier is not None:
+            edit: CellEdit = SetSource(cell=earlier.id, expected=earlier.hash, source=source, vibe=_MARK)
+        else:
+            below = self._access.prompt_cell
+            edit = InsertCell(id=await self._access.new_id(), after=below, kind="markdown", source=source, vibe=_MARK)
+        with contextlib.suppress(ToolError):  # no page shows the notebook
+            if (await self._access.edit(edit, undoes=True)).outcome == "done":
+                return ""
+        return source
+
+    async def _facts(self, cells: Sequence[Cell]) -> MethodsFacts:
+        steps = {step.cell: step for step in self._steps if step.cell is not None}
+        shown = {cell.id: cell for cell in cells}
+        wanted = dict[str, Cell]()
+        for cell in cells:
+            if cell.id in steps and any(one.kind == "lost" for one in steps[cell.id].changes):
+                origin = origin_of(cell)
+                wanted |= {one: shown[one] for one in (cell.id, origin.prompt if origin else "") if one in shown}
+        texts = {name: _text(await self._access.reads.outputs(cell)) for name, cell in wanted.items() if cell.outputs}
+        code = [cell for cell in cells if cell.kind == "code"]
+        return MethodsFacts(
+            now=datetime.now(UTC),
+            cells=cells,
+            steps=steps,
+            texts=texts,
+            files={name: self._file(name, steps.get(cell.id)) for cell in code for name in read_files(cell.source)},
+            versions=library_versions(imported_modules(code)),
+            verified=self._access.reads.verified,
+            others=sum(step.number is None for step in self._steps),
+        )
+
+    def _file(self, name: str, step: RowStep | None) -> DataFile:
+        path = self._folder / name
+        with contextlib.suppress(OSError, ValueError):
+            about = path.stat()
+            if path.is_file():
+                is_hashed = about.st_size <= HASHED and not self._schema_only
+                written = datetime.fromtimestamp(int(about.st_mtime), UTC)
+                is_later = step is not None and written > datetime.fromisoformat(step.time)
+                digest = hashlib.sha256(path.read_bytes()).hexdigest() if is_hashed else ""
+                return DataFile(name, about.st_size, digest, f"{written:%Y-%m-%d %H:%M} UTC" if is_later else "")
+        return DataFile(name)
+
+
+def library_versions(modules: Sequence[str]) -> list[tuple[str, str]]:
+    """Python and those of the modules that say their version, as they are loaded now."""
+    versions = [("Python", platform.python_version())]
+    for name in modules:
+        said = getattr(sys.modules.get(name), "__version__", None)
+        if not isinstance(said, str):
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+                said = importlib.metadata.version(name)
+        if isinstance(said, str) and name not in sys.stdlib_module_names:
+            versions.append((name, said))
+    return [*versions, ("vibe-jupyter", __version__)]
+
+
+def _text(outputs: Sequence[Output]) -> str:
+    """What outputs show as plain text: of a run, its answer."""
+    shown: list[str] = []
+    for output in outputs:
+        data, metadata = output.get("data"), output.get("metadata")
+        shown.append(join_lines(output.get("text")))
+        plain = join_lines(data.get("text/plain")) if isinstance(data, dict) else ""
+        is_of_run = isinstance(metadata, dict) and METADATA_KEY in metadata
+        shown.append(_answer(plain) if is_of_run else plain)
+    return "\n".join(filter(None, shown))
+
+
+def _answer(text: str) -> str:
+    """What a run left, without the lines below the answer: what it changed, and how long it took."""
+    *paragraphs, _ = text.split("\n\n")
+    return "\n\n".join(one for one in paragraphs if not one.startswith("Changed: "))

@@ -1,0 +1,265 @@
+"""A methods section of a notebook, in Markdown: its data, steps, rows, authors, checks and software.
+
+It says what was recorded, and what was not; no model writes it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from vibe_jupyter.context.row_ledger import RowChange, RowStep
+from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
+from vibe_jupyter.notebook.frame_operations import read_files
+from vibe_jupyter.notebook.name_steps import Act
+from vibe_jupyter.notebook.verification import VerifiedCells
+from vibe_jupyter.protocol import Cell, CellOrigin, changed_since, origin_of
+
+TITLE: Final = "## Methods"
+_STATES: Final = {
+    "never": "; *not run*",
+    "failed": "; *ended with an error*",
+    "edited": "; *changed since it ran*",
+    "stale": "; *not run since what it reads changed*",
+}
+_SILENT: Final = "**not reported**"
+_MODULE: Final = "module "
+"""How the key of an imported module begins."""
+_NAMES: Final = 4
+"""Names of one cell that are listed."""
+_COMMENT: Final = 100
+"""Characters of a comment that describes a cell."""
+_HASH_DIGITS: Final = 16
+_KILO: Final = 1000
+
+
+class DataFile(NamedTuple):
+    """A file that cells read."""
+
+    name: str
+    """As the code names it."""
+    size: int | None = None
+    """Bytes; None for an address, and for what is not there."""
+    digest: str = ""
+    """SHA-256; empty where it was not made."""
+    changed_after: str = ""
+    """When it was last written, where that was after the read; else empty."""
+
+
+class MethodsFacts(NamedTuple):
+    """What is known of a notebook."""
+
+    now: datetime
+    cells: Sequence[Cell]
+    steps: Mapping[str, RowStep]
+    """The latest run of each cell that was counted, by its id."""
+    texts: Mapping[str, str]
+    """What cells show as text, by their ids: those that lost rows, and the prompts they belong to."""
+    files: Mapping[str, DataFile]
+    """By the name in the code."""
+    versions: Sequence[tuple[str, str]]
+    """Libraries that the cells import, with their versions; Python first."""
+    verified: VerifiedCells | None
+    others: int
+    """Pieces of code that the agent ran in no cell."""
+
+
+def methods_section(facts: MethodsFacts) -> str:
+    """The whole text."""
+    code = [cell for cell in facts.cells if _is_step(cell)]
+    parts = (
+        TITLE,
+        f"*Made by `%vibe report` on {_day(facts.now)}, from what the kernel recorded.*",
+        _data(facts, code),
+        _steps(code),
+        _rows(facts, code),
+        _authors(code),
+        _checks(facts),
+        _software(facts),
+        _unknown(facts, code),
+    )
+    return "\n\n".join(filter(None, parts))
+
+
+def silent_losses(step: RowStep, texts: Iterable[str]) -> list[RowChange]:
+    """Rows that a step lost and none of the texts names."""
+    told = list(texts)
+    return [one for one in step.changes if one.kind == "lost" and not any(one.is_told(text) for text in told)]
+
+
+def imported_modules(cells: Iterable[Cell]) -> list[str]:
+    """The packages that the code of cells imports, sorted."""
+    keys = (step.key for cell in cells if _is_step(cell) for step in cell_names(cell.source).steps)
+    return sorted({key.removeprefix(_MODULE).split(".")[0] for key in keys if key.startswith(_MODULE)})
+
+
+def _is_step(cell: Cell) -> bool:
+    source = cell.source.strip()
+    is_command = source.startswith("%vibe") or (source.startswith("%load_ext") and "\n" not in source)
+    return cell.kind == "code" and bool(source) and not is_command and not gives_prompt(cell.source)
+
+
+def _data(facts: MethodsFacts, code: Sequence[Cell]) -> str:
+    places: dict[str, list[Cell]] = {}
+    for cell in code:
+        for name in read_files(cell.source):
+            places.setdefault(name, []).append(cell)
+    if not places:
+        return "**Data.** No cell names a file that it reads."
+    lines = [f"- `{name}`{_file_words(facts.files.get(name))}, read in {_links(at)}" for name, at in places.items()]
+    return "\n".join(["**Data.**", "", *lines])
+
+
+def _file_words(file: DataFile | None) -> str:
+    if file is None or file.size is None:
+        return ""
+    digest = f", SHA-256 `{file.digest[:_HASH_DIGITS]}…`" if file.digest else ""
+    changed = f", **written again since it was read ({file.changed_after})**" if file.changed_after else ""
+    return f" ({_size(file.size)}{digest}{changed})"
+
+
+def _steps(code: Sequence[Cell]) -> str:
+    if not code:
+        return "**Steps.** There is no code."
+    lines = [f"{number}. {_link(cell)}: {_purpose(cell)}" for number, cell in enumerate(code, 1)]
+    return "\n".join(["**Steps**, in the order of the notebook.", "", *lines])
+
+
+def _purpose(cell: Cell) -> str:
+    """What a cell is for: its first comment, or the names that it binds."""
+    first = next((line.strip() for line in cell.source.splitlines() if line.strip() and not line.startswith("%")), "")
+    steps = cell_names(cell.source).steps
+    bound = dict.fromkeys(step.name for step in steps if step.act in (Act.BIND, Act.ALIAS) and not step.key)
+    names = [name for name in bound if name and not name.startswith("_")]
+    if first.startswith("#"):
+        words = first.lstrip("# ").rstrip(".:")[:_COMMENT]
+    elif names:
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        words = f"makes {', '.join(f'`{name}`' for name in names[:_NAMES])}{more}"
+    elif any(step.key.startswith(_MODULE) for step in steps):
+        words = "imports libraries"
+    else:
+        words = f"`{first[:_COMMENT].replace('`', '')}`"
+    return words + _STATES.get(cell.state, "")
+
+
+def _rows(facts: MethodsFacts, code: Sequence[Cell]) -> str:
+    lines = [line for cell in code for line in _row_lines(cell, facts)]
+    if not lines:
+        return "**Row counts.** No change of the rows of a frame was recorded."
+    head = "| cell | frame | rows before | rows after | by | rows left out |\n|---|---|---:|---:|---|---|"
+    said = "*Not reported*: neither the cell's output nor the agent's answer names the number of rows."
+    flagged = f"\n\n{said}" if any(_SILENT in line for line in lines) else ""
+    return "\n".join(["**Row counts.**", "", head, *lines]) + flagged
+
+
+def _row_lines(cell: Cell, facts: MethodsFacts) -> Iterator[str]:
+    step = _step_of(cell, facts)
+    if step is None:
+        return
+    silent = silent_losses(step, _texts_of(cell, facts))
+    for one in step.changes:
+        if (one.kind == "read" and not one.files) or (one.kind == "same" and not one.operations):
+            continue
+        note = _SILENT if one in silent else "reported" if one.kind == "lost" else ""
+        name = f"`{one.name}`" if one.source in ("", one.name) else f"`{one.name}` of `{one.source}`"
+        row = (_link(cell), name, _number(one.before), f"{one.after:,}", ", ".join(one.operations), note)
+        yield f"| {' | '.join(row)} |"
+
+
+def _texts_of(cell: Cell, facts: MethodsFacts) -> list[str]:
+    origin = origin_of(cell)
+    return [facts.texts.get(one, "") for one in (cell.id, origin.prompt if origin is not None else "")]
+
+
+def _step_of(cell: Cell, facts: MethodsFacts) -> RowStep | None:
+    """The run of a cell that was counted, of the source that it has now."""
+    step = facts.steps.get(cell.id)
+    return step if step is not None and step.source == cell.source else None
+
+
+def _authors(code: Sequence[Cell]) -> str:
+    origins = [(cell, origin) for cell in code if (origin := origin_of(cell)) is not None]
+    if not origins:
+        return "**Authors.** No code cell says that an agent wrote it."
+    groups: dict[str, list[Cell]] = {}
+    for cell, origin in origins:
+        groups.setdefault(f"{_model(origin)}, {_approval(origin)}", []).append(cell)
+    own = [cell for cell in code if origin_of(cell) is None]
+    changed = [cell for cell, origin in origins if changed_since(cell, origin)]
+    lines = [f"- {_links(cells)}: {how}" for how, cells in groups.items()]
+    lines += [f"- {_links(own)}: not by an agent"] if own else []
+    after = f"Changed by hand after the agent: {_links(changed)}." if changed else "None was changed by hand since."
+    count = f"{len(origins)} of {len(code)} code cells were written or changed by an agent:"
+    return "\n".join([f"**Authors.** {count}", "", *lines, "", after])
+
+
+def _model(origin: CellOrigin) -> str:
+    name, _, server = origin.model.partition("@")
+    return f"{name} at {server}" if server else name
+
+
+def _approval(origin: CellOrigin) -> str:
+    day = origin.approved.time.partition("T")[0]
+    match origin.approved.by:
+        case "user":
+            return f"approved by the user on {day}"
+        case "settings":
+            return f"on {day}, allowed in advance (`{origin.approved.rule}`)"
+        case "code":
+            return f"on {day}, approved by code: neither a click nor typed text was seen"
+
+
+def _checks(facts: MethodsFacts) -> str:
+    verified = facts.verified
+    if verified is None:
+        return "**Checks.** The notebook was not run from the top in a fresh kernel, as far as this kernel knows."
+    cells = {cell.id: cell for cell in facts.cells}
+    failing = [cells[one.cell] for one in verified.verdicts if one.kind in ("differs", "error") and one.cell in cells]
+    what = f"{_links(failing)} showed something else or failed" if failing else "every output was the same"
+    now = [cell for cell in facts.cells if _is_step(cell) and verified.hashes.get(cell.id) != cell.hash]
+    since = f" New or changed since then: {_links(now)}." if now else ""
+    return f"**Checks.** On {_day(verified.time)} the notebook was run from the top in a fresh kernel: {what}.{since}"
+
+
+def _software(facts: MethodsFacts) -> str:
+    return f"**Software.** {', '.join(f'{name} {version}' for name, version in facts.versions)}."
+
+
+def _unknown(facts: MethodsFacts, code: Sequence[Cell]) -> str:
+    uncounted = [cell for cell in code if cell.execution_count is not None and _step_of(cell, facts) is None]
+    lines: list[str] = []
+    if uncounted:
+        lines.append(
+            f"- Rows in {_links(uncounted)}: run before the first prompt, in an earlier kernel, or changed since."
+        )
+    if facts.others:
+        times = "once" if facts.others == 1 else f"{facts.others} times"
+        lines.append(f"- What code did that stands in no cell: the agent ran some {times}.")
+    missing = [file.name for file in facts.files.values() if file.size is None and "://" not in file.name]
+    if missing:
+        lines.append(f"- Size and hash of {', '.join(f'`{name}`' for name in missing)}: no such file now.")
+    return "\n".join(["**Not known.**", "", *lines]) if lines else ""
+
+
+def _link(cell: Cell) -> str:
+    name = f"[{cell.execution_count}]" if cell.execution_count is not None else f"cell {cell.number}"
+    label = name.replace("[", "\\[").replace("]", "\\]")
+    return f"[{label}](#cell-id={cell.id})"
+
+
+def _links(cells: Sequence[Cell]) -> str:
+    return ", ".join(map(_link, cells))
+
+
+def _number(rows: int | None) -> str:
+    return "" if rows is None else f"{rows:,}"
+
+
+def _size(size: int) -> str:
+    if size < _KILO:
+        return f"{size} bytes"
+    return f"{size / _KILO:,.1f} kB" if size < _KILO**2 else f"{size / _KILO**2:,.1f} MB"
+
+
+def _day(time: datetime) -> str:
+    return f"{time.day} {time:%B %Y, %H:%M} UTC"
