@@ -364,3 +364,20 @@ def test_a_report_is_written_into_a_notebook_that_a_program_runs(environment: di
     (made,) = (cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
     assert made.source.startswith("## Methods\n")
     assert "`sales.csv` (9 bytes" in made.source
+
+
+def test_what_undo_would_not_restore_of_calls_that_nobody_was_asked_about_is_said_once_where_it_is_met(
+    environment: dict[str, str], work: Path, model: ScriptedModel
+) -> None:
+    looks = call("run_code", code="lock.locked(); items.append(1)", keep=True)
+    model.will_reply(looks, call("run_code", code="lock.locked()", keep=True), say("Done."), looks, say("Done."))
+    load = "%load_ext vibe_jupyter\nimport threading\nlock, items = threading.Lock(), []"
+    path = write(work / "n.ipynb", load, "%%vibe\nonce", "%%vibe\nagain")
+    done = run(environment, path, "--yes", "run_code")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split("\n").count("      undo would not restore lock") == 1
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.source.startswith("%%vibe")]
+    for cell in cells:
+        shown = "".join(output["data"]["text/html"] for output in cell.outputs if "data" in output)
+        assert shown.count("undo would not restore lock") == 1
+        assert "items" not in shown.split("undo would not restore ")[1].split("<")[0]

@@ -42,6 +42,9 @@ class Agent:
     """Strikes keys out of everything that is recorded, shown or sent."""
     snapshots: RunSnapshots | None = None
     """Keeps what the run is about to change; None where nothing is kept of the conversation."""
+    newly_lost: "Callable[[], Awaitable[Sequence[str]]] | None" = None
+    """Variables that code of the run may have changed and that undo would not restore, each of them once; None where
+    nothing is kept of them."""
     schema_only: bool = False
     """Whether no value of the user's data may be sent."""
 

@@ -154,6 +154,8 @@ class CallContext:
     failed: FailedCalls = field(default_factory=FailedCalls)
     snapshots: RunSnapshots | None = None
     """Keeps what calls are about to change; None where nothing is kept."""
+    newly_lost: Callable[[], Awaitable[Sequence[str]]] | None = None
+    """As in `Agent`."""
     schema_only: bool = False
     """Whether no value of the user's data may be sent."""
     model: str = ""

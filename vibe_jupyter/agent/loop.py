@@ -134,6 +134,7 @@ class AgentLoop:
             cancelled=lambda: run.interrupted,
             delegate=self._delegate if agent.find_subagent is not None else None,
             snapshots=agent.snapshots,
+            newly_lost=agent.newly_lost,
             schema_only=agent.schema_only,
             model=f"{agent.model.name}@{agent.model.server.host}",
             turn=lambda: self._budget.turns,

@@ -6,10 +6,11 @@ result, so that a call is always answered exactly once (docs/architecture.md, In
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from vibe_jupyter.agent.approval import ask_user, may_explore, may_foresee, permit_call
 from vibe_jupyter.agent.call_context import (
@@ -23,7 +24,7 @@ from vibe_jupyter.agent.call_context import (
     prepare_call,
 )
 from vibe_jupyter.agent.told_results import told_result
-from vibe_jupyter.errors import JournalError, NothingDone, ToolError
+from vibe_jupyter.errors import JournalError, NotebookError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import RESULT_LIMIT, spill_result
 from vibe_jupyter.protocol import (
     Approval,
@@ -47,11 +48,14 @@ from vibe_jupyter.tools.contract import (
     ToolContext,
     Toolset,
     delegate_to_nobody,
+    lost_words,
     told_without_values,
 )
 
 INTERRUPTED = "The run was interrupted; this call may have run in part."
 NEVER_STARTED = "Not run: the run was interrupted before this call started."
+NOT_UNDONE: Final = "not_undone"
+"""In the details of a call: the variables that it may have changed and undo would not restore."""
 _NO_TASKS = "The user's privacy mode sends no text of tools to a model, so that none delegates a task."
 
 _log = logging.getLogger(__name__)
@@ -76,7 +80,7 @@ async def answer_call(call: ToolCall, call_context: CallContext) -> tuple[ToolMe
         tried = " · ".join(filter(None, (tried, foreseen)))
     permitted = await permit_call(prepared, call_context, tried) if isinstance(prepared, PreparedCall) else prepared
     if isinstance(permitted, PermittedCall):
-        answer = await _run_prepared(permitted.prepared, call_context, partial(_run_tool, permitted.approval))
+        answer = await _run_prepared(permitted.prepared, call_context, partial(_run_permitted, permitted.approval))
         assert isinstance(answer, ToolMessage)
         return answer, False
     step = ToolStep(call.name, prepared.headline, id=call.id)
@@ -158,6 +162,19 @@ async def _foresee(prepared: PreparedCall, call_context: CallContext, *, tries: 
         return ""
     call_context.redactor.look()
     return call_context.redactor(words)
+
+
+async def _run_permitted(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:
+    """Run it, and say what undo would not restore where no card said it in advance."""
+    result = await _run_tool(approval, prepared, call_context)
+    lost: Sequence[str] = ()
+    if isinstance(prepared.tool, ForeseeingTool) and call_context.newly_lost is not None:
+        with suppress(NotebookError):  # interrupted: the run hears of it by itself
+            lost = await call_context.newly_lost()
+    if not lost or approval.by != "settings":
+        return result
+    summary = " · ".join(filter(None, (result.summary, lost_words(lost))))
+    return result.model_copy(update={"summary": summary, "details": {**result.details, NOT_UNDONE: list(lost)}})
 
 
 async def _run_tool(approval: Approval, prepared: PreparedCall, call_context: CallContext) -> ToolResult:

@@ -189,7 +189,11 @@ class App:
         around = self.report.look(text, options.allowed)
         offer = self.background.begin_run(options) or self.sessions.offer(attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
-        agent = replace(agent, snapshots=self.undo.begin(agent.redactor(text)))
+        agent = replace(
+            agent,
+            snapshots=self.undo.begin(agent.redactor(text)),
+            newly_lost=partial(self._main_thread.call, self.undo.code.newly_lost, raises=False),
+        )
         with self._presses.raising():  # it looks at the user's objects
             told = self.sessions.report(schema_only=agent.schema_only) + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)

@@ -34,6 +34,7 @@ from vibe_jupyter.protocol import (
     MimeBundle,
     RunFinished,
     RunStarted,
+    ToolFinished,
     TurnStarted,
     Usage,
     UserMessage,
@@ -97,6 +98,8 @@ class RunSummary:
     def __init__(self) -> None:
         self.cells_changed: tuple[str, ...] = ()
         """As in `Reply`."""
+        self.not_undone: list[str] = []
+        """Variables that calls may have changed unasked, and that undo would not restore."""
         self._text = ""
         self._finished: RunFinished | None = None
 
@@ -117,6 +120,8 @@ class RunSummary:
                 self._text = message.text
             case RunFinished():
                 self._finished = event
+            case ToolFinished(details={"not_undone": list(names)}):
+                self.not_undone += (str(name) for name in names)
             case _:
                 pass
 
@@ -420,7 +425,7 @@ class RunView:
                 self._life = None
             # For programs that run notebooks: they want to know without reading prose.
             undoable = begun.undoable if life.ending.changed_something else None
-            self._leave(front_end, output_metadata(life.ending.reason, begun.key, undoable))
+            self._leave(front_end, output_metadata(life.ending.reason, begun.key, undoable, life.ending.not_undone))
 
     def _leave(self, front_end: DeferredFrontEnd, metadata: "Metadata") -> None:
         view, self._front_end = self.view, None

@@ -52,6 +52,8 @@ class CodeOfRuns:
         self._runs: dict[tuple[str, int], KeptVariables] = {}
         """By conversation and number, the latest last."""
         self._present: KeptVariables | None = None
+        self._named: set[str] = set()
+        """Variables of the present run that `newly_lost` has named."""
         self._process = os.getpid()
 
     def begin(self, conversation: str, number: int) -> None:
@@ -62,6 +64,7 @@ class CodeOfRuns:
         if self._present is None:
             self._shell.events.register("pre_run_cell", self._before_code)
         self._present = kept
+        self._named.clear()
 
     def end(self) -> tuple[str, ...]:
         """It is over; gives the variables that its code changed."""
@@ -75,6 +78,14 @@ class CodeOfRuns:
         """Variables that this code may reach and that undo would not restore, each with the reason; none where nothing
         is kept of the present run."""
         return self._present.not_undone(code) if self._present is not None else {}
+
+    def newly_lost(self) -> Sequence[str]:
+        """Variables that code of the present run may have changed and that undo would not restore, each once."""
+        if self._present is None:
+            return ()
+        names = [name for name in self._present.lost if name not in self._named]
+        self._named.update(names)
+        return names
 
     def keep_all(self) -> None:
         """Whatever happens to variables now, undoing the present run restores them."""

@@ -19,6 +19,7 @@ from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.options import parse_price
+from vibe_jupyter.tools.contract import lost_words
 
 LABEL_WIDTH: Final = 60
 """Characters of a cell's first line in the list of what ran."""
@@ -184,6 +185,8 @@ class _Progress:
     def __init__(self, total: int) -> None:
         self._total = total
         self._number = 0
+        self._named: set[str] = set()
+        """Variables that undo would not restore, of which that was said."""
         self._began = 0.0
 
     def line(self, text: str) -> None:
@@ -199,11 +202,19 @@ class _Progress:
     def note(self, text: str) -> None:
         self.line(f"      {text}")
 
+    def _warn_of_undo(self, cell: dict[str, Any]) -> None:
+        said = (output.get("metadata", {}).get("vibe_jupyter", {}).get("not_undone", []) for output in cell["outputs"])
+        names = [name for names in said for name in names if name not in self._named]
+        self._named.update(names)
+        if names:
+            print(f"      {lost_words(names)}", file=sys.stderr, flush=True)
+
     def end(self, outcome: CellOutcome, cell: dict[str, Any], *, meant: bool) -> None:
         if cell["source"].startswith("%%vibe"):
             for output in cell["outputs"]:
                 text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
                 self.line("\n".join(f"      {row}" for row in text.rstrip().splitlines()))
+            self._warn_of_undo(cell)
         seconds = time.monotonic() - self._began
         if outcome.status == "ok" or _agent_failed(outcome):
             ended = outcome.status == "ok" and _agent_came_to_its_end(cell)

@@ -3,7 +3,7 @@
 Only its metadata says so: a word, and a number made of the prompt. Of what was asked and answered nothing is there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from pydantic import JsonValue
@@ -32,19 +32,24 @@ class UndoableRun(NamedTuple):
     number: int
 
 
-def output_metadata(reason: FinishReason | None, key: str, undoable: UndoableRun | None = None) -> dict[str, JsonValue]:
+def output_metadata(
+    reason: FinishReason | None, key: str, undoable: UndoableRun | None = None, not_undone: Sequence[str] = ()
+) -> dict[str, JsonValue]:
     """What stands in the metadata of the output of a run.
 
     Args:
         reason: how it ended; None where that is not known.
         key: of its cell's prompt; empty where it had none.
         undoable: the run, where it made changes.
+        not_undone: variables that it may have changed unasked, and that undo would not restore.
     """
     said: dict[str, JsonValue] = {"reason": reason}
     if key:
         said["prompt"] = key
     if undoable is not None:
         said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
+    if not_undone:
+        said["not_undone"] = list(not_undone)
     return {METADATA_KEY: said}
 
 

@@ -268,6 +268,16 @@ class ExploringTool(Protocol):
         ...
 
 
+_NAMED: Final = 6
+"""Variables that are named."""
+
+
+def lost_words(names: Sequence[str]) -> str:
+    """What is said of variables that undo would not restore; empty for none."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"undo would not restore {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
 @runtime_checkable
 class ForeseeingTool(Protocol):
     """A tool that can tell what a call would do, so that the card says it."""

@@ -16,7 +16,7 @@ from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
 from vibe_jupyter.sandbox.signs import Signs
-from vibe_jupyter.tools.contract import ToolContext
+from vibe_jupyter.tools.contract import ToolContext, lost_words
 
 SECONDS: Final = 3.0
 """In which both copies must have ended: the card waits for them."""
@@ -108,12 +108,7 @@ class CodeOutlook:
         """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
         changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
         lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
-        return " · ".join(filter(None, (_lost_words(list(lost)), changes)))
-
-
-def _lost_words(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"undo would not restore {', '.join(names[:_SHOWN])}{more}" if names else ""
+        return " · ".join(filter(None, (lost_words(list(lost)), changes)))
 
 
 def _effect_words(effects: Sequence[str]) -> str:
