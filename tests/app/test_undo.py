@@ -158,6 +158,24 @@ def test_variables_that_code_of_a_run_changed_are_restored_and_what_is_not_is_na
     session.wire.run("base.close()")
 
 
+def test_files_that_code_of_a_run_wrote_are_named_and_stay(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    (session.folder / "before.txt").write_text("x", encoding="utf-8")
+    os.utime(session.folder / "before.txt", (1, 1))
+    code = "import os\nos.mkdir('plots')\nopen('plots/march.png', 'wb').close()\nmade_now = 1"
+    session.model.will_reply(
+        call("run_code", code=code, keep=True), call("write_file", path="by_tool.csv", content="y\n"), say("Done.")
+    )
+    assert page.run("%%vibe --yes=run_code,write_file\nplot it").status == "ok"
+    (session.folder / "after.txt").write_text("x", encoding="utf-8")
+
+    said = undo(page)
+
+    assert "Not restored: plots/march.png: written during the run, by code or a command." in said
+    assert (session.folder / "plots" / "march.png").exists()
+    assert not (session.folder / "by_tool.csv").exists()
+
+
 def test_cells_that_were_deleted_and_moved_are_where_they_were(session: Session) -> None:
     page = Page(session.wire, "a = 1", "b = 2", "c = 3", "d = 4")
     ids = [cell.id for cell in page.cells]

@@ -1,11 +1,13 @@
 """Undoing a run: its cells by the page, its files and variables in place, and what the model hears of it.
 
-What else code did stays as it is: files it wrote, requests it sent.
+What else code and commands did stays as it is: files they wrote, which are named, and requests they sent.
 """
 
 import concurrent.futures
 import contextlib
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -13,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.sessions import KernelSessions
+from vibe_jupyter.config.toml_file import vibe_home
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
@@ -30,6 +33,8 @@ EDIT_WAIT: Final = 30.0
 """Seconds in which a page tells its cells and changes them."""
 RUNS_KEPT: Final = 5
 """Runs of which variables are kept, in memory."""
+FILES_NAMED: Final = 20
+"""Files that were written while a run was active and stay as they are."""
 NO_RUN: Final = "No run of this conversation changed a cell, file or variable."
 _NOT_KEPT: Final = "Nothing is kept of this conversation ([session_logging] enabled = false), so nothing can be undone."
 
@@ -55,6 +60,11 @@ class CodeOfRuns:
         self._named: set[str] = set()
         """Variables of the present run that `newly_lost` has named."""
         self._process = os.getpid()
+
+    @property
+    def ipython_folder(self) -> str:
+        """Where IPython writes its history."""
+        return str(cast("Any", self._shell).ipython_dir)
 
     def begin(self, conversation: str, number: int) -> None:
         """A run begins: its code is looked at."""
@@ -120,6 +130,8 @@ class KernelUndo:
         self.code = code
         self._begun: tuple[int, str] | None = None
         """Number and prompt of the present run."""
+        self._spans: dict[tuple[str, int], tuple[float, float]] = {}
+        """When a run of this kernel began and ended, in seconds since 1970, by its conversation's folder and number."""
 
     def begin(self, prompt: str) -> RunSnapshots | None:
         """A run of the open conversation begins, which the cells that it writes name.
@@ -137,6 +149,7 @@ class KernelUndo:
             self._notebook.sign(self._notebook.cells, conversation.id if conversation is not None else "", number)
         if snapshots is not None:
             self._begun = (snapshots.number, title_of(prompt))
+            self._spans[str(folder), snapshots.number] = (time.time(), math.inf)
             self.code.begin(str(folder), snapshots.number)
         return snapshots
 
@@ -152,6 +165,8 @@ class KernelUndo:
         """The run is over: what its code changed can be undone from now on."""
         begun, self._begun = self._begun, None
         changed, folder = self.code.end(), self._sessions.folder
+        if begun is not None and (span := self._spans.get((str(folder), begun[0]))) is not None:
+            self._spans[str(folder), begun[0]] = (span[0], time.time())
         if begun is not None and changed and folder is not None:
             with contextlib.suppress(JournalError):  # it is said where something is to be undone
                 Snapshots(folder).note_variables(*begun, changed)
@@ -207,6 +222,7 @@ class KernelUndo:
                 raise NotebookError(f"Nothing was undone: the notebook does not answer. {error}") from error
         plan = plan_undo(run, cells)
         self._plan_variables(plan)
+        self._plan_written(plan)
         return plan
 
     def plan_of(self, run: UndoableRun) -> "UndoPlan":
@@ -244,6 +260,20 @@ class KernelUndo:
             return
         plan.changed_since += kept.changed_since
         plan.restored += [name for name in names if name not in kept.lost]
+
+    def _plan_written(self, plan: "UndoPlan") -> None:
+        """Name what code and commands wrote: it stays."""
+        span = self._spans.get((str(self._sessions.folder), plan.run.number))
+        if span is None:
+            return
+        from vibe_jupyter.files.written import written_between
+
+        by_tools = {file.name for file in plan.run.files.values()}
+        own = [os.path.realpath(folder) for folder in (str(vibe_home(os.environ)), self.code.ipython_folder)]
+        names = [name for name in written_between(self._workspace.root, *span, own) if name not in by_tools]
+        if names:
+            more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
+            plan.lost.append(f"{', '.join(names[:FILES_NAMED])}{more}: written during the run, by code or a command")
 
     def carry_out(self, plan: "UndoPlan") -> UndoResult:
         """Put back what was there.
