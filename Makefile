@@ -24,7 +24,7 @@ help:
 	@echo "make chair         eleven jobs by an expert who knows only what the model is sent: requests, tokens, what was missing"
 	@echo "make test-matrix   more versions of ipykernel and Python, the oldest JupyterLab, large libraries, real MCP clients, MCP servers with a browser, JupyterHub"
 	@echo "make check         ruff, pyright, import-linter, tsc and eslint"
-	@echo "make bench         loading, streaming, decoding, looking at variables, stale cells, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, copies of the kernel, questions while exploring, the gateway, as tables"
+	@echo "make bench         loading, streaming, decoding, looking at variables, stale cells, files and shell decisions, MCP calls, a turn's path, the bridge, pictures of charts, copies of the kernel, keeping variables for undo, questions while exploring, the gateway, as tables"
 	@echo "make docs          this folder's pages as a site in site/, the quickstart executed"
 	@echo "make requirements  which promises have a test"
 	@echo "make screenshots   retake the pictures of README; ten states of the interface on a sheet, in artifacts/states"
@@ -107,7 +107,7 @@ check: python assets
 	$(WITH_NODE) npm run --silent check --prefix labextension
 
 bench: python assets browser
-	@failed=0; for table in load interrupt streaming decode loop progress frames objects staleness files decisions mcp_calls mcp_start turn_path resume bridge chart_pictures copies questions gateway; do \
+	@failed=0; for table in load interrupt streaming decode loop progress frames objects staleness files decisions mcp_calls mcp_start turn_path resume bridge chart_pictures copies undo questions gateway; do \
 		set -- $$table; name=$$1; shift; PYTHONPATH=. $(PY) benchmarks/$$name.py "$$@" || failed=1; done; exit $$failed
 
 # A site that loads nothing from elsewhere; the quickstart runs with the tour model.
