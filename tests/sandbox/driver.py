@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
+from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, SecretNames
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import TextPart, ToolResult
@@ -51,6 +51,20 @@ class Explorer:
     def in_kernel(self, code: str, *, keep: bool = False) -> ToolResult:
         """What comes of code in the kernel itself. Main thread."""
         return self.wait(lambda context: self._tool.run(RunCodeArgs(code=code, keep=keep), context))
+
+    def with_files(self, code: str, timeout: float = 5) -> str:
+        """What comes of code in a copy that has files of its own, as `__call__` says it. Main thread."""
+
+        def execute(runner: CodeRunner) -> CodeRun:
+            return CodeRun(runner.run(code, keep=False, timeout=timeout, on_output=lambda _: None), (), "")
+
+        ran = self.wait(lambda context: self.exploration.trial(code, timeout, context, execute, writes=True))
+        if ran is None:
+            return "NOT EXPLORED"
+        texts = [str(one.get("text") or one.get("data") or "") for one in ran.result.outputs]
+        error = ran.result.error.traceback if ran.result.error is not None else ""
+        value = next((str(one["data"]["text/plain"]) for one in ran.result.outputs if "data" in one), "")
+        return "\n".join([ran.result.status, value, *texts, error, ran.refused, *ran.attempts, repr(ran.files)])
 
     def wait(self, work: Callable[[ToolContext], Coroutine[Any, Any, T]]) -> T:
         """What comes of work on the engine's loop. Main thread."""

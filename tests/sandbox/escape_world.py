@@ -10,6 +10,7 @@ import random
 import signal
 import socket
 import sqlite3
+import stat
 import struct  # noqa: F401 (named by attempts, as `time` is)
 import subprocess  # noqa: F401
 import sys
@@ -135,20 +136,38 @@ def text(path: str) -> str | None:
     return Path(path).read_text() if os.path.exists(path) else None
 
 
-ESCAPES = {row["name"]: row for row in tomllib.loads(Path(__file__).with_name("escapes.toml").read_text())["escape"]}
+def fingerprint() -> list[object]:
+    """Of every file of both folders: all that a program can ask of it but when it was read."""
+    found: list[object] = []
+    for folder in (P, H):
+        for one in sorted([folder, *(str(path) for path in Path(folder).rglob("*"))]):
+            state = os.lstat(one)
+            same = [state.st_mode, state.st_ino, state.st_nlink, state.st_uid, state.st_gid, state.st_size]
+            content = Path(one).read_bytes() if stat.S_ISREG(state.st_mode) else b""
+            attributes = os.listxattr(one, follow_symlinks=False)
+            found.append((one, *same, state.st_mtime_ns, state.st_ctime_ns, content, attributes))
+    return found
+
+
+ESCAPES = {
+    row["name"]: row
+    for file in ("escapes.toml", "overlay_escapes.toml")
+    for row in tomllib.loads(Path(__file__).with_name(file).read_text())["escape"]
+}
+FINGERPRINT = fingerprint()
 explore = Explorer(get_ipython(), Path(P))
 
 
-def attempt(name: str) -> None:
-    """Print whether it got out, and what the model would have read."""
+def attempt(name: str, *, writes: bool = False) -> None:
+    """Print whether it got out, and what the model would have read. Where it `writes`, it has files of its own."""
     row = ESCAPES[name]
     got.clear()
     code = row["code"].replace("$PROJECT", P).replace("$OUTSIDE", H)
-    said = explore(code, 3)
+    said = explore.with_files(code, 3) if writes else explore(code, 3)
     status, _, rest = said.partition("\n")
     known = {"said": said, "ok": status.startswith("ok"), "value": rest.partition("\n")[0]}
     escaped = bool(eval(row["escaped"], {**globals(), **known}))
-    print(json.dumps({"escaped": escaped, "said": said[:2000]}))
+    print(json.dumps({"escaped": escaped, "said": said[:2000], "disk": fingerprint() == FINGERPRINT}))
 
 
 def children() -> list[str]:

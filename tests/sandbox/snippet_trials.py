@@ -4,11 +4,13 @@ What it really does is found in another way: all variables are written out befor
 reports of files, sockets and programs is noted while it runs.
 """
 
+import difflib
 import functools
 import io
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -143,12 +145,13 @@ class SnippetTrials:
         lines = {name: value_line(value) for name, value in before.items()}
         frames = {name: _frame_facts(value) for name, value in before.items() if isinstance(value, pd.DataFrame)}
         alone, with_parts = _written(before, apart), _written(before, {})
-        self._deeds = set()
+        files, self._deeds = self._files(), set()
         self._explorer.in_kernel(code, keep=True)
         outcome = self._shell.last_execution_result
         deeds, self._deeds = self._deeds, None
         if said.startswith(SAID_OF_ATTEMPTS):
             return _undone(said.removeprefix(SAID_OF_ATTEMPTS), deeds, code)
+        said, wrong = _without_files(said.removeprefix(SAID_OF_EFFECTS), files, self._files())
         after = self._names()
         alone_now, with_parts_now = _written(after, apart), _written(after, {})
         also: list[str] = []
@@ -168,7 +171,16 @@ class SnippetTrials:
                 (real if whole else also).append(told)
         error = outcome.error_before_exec or outcome.error_in_exec
         real += [f"raises {type(error).__name__}"] if error is not None else []
-        return _differences(said.removeprefix(SAID_OF_EFFECTS), real, also)
+        return [*wrong, *_differences(said, real, also)]
+
+    def _files(self) -> dict[str, bytes]:
+        """What is in the folder, but for what Python writes by habit; of a folder that is empty nothing."""
+        found = {}
+        for path in self._project.rglob("*"):
+            name = str(path.relative_to(self._project))
+            if "__pycache__" not in name and (path.is_file() or not any(path.iterdir())):
+                found[name] = path.read_bytes() if path.is_file() else b""
+        return found
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._deeds is not None and event in DEEDS:
@@ -211,6 +223,48 @@ def _differences(said: str, real: list[str], also: list[str]) -> list[str]:
     )
     missing = [line for line in missing if line.removeprefix("not said: ").partition(":")[0] not in uncertain]
     return [*missing, *(f"did not come: {part}" for part in left)]
+
+
+def _without_files(said: str, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tuple[str, list[str]]:
+    """The words without those of files, and what is wrong with these."""
+    told, rest = re.match(r"(?:would (.*?)(?:; |$))?(.*)", said, re.DOTALL).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    deeds = re.split(r", (?=write |change |delete |make |link )", told) if told else []
+    real = {f"write {name}" for name in after if name not in before and after[name]}
+    real |= {f"change {name}" for name in after if name in before and after[name] != before[name]}
+    gone = {name for name in before if name not in after}
+    wrong: list[str] = []
+    for deed in deeds:
+        what, _, extent = deed.partition(" (")
+        name = what.removeprefix("write ").removeprefix("change ")
+        if what.startswith("delete the folder "):
+            inside = {one for one in gone if one.startswith(f"{what.removeprefix('delete the folder ')}/")}
+            wrong += [] if inside else [f"did not {what}"]
+            gone -= inside
+        elif what.startswith("delete "):
+            wrong += [] if what.removeprefix("delete ") in gone else [f"did not {what}"]
+            gone.discard(what.removeprefix("delete "))
+        elif what.startswith("make the folder "):
+            wrong += [] if what.removeprefix("make the folder ") in after else [f"did not {what}"]
+        elif what in real or (what.startswith("write ") and after.get(name) == b"" and name not in before):
+            real.discard(what)
+            wrong += _wrong_extent(extent.removesuffix(")"), before.get(name, b""), after[name], what)
+        else:
+            wrong.append(f"did not {what}")
+    return rest, [*wrong, *(f"not said: {deed}" for deed in (*sorted(real), *(f"delete {name}" for name in gone)))]
+
+
+def _wrong_extent(extent: str, before: bytes, after: bytes, what: str) -> list[str]:
+    size, _, lines = extent.partition(", ")
+    if "byte" in size and int(size.split()[0]) != len(after):
+        return [f"{what}: {extent}, {len(after)} bytes in fact"]
+    if lines and int(lines.split()[0].replace(",", "")) != len(after.splitlines()):
+        return [f"{what}: {extent}, {len(after.splitlines())} lines in fact"]
+    if size[0] in "+−":
+        different = list(difflib.ndiff(before.decode().splitlines(), after.decode().splitlines()))
+        counts = [sum(one.startswith(sign) for one in different) for sign in "+-"]
+        told = [int(found[1]) if (found := re.search(rf"{re.escape(sign)}(\d+)", size)) else 0 for sign in "+−"]
+        return [] if told == counts else [f"{what}: {extent}, {counts} in fact"]
+    return []
 
 
 def _undone(said: str, deeds: set[tuple[str, str]], code: str) -> list[str]:

@@ -9,7 +9,7 @@ from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.test_agent import ClickedPage, end, prompt
 from tests.sandbox.test_exploring_runs import ON
-from vibe_jupyter.sandbox.availability import machine_refusal
+from vibe_jupyter.sandbox.availability import machine_refusal, overlay_refusal
 from vibe_jupyter.testing import call, say
 
 pytestmark = [
@@ -30,13 +30,23 @@ EFFECTS = {
     "m = 1\n1 / 0": "raises ZeroDivisionError",
     "other = 1; third = 2": "other: new",
     "import random; random.seed(1); drawn = random.random()": "drawn: new",
-    "open('made.txt', 'w')": "in a trial run it wanted to write made.txt",
     "import socket; socket.create_connection(('127.0.0.1', 9))": "in a trial run it wanted to use the network",
-    "import os; os.remove('config.toml')": "in a trial run it wanted to delete config.toml",
     "try:\n    n = open('/etc/hostname').read()\nexcept OSError:\n    n = 2": "it wanted to read /etc/hostname",
     "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": "to read the environment variable FORESIGHT_API_KEY",
     "frame.iat[1, 0] = 5.0; n = 2": "frame: other values, pandas DataFrame 3 × 1",
 }
+WRITTEN = {
+    "open('made.txt', 'w').write('a\\nb\\n')": "in a trial run: would write made.txt (4 bytes, 2 lines)",
+    "open('made.txt', 'w')": "in a trial run: would write made.txt (empty)",
+    "frame.to_csv('made.txt')\nn = 2": "would write made.txt (18 bytes, 4 lines); n: int 1 → int 2",
+    "import os; os.remove('vibe/config.toml')": "in a trial run: would delete vibe/config.toml",
+    "with open('vibe/config.toml', 'a') as file: file.write('# more\\n')": "would change vibe/config.toml (+1 line)",
+    "open('made.txt', 'w').write('x')\n1 / 0": "would write made.txt (1 byte, 1 line); raises ZeroDivisionError",
+    "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": "it wanted to write made.txt",
+    "open('vibe/config.toml', 'a').close(); n = 2": "in a trial run: n: int 1 → int 2",
+    "open('made.txt', 'wb').write(bytes(200_000_000))": "it wanted to write made.txt",
+}
+"""What of the files of the project; where the copies cannot write, what was tried."""
 SILENT = (
     "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
     "import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))",
@@ -80,6 +90,16 @@ def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: 
     assert EFFECTS[code] in said
     look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('vibe/config.toml'))"
     assert asked.run(look).text == "(3, 1) [1] 1 False True\n"
+
+
+@pytest.mark.skipif(bool(overlay_refusal()), reason="no overlay on this machine")
+@pytest.mark.parametrize("code", WRITTEN)
+def test_the_card_says_which_files_the_code_would_write_and_none_is_written(asked: Session, code: str) -> None:
+    before = asked.run("print(open('vibe/config.toml').read())").text
+    assert WRITTEN[code] in reason_on_card(asked, code)
+    look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('.env'))"
+    assert asked.run(look).text == "(3, 1) [1] 1 False False\n"
+    assert asked.run("print(open('vibe/config.toml').read())").text == before
 
 
 def test_the_card_names_what_undo_would_not_restore_also_where_nothing_is_tried(asked: Session) -> None:
@@ -133,3 +153,10 @@ def test_cells_that_are_to_run_are_tried_too_and_not_where_the_settings_want_no_
         assert words in said
         assert words or "in a trial run" not in said
     asked.wire.run(ON)
+
+
+def test_where_copies_cannot_write_the_card_says_what_the_code_wanted(asked: Session) -> None:
+    asked.run("import vibe_jupyter.sandbox.confinement as limits\nlaid, limits.lay_over = limits.lay_over, None")
+    said = [reason_on_card(asked, "open('made.txt', 'w')") for _ in range(2)]
+    asked.run("limits.lay_over = laid")
+    assert all("in a trial run it wanted to write made.txt" in one for one in said)

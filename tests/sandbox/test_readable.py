@@ -42,3 +42,24 @@ def test_a_folder_that_a_variable_names_does_not_make_the_project_readable(
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
     assert str(tmp_path) not in readable_paths(tmp_path).readable
     assert str(tmp_path / ".env") not in readable_paths(tmp_path).readable
+
+
+def test_what_is_left_out_is_named_and_a_virtual_environment_is_not_where_python_runs_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "data/a.csv",
+        "src/.env",
+        ".git/config",
+        ".venv/lib/a.py",
+        ".venv/bin/b",
+        ".venv/.env",
+        "venv/lib/c.py",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("data/a.csv", tmp_path / "key.pem")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    hidden = {os.path.relpath(path, tmp_path) for path in readable_paths(tmp_path).hidden}
+    assert hidden == {"src/.env", ".git", ".venv/.env", "venv", "pipe"}

@@ -224,6 +224,10 @@ def _look_at_the_sandbox(report: _Report, offers: dict[str, Any]) -> None:
         report.lines.append(f"  --  code asks before it runs: {offers['refusal']}")
     else:
         report.good(f"code that only looks runs in a copy of the kernel, of {_megabytes(offers['memory'])} at most")
+        if offers["overlay_refusal"]:
+            report.lines.append(f"  --  a trial run ends at the first file it would write: {offers['overlay_refusal']}")
+        else:
+            report.good("a trial run writes to files of its own, so that a card can say what code would write")
     headroom = offers["cgroup_headroom"]
     words = (
         f"Landlock {offers['landlock']}" if offers["landlock"] else "no Landlock",

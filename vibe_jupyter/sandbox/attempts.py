@@ -7,12 +7,25 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
+from vibe_jupyter.sandbox.overlay import ProjectOverlay
+
 MOST_ATTEMPTS: Final = 20
 """Of one copy that are reported."""
 _LONGEST: Final = 120
 """Characters of one."""
 _REFUSED: Final = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EFBIG})
-_REFUSED_WORDS: Final = (os.strerror(errno.EPERM), os.strerror(errno.EACCES))
+_REFUSED_WORDS: Final = (
+    *(os.strerror(errno.EPERM), os.strerror(errno.EACCES)),
+    *("unable to open database file", "readonly database"),
+)
+_OF_OVERLAY: Final = frozenset(
+    (
+        *(errno.EXDEV, errno.ENOSPC, errno.EDQUOT, errno.EOVERFLOW, errno.EBADF, errno.EBUSY, errno.EIO),
+        *(errno.ESTALE, errno.EOPNOTSUPP, errno.EINVAL),
+    )
+)
+"""With which an overlay may fail where the project's folder would not."""
+_WORDS_OF_OVERLAY: Final = (*map(os.strerror, _OF_OVERLAY | {errno.EROFS, errno.EFBIG}), "disk I/O error")
 _WRITE_FLAGS: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ENVIRONMENT_LISTED: Final = "vibe_jupyter.environment_listed"
 """An audit event of ours: code looks at all variables of the environment, of which a copy has not all."""
@@ -31,6 +44,14 @@ _WORDS: Final = {
     "os.utime": "change the time of",
     "os.kill": "send a signal to process",
 }
+_PLACES: Final = {
+    **dict.fromkeys(("open", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"), (0,)),
+    **dict.fromkeys(("os.rename", "os.link"), (0, 1)),
+    "os.symlink": (1,),
+}
+"""Which arguments of changes that an overlay takes say where."""
+_FOLDERS_AT: Final = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.rename": 2, "os.link": 2, "os.symlink": 2}
+"""From which argument on they name opened folders, -1 for none."""
 _WORDS_ALONE: Final = {
     **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"), _PROGRAM),
     **dict.fromkeys(("socket.__new__", "socket.connect", "socket.getaddrinfo"), _NETWORK),
@@ -40,7 +61,12 @@ _WORDS_ALONE: Final = {
 class Attempts:
     """Listens to Python's own audit events from now on; there is no end to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, overlay: ProjectOverlay | None = None) -> None:
+        """
+        Args:
+            overlay: where the copy may write; None for nowhere.
+        """
+        self._overlay = overlay
         self._said: dict[str, None] = {}
         self._asks_itself = False
         self._wanted_withheld = False
@@ -73,19 +99,27 @@ class Attempts:
         chain = list(_with_causes(error))
         system_errors = [one for one in chain if isinstance(one, OSError)]
         refused = (
-            any(one.errno in _REFUSED for one in system_errors)
+            any(one.errno in self._refused_numbers for one in system_errors)
             or (self._said and system_errors)
             or self._wanted_withheld
         )
         text = str(error)
-        if not refused and not any(words in text for words in _REFUSED_WORDS):
+        if not refused and not any(words in text for words in self._refused_words):
             return ""
         said = next(reversed(self._said), "")
         paths = [one.filename for one in system_errors if isinstance(one.filename, str | bytes)]
         return said or (_shortened(f"read {_name(paths[0])}") if paths else _shortened(f"do this: {text}"))
 
+    @property
+    def _refused_numbers(self) -> frozenset[int]:
+        return _REFUSED if self._overlay is None else _REFUSED | _OF_OVERLAY
+
+    @property
+    def _refused_words(self) -> tuple[str, ...]:
+        return _REFUSED_WORDS if self._overlay is None else (*_REFUSED_WORDS, *_WORDS_OF_OVERLAY)
+
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if len(self._said) >= MOST_ATTEMPTS:
+        if len(self._said) >= MOST_ATTEMPTS or self._asks_itself or self._is_taken(event, arguments):
             return
         if event == "open":
             path, _, flags = arguments
@@ -101,10 +135,24 @@ class Attempts:
         elif event in _WORDS and not (event == "os.mkdir" and os.path.isdir(arguments[0])):
             self._said[_shortened(f"{_WORDS[event]} {_name(arguments[0])}")] = None
 
+    def _is_taken(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        """Whether it is a change of files that the overlay takes."""
+        places = _PLACES.get(event)
+        if self._overlay is None or places is None:
+            return False
+        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS):
+            return False
+        if any(isinstance(one, int) and one >= 0 for one in arguments[_FOLDERS_AT.get(event, len(arguments)) :]):
+            return True  # in a folder that was opened: what is refused there fails by itself
+        paths = [arguments[place] for place in places]
+        return all(isinstance(one, int) or self._overlay.takes(os.fsdecode(one)) for one in paths)
+
     def _may_not_read(self, path: object) -> bool:
         """Found out by trying: what is refused may be caught, and looked for elsewhere, by the code or a library."""
         if self._asks_itself or not isinstance(path, str | bytes):
             return False
+        if self._overlay is not None and self._overlay.hides(os.fsdecode(path)):
+            return True
         self._asks_itself = True
         try:
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))

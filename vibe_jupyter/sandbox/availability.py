@@ -4,9 +4,12 @@ import os
 import platform
 import re
 import struct
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +31,15 @@ _SECCOMP_ACTIONS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _KIB: Final = 1024
+_TRY_OVERLAY: Final = """
+import os, sys
+from vibe_jupyter.sandbox.overlay import lay_over
+hidden = os.path.join(sys.argv[1], "hidden")
+os.mkdir(hidden)
+lay_over(sys.argv[1], (hidden,))
+"""
+_TRY_SECONDS: Final = 20
+"""In which a process starts and ends, on a busy machine."""
 
 
 def machine_refusal() -> str:
@@ -41,6 +53,28 @@ def machine_refusal() -> str:
     if not _has_seccomp():
         return "this Linux has no seccomp filters"
     return ""
+
+
+@cache
+def overlay_refusal() -> str:
+    """Why copies cannot have files of their own on this machine, in a few words; empty where they can.
+
+    Tried in a process of its own, on an empty project with a protected folder.
+    """
+    if refusal := machine_refusal():
+        return refusal
+    with tempfile.TemporaryDirectory() as folder:
+        tried = subprocess.run(
+            (sys.executable, "-P", "-c", _TRY_OVERLAY, os.path.realpath(folder)),
+            cwd=os.path.dirname(sys.executable),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TRY_SECONDS,
+            check=False,
+        )
+    return "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it ended"])[-1]
 
 
 def process_refusal() -> str:
@@ -78,6 +112,7 @@ def describe_machine() -> dict[str, Any]:
     groups = [left for group in _memory_groups() if (left := _room_in_group(group)) is not None] if on_linux else []
     return {
         "refusal": machine_refusal(),
+        "overlay_refusal": overlay_refusal(),
         "landlock": landlock_version(),
         "seccomp": on_linux and _has_seccomp(),
         "user_namespaces": on_linux and bool(_number(_NAMESPACES)),

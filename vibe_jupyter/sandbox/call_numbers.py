@@ -271,6 +271,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int | None]]] = {
     "openat2": (437, 437),
     "faccessat2": (439, 439),
     "epoll_pwait2": (441, 441),
+    "mount_setattr": (442, 442),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),

@@ -65,7 +65,7 @@ class SandboxedCommands:
 
     def _prepare(self, command: ShellCommand, folder: Path, memory: int) -> None:
         """Write down what it is confined to."""
-        readable, listable = readable_paths(self._project)
+        readable, listable, _ = readable_paths(self._project)
         own = os.path.join(os.path.realpath(folder), "own")
         os.mkdir(own)
         environment = {**command.environment, "TMPDIR": own, "XDG_CACHE_HOME": os.path.join(own, ".cache")}

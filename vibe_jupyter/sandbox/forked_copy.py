@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, NoReturn
 
-from vibe_jupyter.sandbox.attempts import Attempts
 from vibe_jupyter.sandbox.call_numbers import this_processor
-from vibe_jupyter.sandbox.confinement import Confinement, confine
+from vibe_jupyter.sandbox.confinement import Confined, Confinement, confine
 
 STALL_SECONDS: Final = 1.5
 """In which no thread of a copy computes and each waits for a lock: then nothing will ever come."""
@@ -25,8 +24,8 @@ _LOOK_SECONDS: Final = 0.25
 """Between two looks at the memory and the threads of a copy."""
 _DONE, _NOT_DONE = b"+", b"-"
 
-Work = Callable[[Attempts], bytes]
-"""What a copy does, told what it tries in vain; what it returns is the report."""
+Work = Callable[[Confined], bytes]
+"""What a copy does, with what it is left with; what it returns is the report."""
 Ending = Literal["done", "not confined", "time", "memory", "too much", "stalled", "died"]
 _SAID: Final[dict[bytes, Ending]] = {_DONE: "done", _NOT_DONE: "not confined"}
 
@@ -156,12 +155,12 @@ def _be_the_copy(work: Work, confinement: Confinement, parent: int, report: int)
     """In the copy. Nothing of the parent's runs at its end: no handlers, no finalisers, no flush of its buffers."""
     try:
         try:
-            attempts = confine(confinement, parent, report)
+            confined = confine(confinement, parent, report)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the copy must not go on
             _write_all(report, _NOT_DONE + f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             os._exit(1)
         gc.disable()  # it would run finalisers of the parent's objects, and write on every page
-        _write_all(report, _DONE + work(attempts))
+        _write_all(report, _DONE + work(confined))
     finally:
         os._exit(0)
 

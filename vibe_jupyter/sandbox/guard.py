@@ -17,7 +17,7 @@ from vibe_jupyter.sandbox.command_calls import command_rules
 from vibe_jupyter.sandbox.command_watch import CommandTerms, CommandWatch
 from vibe_jupyter.sandbox.landlock import landlock_version, restrict_paths
 from vibe_jupyter.sandbox.seccomp import install_filter
-from vibe_jupyter.sandbox.system_calls import die_with_parent, drop_capabilities, gain_no_privileges
+from vibe_jupyter.sandbox.system_calls import capabilities, die_with_parent, drop_capabilities, gain_no_privileges
 
 TERMS, REPORT = "terms.json", "report.json"
 """Files in the folder that it is given: what it reads, and what it says at its end."""
@@ -72,7 +72,7 @@ def _be_the_command(terms: CommandTerms, guard: int, far: socket.socket) -> NoRe
             resource.setrlimit(limit, (value, value))
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores, and a command would inherit
         gain_no_privileges()
-        drop_capabilities()
+        drop_capabilities(capabilities())
         restrict_paths(terms.readable, terms.listable, terms.runnable, (terms.own, *_WRITABLE))
         listener = install_filter(command_rules(), listen=True)
         socket.send_fds(far, [b"+"], [listener])

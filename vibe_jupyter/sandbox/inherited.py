@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import stat
@@ -9,6 +10,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from vibe_jupyter.sandbox.overlay import ProjectOverlay
 from vibe_jupyter.sandbox.system_calls import map_private
 
 _MAPS: Final = "/proc/self/maps"
@@ -57,25 +59,32 @@ def shared_mappings() -> list[Mapping]:
     return [one for one in mappings() if one.rights[3] == "s"]
 
 
-def make_descriptors_private(keep: Collection[int]) -> None:
+def make_descriptors_private(keep: Collection[int], overlay: ProjectOverlay | None = None) -> None:
     """Reopen files and folders for reading, with an offset of their own; put ``/dev/null`` in the place of all else.
 
     None is closed: an object that still holds the number would close somebody else's.
+
+    Args:
+        keep: those that stay as they are.
+        overlay: in which files that were open for writing are open for it again.
     """
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for descriptor in sorted(map(int, os.listdir("/proc/self/fd"))):
         if descriptor in keep or descriptor == null:
             continue
         with contextlib.suppress(OSError):  # the one by which they were listed
-            _replace_descriptor(descriptor, null)
+            _replace_descriptor(descriptor, null, overlay)
 
 
-def _replace_descriptor(descriptor: int, null: int) -> None:
+def _replace_descriptor(descriptor: int, null: int, overlay: ProjectOverlay | None) -> None:
     mode = os.fstat(descriptor).st_mode
     new = null
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        path, flags = f"/proc/self/fd/{descriptor}", os.O_RDONLY
+        if overlay is not None and overlay.covers(descriptor):
+            path, flags = os.readlink(path), fcntl.fcntl(descriptor, fcntl.F_GETFL) & (os.O_ACCMODE | os.O_APPEND)
         with contextlib.suppress(OSError):
-            new = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            new = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
     if new != null and stat.S_ISREG(mode):
         os.lseek(new, os.lseek(descriptor, 0, os.SEEK_CUR), os.SEEK_SET)
     os.dup2(new, descriptor, inheritable=False)

@@ -48,34 +48,62 @@ def restrict_paths(
     Raises:
         OSError: the kernel refused a rule.
     """
-    version = landlock_version()
-    rights = (1 << max(count for since, count in _RIGHTS_SINCE if version >= since)) - 1
-    handled = struct.pack("QQQ", rights, 0b11 if version >= _NETWORK_SINCE else 0, 0b11)
-    length = 24 if version >= _SCOPES_SINCE else 16 if version >= _NETWORK_SINCE else 8
-    attribute = ctypes.create_string_buffer(handled[:length], length)
-    rules = system_call("landlock_create_ruleset", attribute, ctypes.c_size_t(length), 0)
-    for path in readable:
-        _allow(rules, path, _READ_FILE | _READ_FOLDER)
-    for path in listable:
-        _allow(rules, path, _READ_FOLDER)
-    for path in runnable:
-        _allow(rules, path, _RUN | _READ_FILE | _READ_FOLDER)
-    for path in writable:
-        _allow(rules, path, rights & ~_DEVICES)
-    system_call("landlock_restrict_self", rules, 0)
-    os.close(rules)
+    rules = PathRules()
+    rules.allow_reading(readable, listable)
+    rules.allow_running(runnable)
+    rules.allow_writing(writable)
+    rules.enforce()
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
-    try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return  # not there, and so not to be read
-    try:
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_FILES
-        if rights:
-            rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
-            system_call("landlock_add_rule", rules, _BENEATH, rule, 0)
-    finally:
-        os.close(descriptor)
+class PathRules:
+    """Rules that hold from `enforce` on. Each is for the file or folder that is at its path when it is made."""
+
+    def __init__(self) -> None:
+        """
+        Raises:
+            OSError: the kernel refused them, as all methods say.
+        """
+        version = landlock_version()
+        self._rights = (1 << max(count for since, count in _RIGHTS_SINCE if version >= since)) - 1
+        handled = struct.pack("QQQ", self._rights, 0b11 if version >= _NETWORK_SINCE else 0, 0b11)
+        length = 24 if version >= _SCOPES_SINCE else 16 if version >= _NETWORK_SINCE else 8
+        attribute = ctypes.create_string_buffer(handled[:length], length)
+        self.descriptor = system_call("landlock_create_ruleset", attribute, ctypes.c_size_t(length), 0)
+        """Must stay open until then."""
+
+    def allow_reading(self, readable: Iterable[str], listable: Iterable[str] = ()) -> None:
+        """Files and folders with all that is in them, and folders of which the names may be listed."""
+        for path in readable:
+            self._allow(path, _READ_FILE | _READ_FOLDER)
+        for path in listable:
+            self._allow(path, _READ_FOLDER)
+
+    def allow_running(self, runnable: Iterable[str]) -> None:
+        """Programs, and folders of programs, that may be read and started."""
+        for path in runnable:
+            self._allow(path, _RUN | _READ_FILE | _READ_FOLDER)
+
+    def allow_writing(self, writable: Iterable[str], *, runs: bool = True) -> None:
+        """Files and folders in which everything may be made and changed, and started where it `runs`, but for
+        devices."""
+        for path in writable:
+            self._allow(path, self._rights & ~_DEVICES & ~(0 if runs else _RUN))
+
+    def enforce(self) -> None:
+        """Hold this thread, and those it starts, to them."""
+        system_call("landlock_restrict_self", self.descriptor, 0)
+        os.close(self.descriptor)
+
+    def _allow(self, path: str, rights: int) -> None:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return  # not there, and so not to be read
+        try:
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                rights &= _OF_FILES
+            if rights:
+                rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
+                system_call("landlock_add_rule", self.descriptor, _BENEATH, rule, 0)
+        finally:
+            os.close(descriptor)

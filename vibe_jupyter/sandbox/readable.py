@@ -3,7 +3,7 @@
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,6 +36,8 @@ class ReadablePaths(NamedTuple):
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    """What lies in the project and may not be read: protected files, pipes, folders as a whole."""
 
 
 def readable_paths(project: Path) -> ReadablePaths:
@@ -48,8 +50,9 @@ def readable_paths(project: Path) -> ReadablePaths:
     around = (*_SYSTEM, *_python_paths())
     if root in _prefixes() or any(_lies_in(root, os.path.realpath(path)) for path in around):
         raise ProjectNotReadable("the project lies in a folder of the system or of Python")
-    parts, whole = _Walk().below(root)
-    return ReadablePaths((*around, *([root] if whole else parts)), (root,))
+    walk = _Walk({os.path.realpath(path) for path in around})
+    parts, whole = walk.below(root)
+    return ReadablePaths((*around, *([root] if whole else parts)), (root,), tuple(walk.hidden))
 
 
 def program_folders(path: str) -> tuple[str, ...]:
@@ -84,29 +87,50 @@ class _Walk:
     """Landlock allows whole folders and takes nothing out of them again: so a folder is allowed as a whole where
     nothing in it is protected, else in parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Collection[str]) -> None:
+        """
+        Args:
+            around: what is readable anyway, some of it perhaps in the project, as a virtual environment is.
+        """
         self._left = MOST_ENTRIES
+        self._around = around
+        self.hidden: list[str] = []
 
     def below(self, folder: str) -> tuple[list[str], bool]:
         """The parts that may be read, and whether they are all."""
         parts: list[str] = []
         whole = True
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:  # nobody reads it, or it is gone
-            return [], False
-        self._left -= len(entries)
-        if self._left < 0:
-            raise ProjectNotReadable(f"the project has more than {MOST_ENTRIES:,} files to look through")
-        for entry in entries:
+        for entry in self._entries(folder):
             if is_secret_name(entry.name) or entry.name in _LEFT_OUT:
                 whole = False
+                self._hide(entry)
             elif entry.is_dir(follow_symlinks=False):
                 below, all_of_it = self.below(entry.path)
                 parts += [entry.path] if all_of_it else below
                 whole = whole and all_of_it
             elif entry.is_file(follow_symlinks=False):
                 parts.append(entry.path)
-            else:
-                whole = whole and entry.is_symlink()  # where it leads is judged by itself; a pipe would be emptied
-        return parts, whole
+            elif not entry.is_symlink():  # where one leads is judged by itself; a pipe would be emptied
+                whole = False
+                self.hidden.append(entry.path)
+        return parts, whole and folder not in self.hidden
+
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:  # nobody reads it, or it is gone
+            self.hidden.append(folder)
+            return []
+        self._left -= len(entries)
+        if self._left < 0:
+            raise ProjectNotReadable(f"the project has more than {MOST_ENTRIES:,} files to look through")
+        return entries
+
+    def _hide(self, entry: os.DirEntry[str]) -> None:
+        """All of it, but for what is readable anyway, and what lies beside that."""
+        if not any(_lies_in(path, entry.path) for path in self._around):
+            self.hidden += [entry.path] if not entry.is_symlink() else []
+        elif entry.path not in self._around:
+            for one in self._entries(entry.path):
+                if is_secret_name(one.name) or any(_lies_in(path, one.path) for path in self._around):
+                    self._hide(one)

@@ -38,6 +38,17 @@ HARMLESS: Final = frozenset(
 """Those that neither write nor reach another process, whatever their arguments."""
 
 
+WRITING: Final = frozenset(
+    (
+        *("pwrite64", "pwritev", "pwritev2", "truncate", "ftruncate", "fallocate", "copy_file_range", "sendfile"),
+        *("rename", "renameat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "creat", "open", "openat"),
+        *("link", "symlink", "symlinkat", "msync"),
+    )
+)
+"""Those that change files where Landlock judges the path, or that go by a descriptor for which it judged one. It judges
+no changes of rights, owners, times and attributes: they are not among them."""
+
+
 class Condition(NamedTuple):
     """One of these values must stand in a 32-bit word of the arguments, of which the bits of the mask count."""
 
@@ -115,6 +126,17 @@ def copy_rules(own_pid: int) -> CallRules:
     """Those of a copy of the kernel."""
     unfit, others = _FAIL | errno.EACCES, _FAIL | errno.EPERM
     return CallRules(HARMLESS, ABSENT, conditional_calls(own_pid), unfit, others)
+
+
+def writing_copy_rules(own_pid: int) -> CallRules:
+    """Those of a copy that has files of its own."""
+    plain = copy_rules(own_pid)
+    conditional = {name: held for name, held in plain.conditional.items() if name not in WRITING}
+    conditional |= {
+        "renameat2": (Condition(8, _WHOLE, (0, 1, 2)),),  # leaves nothing special behind
+        "linkat": (Condition(8, _WHOLE, (0, 0x400)),),  # of what has a name
+    }
+    return plain._replace(allowed=plain.allowed | WRITING, conditional=conditional)
 
 
 def install_filter(rules: CallRules, *, listen: bool = False) -> int:

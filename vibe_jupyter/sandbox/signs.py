@@ -60,6 +60,13 @@ _WORDS: Final = frozenset(
     }
 )
 """Names that mean nothing else, by which code may also call from where no call is noticed."""
+_OF_FILES: Final = frozenset(
+    {
+        *("statvfs", "fstatvfs", "disk_usage", "st_ino", "st_dev", "st_nlink", "ismount", "getmtime", "getctime"),
+        *("getatime", "st_mtime", "st_ctime", "st_atime", "st_mtime_ns", "st_ctime_ns", "st_atime_ns"),
+    }
+)
+"""Names of what is different of files that a copy has for itself: their places, and times of writing."""
 _TOGETHER: Final = ({"sys", "stdout"}, {"sys", "stderr"}, {"get_ipython", "kernel"})
 """Names that reach together what a copy has in another form."""
 _OWN_PROCESS: Final = re.compile(r"/proc/(?:self|thread-self|[0-9]+)\b|/sys/fs/cgroup|^/proc/?$|^/dev/u?random$")
@@ -75,8 +82,13 @@ _PACKAGE, _SANDBOX = str(Path(__file__).parents[1]), str(Path(__file__).parent)
 class Signs:
     """Of one piece of code, in a copy. `seen` is whether there was one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_files: bool = False) -> None:
+        """
+        Args:
+            has_files: whether the copy has files of its own.
+        """
         self.seen = False
+        self._words = _WORDS | _OF_FILES if has_files else _WORDS
         self._watches = False
         self._is_own: dict[str, bool] = {}
         """By the file of code: whether it is the user's."""
@@ -92,7 +104,7 @@ class Signs:
             texts = [const for const in one.co_consts if isinstance(const, str)]
             names = set(one.co_names)
             self.seen = (
-                not _WORDS.isdisjoint(names)
+                not self._words.isdisjoint(names)
                 or any(together <= names for together in _TOGETHER)
                 or any(map(_names_a_sign, texts))
                 or any(self._is_sign(namespace.get(name)) for name in names)

@@ -47,12 +47,21 @@ def gain_no_privileges() -> None:
     _control_process(_SET_NO_NEW_PRIVS, 1)
 
 
-def drop_capabilities() -> None:
-    """Keep of root's rights those to read."""
+def capabilities() -> int:
+    """Those of root's rights that this process may use, a bit for each of the first 32."""
     head, present = struct.pack("II", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
     system_call("capget", ctypes.create_string_buffer(head), present)
-    _, permitted = struct.unpack_from("II", present.raw)
-    kept = permitted & _READING_CAPABILITIES
+    return struct.unpack_from("II", present.raw)[1]
+
+
+def drop_capabilities(held: int) -> None:
+    """Keep of root's rights those to read.
+
+    Args:
+        held: the `capabilities` that it began with; in a user namespace of its own everybody has all.
+    """
+    kept = held & _READING_CAPABILITIES
+    head = struct.pack("II", _CAPABILITY_VERSION, 0)
     wanted = struct.pack("6I", kept, kept, 0, 0, 0, 0)
     system_call("capset", ctypes.create_string_buffer(head), ctypes.create_string_buffer(wanted))
 

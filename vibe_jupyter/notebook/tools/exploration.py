@@ -19,9 +19,9 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.protocol import ExecutionResult
 from vibe_jupyter.protocol.messages import Value
-from vibe_jupyter.sandbox.attempts import Attempts
 from vibe_jupyter.sandbox.availability import memory_budget, process_refusal
-from vibe_jupyter.sandbox.confinement import Confinement
+from vibe_jupyter.sandbox.confinement import Confined, Confinement
+from vibe_jupyter.sandbox.file_changes import FileChange, TooManyChanges, file_changes
 from vibe_jupyter.sandbox.font_list import FontList
 from vibe_jupyter.sandbox.forked_copy import CopyReport, ForkedCopy
 from vibe_jupyter.sandbox.readable import ProjectNotReadable, readable_paths
@@ -60,6 +60,8 @@ class CopiedRun(Value):
     """What it failed for that a copy may not do; empty where it would have ended so anyway."""
     attempts: tuple[str, ...] = ()
     """What it tried in vain."""
+    files: tuple[FileChange, ...] | None = ()
+    """What it did to files that were its own; None where that cannot be told."""
     secrets: dict[str, str] = {}
     """Values that the code bound to names which call them secret."""
     cpu_seconds: float = 0.0
@@ -101,6 +103,8 @@ class CodeExploration:
         self._project = project
         self._secrets = secrets
         self._fonts = FontList()
+        self._writes = True
+        """Whether copies may write; False since one could not."""
 
     async def run(
         self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
@@ -120,11 +124,19 @@ class CodeExploration:
         return NotExplored(ran.refused) if isinstance(ran, CopiedRun) and ran.refused else ran
 
     async def trial(
-        self, code: str, seconds: float, context: ToolContext, execute: Callable[[CodeRunner], CodeRun]
+        self,
+        code: str,
+        seconds: float,
+        context: ToolContext,
+        execute: Callable[[CodeRunner], CodeRun],
+        *,
+        writes: bool = False,
     ) -> CopiedRun | None:
         """The same for code that will run for real: also what it failed for that a copy may not do; None where no copy
-        can be made, or where it broke off. All of it within that time."""
-        ran = await self._run(code, seconds, context, execute, trial=True)
+        can be made, or where it broke off. All of it within that time. One that `writes` has files of its own."""
+        if writes and not self._writes:
+            return None
+        ran = await self._run(code, seconds, context, execute, trial=True, writes=writes)
         return ran if isinstance(ran, CopiedRun) else None
 
     async def _run(
@@ -135,6 +147,7 @@ class CodeExploration:
         execute: Callable[[CodeRunner], CodeRun],
         *,
         trial: bool = False,
+        writes: bool = False,
     ) -> CopiedRun | NotExplored:
         if _STARTS_PROGRAMS.search(TransformerManager().transform_cell(code)):
             return NotExplored("a copy of the kernel may not start a program")
@@ -145,7 +158,9 @@ class CodeExploration:
             paths = await asyncio.to_thread(readable_paths, self._project)
         except ProjectNotReadable as error:
             return NotExplored(f"no copy of the kernel can be made: {error}")
-        confinement = Confinement(paths, seconds + (0 if trial else _GRACE), memory_budget(), self._secrets.is_secret)
+        confinement = Confinement(
+            paths, seconds + (0 if trial else _GRACE), memory_budget(), self._secrets.is_secret, writes
+        )
         began = time.monotonic()
         try:
             report = await self._report_of_copy(execute, confinement, context, formats=not trial)
@@ -154,6 +169,7 @@ class CodeExploration:
         if report.ending == "time":
             return CopiedRun(result=_timed_out(began), cpu_seconds=report.cpu_seconds)
         if report.ending == "not confined":
+            self._writes = self._writes and not writes
             return NotExplored(f"no copy of the kernel can be made: {report.data.decode('utf-8', 'replace')}")
         if report.ending != "done":
             return NotExplored(_ENDINGS[report.ending])
@@ -184,9 +200,9 @@ class CodeExploration:
         *,
         formats: bool,
     ) -> CopyReport:
-        def work(attempts: Attempts) -> bytes:
+        def work(confined: Confined) -> bytes:
             cut_off_shell(self._shell, formats=formats)
-            return self._run_in_copy(execute, attempts).model_dump_json().encode("utf-8", "replace")
+            return self._run_in_copy(execute, confined).model_dump_json().encode("utf-8", "replace")
 
         def fork() -> ForkedCopy:
             if context.cancelled() or self._main_thread.interrupted:
@@ -199,7 +215,7 @@ class CodeExploration:
             raise ToolError(f"Not run to its end: {error}") from error
         return await copy.report()
 
-    def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], attempts: Attempts) -> CopiedRun:
+    def _run_in_copy(self, execute: Callable[[CodeRunner], CodeRun], confined: Confined) -> CopiedRun:
         known = set(self._secrets.found())
         found: dict[str, str] = {}
 
@@ -210,7 +226,7 @@ class CodeExploration:
         ran = execute(CodeRunner(self._shell, None, on_ran=look, in_copy=True))
         outcome = self._shell.last_execution_result
         error = outcome.error_before_exec or outcome.error_in_exec if ran.result.status == "error" else None
-        refused = attempts.refusal(error)
+        refused = confined.attempts.refusal(error)
         if isinstance(error, StdinNotImplementedError):
             refused = "ask for text to be typed"
         return CopiedRun(
@@ -221,7 +237,8 @@ class CodeExploration:
             may_differ=ran.may_differ,
             rows=ran.rows,
             refused=refused and f"a copy of the kernel may not {refused}",
-            attempts=attempts.words,
+            attempts=confined.attempts.words,
+            files=_changed_files(confined),
             secrets=found,
         )
 
@@ -232,6 +249,13 @@ class CodeExploration:
             return NotExplored(_ENDINGS["died"])
         self._secrets.learn(ran.secrets)
         return ran.model_copy(update={"cpu_seconds": report.cpu_seconds})
+
+
+def _changed_files(confined: Confined) -> tuple[FileChange, ...] | None:
+    try:
+        return () if confined.overlay is None else tuple(file_changes(confined.overlay))
+    except (OSError, TooManyChanges):
+        return None
 
 
 def _timed_out(began: float) -> ExecutionResult:

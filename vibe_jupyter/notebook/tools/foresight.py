@@ -1,9 +1,10 @@
 """What code would change, as copies of the kernel show it before the user is asked: said on the card, and no promise.
 
 It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
-the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Of code that
-tried what a copy may not do only that is said, since it may have gone another way for it. Which variables that the code
-may change cannot be undone is said of all code.
+the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Code that tried
+what a copy may not do runs in two others, which write to files of their own (`sandbox/overlay.py`). Where that does not
+tell, only what it tried is said, since it may have gone another way for it. Which variables that the code may change
+cannot be undone is said of all code.
 """
 
 import time
@@ -15,6 +16,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
+from vibe_jupyter.sandbox.file_changes import FileChange
 from vibe_jupyter.sandbox.signs import Signs
 from vibe_jupyter.tools.contract import ToolContext, lost_words
 
@@ -58,23 +60,32 @@ class CodeForesight:
         if first is None or first.may_differ:
             return ""
         if first.attempts or first.refused:
-            return _tried_words(first.attempts)
+            return await self._words_of_writing(code, until, context) or _tried_words(first.attempts)
         second = await self._trial(code, until, context)
-        if second is None or first.effects != second.effects:
-            return ""
-        return _effect_words(first.effects)
+        return _effect_words(_common_effects(first, second))
 
-    async def _trial(self, code: str, until: float, context: ToolContext) -> CopiedRun | None:
+    async def _words_of_writing(self, code: str, until: float, context: ToolContext) -> str:
+        """The same where it may write; empty where it wants more than that, too."""
+        first = await self._trial(code, until, context, writes=True)
+        if first is None or first.may_differ or first.attempts or first.refused:
+            return ""
+        return _effect_words(_common_effects(first, await self._trial(code, until, context, writes=True)))
+
+    async def _trial(self, code: str, until: float, context: ToolContext, *, writes: bool = False) -> CopiedRun | None:
         """None where it did not come to an end of its own in time."""
         seconds = until - time.monotonic()
         if seconds <= 0:
             return None
-        ran = await self._exploration.trial(code, seconds, context, lambda runner: self._execute(code, seconds, runner))
+
+        def execute(runner: CodeRunner) -> CodeRun:
+            return self._execute(code, seconds, runner, writes=writes)
+
+        ran = await self._exploration.trial(code, seconds, context, execute, writes=writes)
         return ran if ran is not None and ran.result.status in ("ok", "error") else None
 
-    def _execute(self, code: str, seconds: float, runner: CodeRunner) -> CodeRun:
+    def _execute(self, code: str, seconds: float, runner: CodeRunner, *, writes: bool) -> CodeRun:
         """In a copy, on its main thread."""
-        signs, effects = Signs(), self._effects()
+        signs, effects = Signs(has_files=writes), self._effects()
         signs.look_for_names(TransformerManager().transform_cell(code), self._namespace())
         effects.before_code(code)
         with signs.watching():
@@ -109,6 +120,38 @@ class CodeOutlook:
         changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
         lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
         return " · ".join(filter(None, (lost_words(list(lost)), changes)))
+
+
+def _common_effects(first: CopiedRun, second: CopiedRun | None) -> Sequence[str]:
+    """Of both runs; empty where they differ, or where it cannot be told."""
+    if second is None or first.effects != second.effects or first.files != second.files or first.files is None:
+        return ()
+    deeds = list(map(_deed_words, first.files))
+    more = f" and {len(deeds) - _SHOWN} more" if len(deeds) > _SHOWN else ""
+    return (*([f"would {', '.join(deeds[:_SHOWN])}{more}"] if deeds else []), *first.effects)
+
+
+def _deed_words(change: FileChange) -> str:
+    """Such as ``write out.csv (1.2 kB, 20 lines)``."""
+    if change.deed not in ("write", "change"):
+        return f"{change.deed} {change.path}"
+    if change.added or change.removed:
+        parts = (f"+{change.added}" if change.added else "", f"−{change.removed}" if change.removed else "")
+        noun = "line" if change.added + change.removed == 1 else "lines"
+        return f"{change.deed} {change.path} ({' '.join(filter(None, parts))} {noun})"
+    if change.size == 0:
+        return f"{change.deed} {change.path} (empty)"
+    lines = "" if change.lines is None else f", {_counted(change.lines, 'line')}"
+    return f"{change.deed} {change.path} ({_size_words(change.size)}{lines})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _size_words(size: int) -> str:
+    amount, unit = (size / 1e6, "MB") if size >= 1e6 else (size / 1e3, "kB")
+    return _counted(size, "byte") if size < 1e3 else f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
 
 
 def _effect_words(effects: Sequence[str]) -> str:
