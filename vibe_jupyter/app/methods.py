@@ -1,5 +1,6 @@
 """`%vibe report`: gathers what is known of the notebook, and puts the text into a Markdown cell."""
 
+import asyncio
 import contextlib
 import hashlib
 import importlib.metadata
@@ -76,13 +77,15 @@ class MethodsReport:
             cells=cells,
             steps=steps,
             texts=texts,
-            files={name: self._file(name, steps.get(cell.id)) for cell in code for name in read_files(cell.source)},
+            files={
+                name: await self._file(name, steps.get(cell.id)) for cell in code for name in read_files(cell.source)
+            },
             versions=library_versions(imported_modules(code)),
             verified=self._access.reads.verified,
             others=sum(step.number is None for step in self._steps),
         )
 
-    def _file(self, name: str, step: RowStep | None) -> DataFile:
+    async def _file(self, name: str, step: RowStep | None) -> DataFile:
         path = self._folder / name
         with contextlib.suppress(OSError, ValueError):
             about = path.stat()
@@ -90,9 +93,14 @@ class MethodsReport:
                 is_hashed = about.st_size <= HASHED and not self._schema_only
                 written = datetime.fromtimestamp(int(about.st_mtime), UTC)
                 is_later = step is not None and written > datetime.fromisoformat(step.time)
-                digest = hashlib.sha256(path.read_bytes()).hexdigest() if is_hashed else ""
+                digest = await asyncio.to_thread(_digest, path) if is_hashed else ""
                 return DataFile(name, about.st_size, digest, f"{written:%Y-%m-%d %H:%M} UTC" if is_later else "")
         return DataFile(name)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def library_versions(modules: Sequence[str]) -> list[tuple[str, str]]:
