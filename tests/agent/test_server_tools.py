@@ -346,7 +346,7 @@ async def test_a_file_that_could_not_be_made_is_shown_as_failed(tmp_path: Path, 
         _, events = await drive(tmp_path, model, server)
     file = one(events, FileProduced)
     assert (file.path, file.problem) == ("", "expected file was not written (missing_output)")
-    assert "✕" in transcript(events)
+    assert 'alt="failed"' in transcript(events)
 
 
 @pytest.mark.requirement("mistralrs.session.reuse")

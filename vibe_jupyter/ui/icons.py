@@ -14,6 +14,7 @@ from vibe_jupyter.ui.markup import Markup, html_element
 
 SIDE: Final = 16
 """Pixels of an icon on the page."""
+_FAILED: Final = "failed"
 PICTURES: Final = Path(__file__).with_name("icon_pictures.json")
 """The icons as PNG in base64, by name; ``scripts/icon_pictures.py`` makes it from the paths."""
 
@@ -98,7 +99,8 @@ def icon_html(name: str) -> Markup:
 def kept_icon(name: str) -> Markup:
     """The icon in the static form, as wide as in the live view."""
     source = f"data:image/png;base64,{_pictures()[name]}"
-    image = html_element("img", src=source, alt="", width=str(SIDE), height=str(SIDE), style=_KEPT)
+    words = name if name == _FAILED else ""  # whatever else an icon shows stands in words beside it
+    image = html_element("img", src=source, alt=words, width=str(SIDE), height=str(SIDE), style=_KEPT)
     return Markup(image.removesuffix("</img>"))
 
 
