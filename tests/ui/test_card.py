@@ -197,6 +197,12 @@ def test_a_card_of_high_risk_keeps_what_else_there_is_to_say() -> None:
     assert high_card(reason=reason).find("span", class_="vibe-why")[0].text == reason
 
 
+def test_all_that_a_trial_run_showed_is_on_the_card() -> None:
+    shown = "; ".join(f"frame_{number}: 1,078 → 1,067 rows, column revenue added" for number in range(6))
+    reason = f"changes your notebook · runs code · in a trial run: {shown}"
+    assert high_card(reason=reason).find("span", class_="vibe-why")[0].text == reason
+
+
 def test_a_card_that_only_reads_is_one_line() -> None:
     section = card(asked(risk="low", preview=Preview(kind="text", text="Read /x.csv."), remember_as=None))
     assert section.attributes["class"] == "vibe-card vibe-row"

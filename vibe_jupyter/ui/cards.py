@@ -68,7 +68,7 @@ HIDDEN_WARNING = "It contains hidden characters, shown as codes such as ⟨U+202
 LOOKALIKE_WARNING = "It contains look-alike letters, shown as codes such as ⟨U+0430⟩."
 
 EFFECT_LENGTH = 400
-"""Characters of one line about an effect."""
+"""Characters of one line about an effect, and of why a card asks."""
 _RISK_SIGNS: Mapping[Risk, str] = {"low": "·", "medium": "!", "high": "‼"}
 
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
@@ -202,7 +202,7 @@ def _card_header(request: ApprovalRequested) -> Markup:
         icon_html(tool_icon(request.call.name)),
         html_element("b", inert_text(card_title(request))),
         *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
-        html_element("span", warning, inert_text(one_line(_reason_text(request))), class_="vibe-why"),
+        html_element("span", warning, inert_text(one_line(_reason_text(request), EFFECT_LENGTH)), class_="vibe-why"),
     )
 
 
