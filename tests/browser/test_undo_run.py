@@ -10,7 +10,7 @@ from tests.browser.lab import Lab
 from tests.browser.notebook_page import NotebookPage, open_prompt
 from tests.browser.test_accessibility import MIN_CONTRAST, violations
 from tests.browser.test_change_banners import change_three_cells
-from vibe_jupyter.testing import ScriptedModel
+from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.browser
 
@@ -60,6 +60,22 @@ def test_all_that_a_run_changed_is_undone_at_once_after_what_would_be_lost_was_n
     expect(book.cell(PROMPT).get_by_role("status")).to_contain_text("Undone: cell 5 (removed), cell 3, cell 4.")
     expect(undo).to_be_hidden()
     assert book.sources()[FIRST:] == ["a = 1", "b = 2"]
+
+
+def test_what_undo_said_and_a_prompt_that_is_typed_stay_when_no_change_is_left(lab: Lab, model: ScriptedModel) -> None:
+    book = open_prompt(lab, model, "a = 1", options="--yes=insert_cell")
+    model.will_reply(call("insert_cell", source="b = 2"), say("Added."))
+    book.run(0, PROMPT)
+    book.over()
+    line = book.cell(PROMPT).locator(".vibe-under-output")
+    line.get_by_role("textbox").fill("and then")
+    line.get_by_role("button", name="Undo all…").click()
+    book.page.get_by_role("dialog").get_by_role("button", name="Undo all").click()
+    expect(book.page.locator(".vibe-change")).to_have_count(0)
+    expect(line.get_by_role("status")).to_contain_text("Undone: cell 3 (removed).")
+    expect(line.get_by_role("button", name="Undo all…")).to_be_hidden()
+    expect(line.get_by_role("button", name="Review")).to_be_hidden()
+    expect(line.get_by_role("textbox")).to_have_value("and then")
 
 
 def test_review_goes_to_the_first_changed_cell_as_long_as_there_is_one_to_decide_on(book: NotebookPage) -> None:

@@ -25,6 +25,7 @@ export class UnderOutput extends Widget {
   readonly #cell: CodeCell;
   readonly #runner: PromptRunner;
   readonly #words: TranslationBundle;
+  readonly #review: HTMLElement;
   #shown = "";
 
   constructor(panel: NotebookPanel, cell: CodeCell, runner: PromptRunner, words: TranslationBundle) {
@@ -33,6 +34,7 @@ export class UnderOutput extends Widget {
     this.#cell = cell;
     this.#runner = runner;
     this.#words = words;
+    this.#review = this.#reviewButton();
     this.addClass("vibe-under-output");
     this.hide();
     const layout = cell.layout as PanelLayout;
@@ -44,18 +46,15 @@ export class UnderOutput extends Widget {
     const { model } = this.#cell;
     const offer = this.#wantedOffer(offerOf(model, newest), wanted);
     const run = this.#isHidden || model !== newest ? null : changedRunOf(model);
-    const canReview = run !== null && !changesOf(this.#panel).isEmpty;
-    const shown = JSON.stringify([offer, run, canReview]);
-    if (shown === this.#shown) {
-      return;
+    const shown = JSON.stringify([offer, run]);
+    if (shown !== this.#shown) { // a new one would lose what was typed, and what Undo said
+      this.#shown = shown;
+      const parts = offer === null ? [] : this.#draw(offer);
+      const undo = run === null ? [] : undoParts(this.#panel, run, this.#words);
+      this.node.replaceChildren(...parts, this.#review, ...undo);
+      this.setHidden(offer === null && run === null);
     }
-    this.#shown = shown;
-    const parts = offer === null ? [] : this.#draw(offer);
-    if (canReview) {
-      parts.push(this.#reviewButton());
-    }
-    this.node.replaceChildren(...parts, ...(run === null ? [] : undoParts(this.#panel, run, this.#words)));
-    this.setHidden(offer === null && run === null);
+    this.#review.hidden = run === null || changesOf(this.#panel).isEmpty;
   }
 
   #wantedOffer(offer: Offer, { errors, followUp }: Wanted): Offer {
