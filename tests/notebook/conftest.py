@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.app.conftest import Session
 from tests.kernel.conftest import kernels, target_of
 from tests.kernel.matrix import Target
 from tests.kernel.wire import Wire, running_kernel
 from tests.notebook.page import Page
+from tests.notebook.test_agent import ClickedPage
 
 DRIVER = "from tests.notebook.driver import *"
 
@@ -28,3 +30,11 @@ def shared_kernel(target: Target, tmp_path_factory: pytest.TempPathFactory) -> I
 def open_page(shared_kernel: Wire) -> Callable[..., Page]:
     """Opens a notebook with these cells."""
     return lambda *sources: Page(shared_kernel, *sources)
+
+
+@pytest.fixture
+def page(shared_session: Session) -> ClickedPage:
+    """Of the session that a module shares; the conversation is new."""
+    shared_session.wire.run("%vibe reset")
+    shared_session.model.requests.clear()
+    return ClickedPage(shared_session.wire)

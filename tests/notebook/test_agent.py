@@ -34,13 +34,6 @@ def shared_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         yield session
 
 
-@pytest.fixture
-def page(shared_session: Session) -> "ClickedPage":
-    shared_session.wire.run("%vibe reset")
-    shared_session.model.requests.clear()
-    return ClickedPage(shared_session.wire)
-
-
 class ClickedPage(Page):
     """A page that shows the run view and its cards too."""
 

@@ -22,13 +22,6 @@ def shared_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         yield session
 
 
-@pytest.fixture
-def page(shared_session: Session) -> ClickedPage:
-    shared_session.wire.run("%vibe reset")
-    shared_session.model.requests.clear()
-    return ClickedPage(shared_session.wire)
-
-
 def words(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 

@@ -27,13 +27,6 @@ def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session
         yield session
 
 
-@pytest.fixture
-def page(shared_session: Session) -> ClickedPage:
-    shared_session.wire.run("%vibe reset")
-    shared_session.model.requests.clear()
-    return ClickedPage(shared_session.wire)
-
-
 def report(page: Page) -> str:
     """The text of the cell; there is only one."""
     assert page.run("%vibe report").status == "ok"

@@ -92,7 +92,7 @@ class MethodsReport:
             if path.is_file():
                 is_hashed = about.st_size <= HASHED and not self._schema_only
                 written = datetime.fromtimestamp(int(about.st_mtime), UTC)
-                is_later = step is not None and written > datetime.fromisoformat(step.time)
+                is_later = step is not None and written > step.time
                 digest = await asyncio.to_thread(_digest, path) if is_hashed else ""
                 return DataFile(name, about.st_size, digest, f"{written:%Y-%m-%d %H:%M} UTC" if is_later else "")
         return DataFile(name)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from vibe_jupyter.context.row_ledger import RowChange, RowStep
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.frame_operations import read_files
 from vibe_jupyter.notebook.name_steps import Act
@@ -29,7 +30,6 @@ _NAMES: Final = 4
 _COMMENT: Final = 100
 """Characters of a comment that describes a cell."""
 _HASH_DIGITS: Final = 16
-_KILO: Final = 1000
 
 
 class DataFile(NamedTuple):
@@ -114,7 +114,7 @@ def _file_words(file: DataFile | None) -> str:
         return ""
     digest = f", SHA-256 `{file.digest[:_HASH_DIGITS]}…`" if file.digest else ""
     changed = f", **written again since it was read ({file.changed_after})**" if file.changed_after else ""
-    return f" ({_size(file.size)}{digest}{changed})"
+    return f" ({bytes_text(file.size)}{digest}{changed})"
 
 
 def _steps(code: Sequence[Cell]) -> str:
@@ -253,12 +253,6 @@ def _links(cells: Sequence[Cell]) -> str:
 
 def _number(rows: int | None) -> str:
     return "" if rows is None else f"{rows:,}"
-
-
-def _size(size: int) -> str:
-    if size < _KILO:
-        return f"{size} bytes"
-    return f"{size / _KILO:,.1f} kB" if size < _KILO**2 else f"{size / _KILO**2:,.1f} MB"
 
 
 def _day(time: datetime) -> str:

@@ -88,8 +88,8 @@ class RowStep(NamedTuple):
     number: int | None
     """Execution count; None for code that is no cell."""
     ok: bool
-    time: str
-    """In UTC, ISO 8601."""
+    time: datetime
+    """When it ended, in UTC."""
     changes: tuple[RowChange, ...]
 
     @property
@@ -144,7 +144,7 @@ class RowLedger:
         after = self._rows(one.target for one in made)
         changes = (_change(one, before, after) for one in made)
         number, cell = result.execution_count, getattr(info, "cell_id", None)
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        now = datetime.now(UTC)
         self.steps.append(RowStep(source, cell, number, bool(result.success), now, tuple(filter(None, changes))))
 
     def _rows(self, names: Iterable[str]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +25,12 @@ def written_between(root: Path, began: float, ended: float, left_out: Collection
         ended: the same.
         left_out: paths of other folders that are not looked at.
     """
-    return sorted(
-        os.path.relpath(entry.path, root)
-        for entry in _files(root, left_out)
-        if began - _CLOCK_STEP <= entry.stat(follow_symlinks=False).st_mtime <= ended
-    )
+    found: list[str] = []
+    for entry in _files(root, left_out):
+        with suppress(OSError):  # it is gone meanwhile
+            if began - _CLOCK_STEP <= entry.stat(follow_symlinks=False).st_mtime <= ended:
+                found.append(os.path.relpath(entry.path, root))
+    return sorted(found)
 
 
 def _files(root: Path, left_out: Collection[str]) -> Iterator[os.DirEntry[str]]:

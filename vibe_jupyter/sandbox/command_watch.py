@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from vibe_jupyter.sandbox import command_calls as calls
 from vibe_jupyter.sandbox.call_numbers import this_processor
 from vibe_jupyter.sandbox.caller import link_of, memory_of, of_thread, program_of, signed
+from vibe_jupyter.sandbox.landlock import lies_in
 
 MOST_STARTED: Final = 1_000
 """Processes that one command may start."""
@@ -273,7 +274,7 @@ class CommandWatch:
         if path.startswith("/proc/"):
             process = path.split("/")[2]
             return path.count("/") > 2 and process.isdigit() and self._is_of_command(int(process))
-        return os.path.isdir(path) and any(_lies_in(path, folder) for folder in self._listable)
+        return os.path.isdir(path) and any(lies_in(path, folder) for folder in self._listable)
 
     def _is_of_command(self, process: int) -> bool:
         with suppress(OSError):
@@ -285,7 +286,7 @@ class CommandWatch:
 
     def _is_own(self, path: str) -> bool:
         """Whether it lies in the folder that it may write to; that folder itself stays where it is."""
-        return path != self._terms.own and _lies_in(path, self._terms.own)
+        return path != self._terms.own and lies_in(path, self._terms.own)
 
     def _path(self, call: _Call, folder: int | None, place: int, *, follow: bool = True) -> str | None:
         """A path in its arguments, whole and without links; None where nothing says it."""
@@ -310,7 +311,7 @@ class CommandWatch:
     def _shown(self, path: str) -> str:
         """Its end, which tells more than its beginning, on one line."""
         project = self._terms.project
-        name = " ".join((os.path.relpath(path, project) if _lies_in(path, project) else path).split())
+        name = " ".join((os.path.relpath(path, project) if lies_in(path, project) else path).split())
         return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
 
 
@@ -326,7 +327,3 @@ def _new_times(given: bytes | None, found: os.stat_result) -> tuple[int, int]:
         for whole, part, old in pairs
     ]
     return chosen[0], chosen[1]
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

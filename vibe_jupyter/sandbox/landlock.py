@@ -107,3 +107,8 @@ class PathRules:
                 system_call("landlock_add_rule", self.descriptor, _BENEATH, rule, 0)
         finally:
             os.close(descriptor)
+
+
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder's or below it, both absolute and without links."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

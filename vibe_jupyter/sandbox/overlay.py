@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from vibe_jupyter.sandbox.landlock import landlock_version
+from vibe_jupyter.sandbox.landlock import landlock_version, lies_in
 from vibe_jupyter.sandbox.system_calls import capabilities, system_call
 
 MOST_WRITTEN: Final = 128 << 20
@@ -47,17 +47,17 @@ class ProjectOverlay(NamedTuple):
     def takes(self, path: str) -> bool:
         """Whether something may be written at a path. Links in it are followed."""
         real = os.path.realpath(path)
-        return real == os.devnull or (_lies_in(real, self.project) and not self.hides(real))
+        return real == os.devnull or (lies_in(real, self.project) and not self.hides(real))
 
     def hides(self, path: str) -> bool:
         """Whether what is there may not be read, being protected. Links in the path are followed."""
         real = os.path.realpath(path)
-        return any(_lies_in(real, one) for one in self.hidden)
+        return any(lies_in(real, one) for one in self.hidden)
 
     def covers(self, descriptor: int) -> bool:
         """Whether a file that was opened before lies in the project still, and is not protected."""
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if not _lies_in(path, self.project) or self.hides(path):
+        if not lies_in(path, self.project) or self.hides(path):
             return False
         with suppress(OSError):  # it was deleted
             now = os.stat(os.path.relpath(path, self.project), dir_fd=self.original, follow_symlinks=False)
@@ -138,7 +138,7 @@ def _look_for_mounts(project: str) -> None:
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         place = line.split()[4].encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1")
         path = os.fsdecode(place)
-        if path != project and _lies_in(path, project):
+        if path != project and lies_in(path, project):
             raise OSError(f"something is mounted in the project ({os.path.relpath(path, project)})")
 
 
@@ -214,7 +214,3 @@ def _look_like(path: str, state: os.stat_result) -> None:
             raise
     os.chmod(path, stat.S_IMODE(state.st_mode))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter.files.protected import is_secret_name
 from vibe_jupyter.sandbox.font_list import matplotlib_paths
+from vibe_jupyter.sandbox.landlock import lies_in
 
 MOST_ENTRIES: Final = 20_000
 """Files and folders of a project that are looked through for protected ones, each time."""
@@ -48,7 +49,7 @@ def readable_paths(project: Path) -> ReadablePaths:
     """
     root = os.path.realpath(project)
     around = (*_SYSTEM, *_python_paths())
-    if root in _prefixes() or any(_lies_in(root, os.path.realpath(path)) for path in around):
+    if root in _prefixes() or any(lies_in(root, os.path.realpath(path)) for path in around):
         raise ProjectNotReadable("the project lies in a folder of the system or of Python")
     walk = _Walk({os.path.realpath(path) for path in around})
     parts, whole = walk.below(root)
@@ -64,10 +65,6 @@ def program_folders(path: str) -> tuple[str, ...]:
     named = (entry for entry in path.split(os.pathsep) if os.path.basename(entry.rstrip("/")) in ("bin", "sbin"))
     own = (os.path.join(prefix, "bin") for prefix in sorted(_prefixes()))
     return (*_PROGRAMS, *own, *(entry for entry in named if os.path.isabs(entry)))
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _prefixes() -> set[str]:
@@ -128,9 +125,9 @@ class _Walk:
 
     def _hide(self, entry: os.DirEntry[str]) -> None:
         """All of it, but for what is readable anyway, and what lies beside that."""
-        if not any(_lies_in(path, entry.path) for path in self._around):
+        if not any(lies_in(path, entry.path) for path in self._around):
             self.hidden += [entry.path] if not entry.is_symlink() else []
         elif entry.path not in self._around:
             for one in self._entries(entry.path):
-                if is_secret_name(one.name) or any(_lies_in(path, one.path) for path in self._around):
+                if is_secret_name(one.name) or any(lies_in(path, one.path) for path in self._around):
                     self._hide(one)

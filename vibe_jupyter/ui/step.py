@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.protocol import (
     DOWNLOAD_MIME,
     PICTURES_MIME,
@@ -45,7 +46,6 @@ KEPT_SHARE = 15
 PICTURES_LIMIT = 12
 """Pictures shown in a step."""
 
-_UNITS = ("bytes", "kB", "MB", "GB")
 _PICTURES = TypeAdapter(tuple[Picture, ...])
 _DOWNLOADS: TypeAdapter[Download | tuple[Download, ...]] = TypeAdapter(Download | tuple[Download, ...])
 _SOUNDS = frozenset({"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm"})
@@ -98,14 +98,6 @@ def _download_html(download: Download, look: CodeLook, limit: int) -> Markup:
     return html_element("div", Markup(" · ".join(pieces)), class_="vibe-prose" if look is LIVE else None)
 
 
-def size_words(size: int) -> str:
-    """``950 bytes``, ``1.2 MB``."""
-    amount, unit = float(size), 0
-    while amount >= 1000 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1000, unit + 1
-    return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_UNITS[unit]}"
-
-
 def _picture_html(picture: Picture, most: int | None) -> Markup:
     """One of them; `most` is how many characters of base64 are kept, None for all."""
     address = f"data:{picture.media_type};base64,{picture.data}"
@@ -113,7 +105,7 @@ def _picture_html(picture: Picture, most: int | None) -> Markup:
     if not is_picture(address):
         return html_element("div", inert_text(f"{label}: no picture that can be shown"))
     if most is not None and len(picture.data) > most:
-        size = size_words(len(picture.data) * 3 // 4)
+        size = bytes_text(len(picture.data) * 3 // 4)
         return html_element("div", inert_text(f"{label}: {size}, too large to be kept in the notebook"))
     width, height = picture_size(address) or (None, None)
     style = None if most is None else "max-width:100%;height:auto"
@@ -485,4 +477,4 @@ def file_step(event: FileProduced) -> Step:
     elif event.preview:
         display["text/plain"] = event.preview
     display[DOWNLOAD_MIME] = Download(name=event.name, data=event.data, path=event.path).model_dump()
-    return Step(headline, _NAME, outcome="ok", summary=size_words(event.size), display=display)
+    return Step(headline, _NAME, outcome="ok", summary=bytes_text(event.size), display=display)

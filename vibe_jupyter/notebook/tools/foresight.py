@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
@@ -142,16 +143,11 @@ def _deed_words(change: FileChange) -> str:
     if change.size == 0:
         return f"{change.deed} {change.path} (empty)"
     lines = "" if change.lines is None else f", {_counted(change.lines, 'line')}"
-    return f"{change.deed} {change.path} ({_size_words(change.size)}{lines})"
+    return f"{change.deed} {change.path} ({bytes_text(change.size)}{lines})"
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _size_words(size: int) -> str:
-    amount, unit = (size / 1e6, "MB") if size >= 1e6 else (size / 1e3, "kB")
-    return _counted(size, "byte") if size < 1e3 else f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
 
 
 def _effect_words(effects: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart
 from vibe_jupyter.permissions.shell.effect_words import (
     AFFECTS_OTHERS,
@@ -28,7 +29,7 @@ from vibe_jupyter.permissions.shell.effect_words import (
     name_list,
     reading,
 )
-from vibe_jupyter.permissions.shell.measuring import bytes_text, count_text
+from vibe_jupyter.permissions.shell.measuring import count_text
 
 DOWNLOADERS: Final = frozenset({"curl", "wget", "http", "https"})
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})

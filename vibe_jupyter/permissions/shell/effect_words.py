@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.permissions.shell.command_parts import WordOfPart, shell_words
-from vibe_jupyter.permissions.shell.measuring import Meter, bytes_text, count_text, expand_glob
+from vibe_jupyter.permissions.shell.measuring import Meter, count_text, expand_glob
 
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk  # `vibe-jupyter permission` starts without pydantic

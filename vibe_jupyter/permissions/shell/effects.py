@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.command_line import command_line
@@ -25,7 +26,7 @@ from vibe_jupyter.permissions.shell.effect_words import (
     Finding,
     PartCall,
 )
-from vibe_jupyter.permissions.shell.measuring import Meter, bytes_text
+from vibe_jupyter.permissions.shell.measuring import Meter
 
 if TYPE_CHECKING:
     from vibe_jupyter.protocol import Risk

@@ -15,7 +15,6 @@ MEASURING_SECONDS: Final = 0.5
 """How long is counted for one command line."""
 MATCHES_LIMIT: Final = 1_000
 """Names that one glob may stand for."""
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 @dataclass
@@ -99,16 +98,6 @@ def expand_glob(text: str, here: Path) -> list[Path]:
     """The names a glob stands for now, as far as they are looked at."""
     found = islice(glob.iglob(os.path.join(glob.escape(str(here)), text)), MATCHES_LIMIT)
     return [Path(one) for one in found]
-
-
-def bytes_text(count: int) -> str:
-    """``950 bytes``, ``1.4 GB``."""
-    if count == 1:
-        return "1 byte"
-    amount, unit = float(count), 0
-    while amount >= 1000 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1000, unit + 1
-    return f"{amount:.0f} {_UNITS[unit]}" if unit == 0 or amount >= 100 else f"{amount:.1f} {_UNITS[unit]}"
 
 
 def count_text(count: int, noun: str) -> str:
