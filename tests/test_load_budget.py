@@ -234,6 +234,25 @@ def test_the_first_request_waits_for_nothing_that_only_its_answer_needs(tmp_path
     assert said["collects"]
 
 
+def test_the_slow_grammar_of_addresses_is_made_by_who_checks_one(tmp_path: Path) -> None:
+    (tmp_path / "rfc3987_syntax.py").write_text(
+        "print('made')\ndef is_valid_syntax(term, value):\n    return (term, value) == ('iri', 'https://bücher.example')\n"
+    )
+    check = (
+        "from vibe_jupyter.safe_imports import defer_address_grammar\n"
+        "defer_address_grammar()\n"
+        "import rfc3987_syntax\n"
+        "from rfc3987_syntax import is_valid_syntax\n"  # as jsonschema does
+        "print('imported')\n"
+        "print(*[is_valid_syntax('iri', value) for value in ('https://bücher.example', 'no')])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", check], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split("\n")[:3] == ["imported", "made", "True False"]
+
+
 def test_what_the_page_loads_stays_small() -> None:
     package = ROOT / "vibe_jupyter"
     extension = [gzip.compress(file.read_bytes()) for file in (package / "labextension" / "static").glob("*.js")]

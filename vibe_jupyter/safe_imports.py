@@ -1,15 +1,20 @@
 """What we import comes from where packages are installed, never from the folder the kernel works in."""
 
 import gc
+import importlib
 import os
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final
 
 _lock = threading.Lock()
 _kept: list[list[str]] = []
 """The path as the user has it, once for each import under way; they may overlap, on several threads."""
+_ADDRESS_GRAMMAR: Final = "rfc3987_syntax"
 
 
 @contextmanager
@@ -50,3 +55,21 @@ def without_collections() -> Generator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def defer_address_grammar() -> None:
+    """Let jsonschema be imported without the grammar of addresses (IRIs), which takes a second of CPU to make.
+
+    jsonschema imports it to check values of the format `iri`. Whoever checks one gets it then.
+    """
+    if _ADDRESS_GRAMMAR not in sys.modules and (spec := find_spec(_ADDRESS_GRAMMAR)) is not None:
+        deferred = ModuleType(_ADDRESS_GRAMMAR)
+        deferred.__spec__ = spec
+        vars(deferred)["is_valid_syntax"] = _is_valid_address
+        sys.modules[_ADDRESS_GRAMMAR] = deferred
+
+
+def _is_valid_address(term: str, value: str) -> bool:
+    if sys.modules[_ADDRESS_GRAMMAR].is_valid_syntax is _is_valid_address:
+        del sys.modules[_ADDRESS_GRAMMAR]
+    return importlib.import_module(_ADDRESS_GRAMMAR).is_valid_syntax(term, value)
