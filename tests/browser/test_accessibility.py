@@ -95,20 +95,20 @@ def use_theme(lab: Lab, name: str) -> None:
 
 
 @pytest.fixture
-def usual_look(kept_lab: Lab) -> Iterator[None]:
+def usual_look(lab: Lab) -> Iterator[None]:
     yield
-    kept_lab.page.emulate_media(forced_colors="none", color_scheme="light")
-    use_theme(kept_lab, LIGHT)
+    lab.page.emulate_media(forced_colors="none", color_scheme="light")
+    use_theme(lab, LIGHT)
 
 
 @pytest.fixture
-def tall(kept_lab: Lab) -> Iterator[None]:
+def tall(lab: Lab) -> Iterator[None]:
     """A window in which everything is in sight: axe sees no colours of what is scrolled away."""
-    before = kept_lab.page.viewport_size
+    before = lab.page.viewport_size
     assert before is not None
-    kept_lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
+    lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
     yield
-    kept_lab.page.set_viewport_size(before)
+    lab.page.set_viewport_size(before)
 
 
 @pytest.fixture
@@ -165,6 +165,7 @@ def test_axe_would_notice_a_pale_word_and_a_button_without_a_name(stage: Stage) 
     assert {"color-contrast", "button-name"} <= set(violations(stage.lab.page, "[data-looked=broken]"))
 
 
+@pytest.mark.matrix
 def test_axe_finds_nothing_in_a_notebook_that_nobody_trusts(lab: Lab) -> None:
     lab.open_file(kept_notebook(lab.server.folder))
     place = lab.output(0).locator(".jp-RenderedHTML")

@@ -39,7 +39,7 @@ def model() -> Iterator[ScriptedModel]:
 
 def begin(lab: Lab, model: ScriptedModel) -> Locator:
     """Run the prompt with Shift-Enter; returns the view."""
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.")
     lab.run(LOAD)
     lab.wait_for_count_above(LOAD, None)
     lab.cell(VIBE).locator(".cm-content").click()

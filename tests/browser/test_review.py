@@ -32,15 +32,12 @@ def test_only_the_checked_changes_are_made_and_undo_takes_them_back(lab: Lab, mo
         ),
         say("Both cells are there."),
     )
-    path = lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nClean it", "%vibe undo")
+    path = lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nClean it", "%vibe undo")
     notebook = NotebookPage(lab, path.name)
     lab.run(LOAD, VIBE)
     card = lab.output(VIBE).get_by_role("group", name="Review 3 changes")
     card.wait_for()
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(card, f"review-{theme}")
-    lab.theme("light")
+    lab.pictures(card, "review")
 
     expect(card.get_by_text("rows = 344")).to_be_hidden()
     card.locator("summary").first.locator("b").click()

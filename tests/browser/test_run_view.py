@@ -52,12 +52,6 @@ FOCUSED = """() => {
 
 
 @pytest.fixture
-def lab(kept_lab: Lab) -> Lab:
-    """One notebook for all tests of this file."""
-    return kept_lab
-
-
-@pytest.fixture
 def view(lab: Lab) -> Locator:
     """The view of `PARTS`, in the output of cell 0; cells 1 and 2 are free."""
     lab.open_again(KERNEL, "print(json.dumps(heard))", "")

@@ -62,6 +62,7 @@ def test_all_that_a_run_changed_is_undone_at_once_after_what_would_be_lost_was_n
     assert book.sources()[FIRST:] == ["a = 1", "b = 2"]
 
 
+@pytest.mark.matrix
 def test_what_undo_said_and_a_prompt_that_is_typed_stay_when_no_change_is_left(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "a = 1", options="--yes=insert_cell")
     model.will_reply(call("insert_cell", source="b = 2"), say("Added."))
@@ -93,6 +94,7 @@ def test_review_goes_to_the_first_changed_cell_as_long_as_there_is_one_to_decide
     expect(book.cell(PROMPT).get_by_role("button", name="Undo all…")).to_be_visible()
 
 
+@pytest.mark.matrix
 def test_a_run_of_another_conversation_is_not_undone_and_says_how_it_can_be(book: NotebookPage) -> None:
     book.lab.write(0, "%vibe reset")
     book.run(0)
@@ -104,6 +106,7 @@ def test_a_run_of_another_conversation_is_not_undone_and_says_how_it_can_be(book
     assert book.sources() == changed
 
 
+@pytest.mark.matrix
 def test_the_links_to_changed_cells_go_there_and_have_the_names_the_cells_have_now(book: NotebookPage) -> None:
     page = book.page
     links = book.output(PROMPT).locator("a")

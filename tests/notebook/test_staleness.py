@@ -72,6 +72,7 @@ def scores() -> dict[bool, Score]:
 
 
 @pytest.mark.requirement("notebook.stale_cells.list")
+@pytest.mark.matrix
 def test_stale_cells_are_found_in_60_notebooks_with_hidden_state(scores: dict[bool, Score]) -> None:
     score = scores[True]
 
@@ -81,6 +82,7 @@ def test_stale_cells_are_found_in_60_notebooks_with_hidden_state(scores: dict[bo
     assert score.unknown <= 0.1 * score.cells
 
 
+@pytest.mark.matrix
 def test_the_history_alone_finds_them_nearly_as_well(scores: dict[bool, Score]) -> None:
     score = scores[False]
 

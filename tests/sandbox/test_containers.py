@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.matrix import ROOT
+from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
@@ -38,7 +39,7 @@ def in_container(user: str, command: list[str], seconds: float) -> subprocess.Co
     )
 
 
-@pytest.fixture(params=["root", "nobody"])
+@pytest.fixture(params=["nobody", further("root")])
 def user(request: pytest.FixtureRequest) -> str:
     """Root of a user namespace, without rights outside; a user of this machine, without any."""
     if request.param != "root" and os.geteuid() != 0:
