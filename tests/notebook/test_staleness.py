@@ -112,6 +112,14 @@ def test_a_deleted_cell_whose_name_lives_is_said() -> None:
     assert why == "b from [2], which is in no cell any more"
 
 
+def test_a_cell_that_read_what_its_own_older_source_left_is_told_so() -> None:
+    notebook = notebook_after(["n = 1", "n = n + 1"], ALL, ("edit", 1, "n = n + 2"), ("run", 1))
+
+    status = notebook.standings(looked=True)["cell-1"]
+
+    assert (status.state, status.why) == ("stale", "n as it left it itself when it ran before")
+
+
 def test_a_notebook_run_from_top_to_bottom_is_fresh() -> None:
     sources = [FRAME, "df.head()", "df['c'] = df.a * 2", "df = df.dropna()", "print(df.c.sum())", "df.head()"]
 
