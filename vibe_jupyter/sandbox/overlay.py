@@ -145,9 +145,13 @@ def _look_for_mounts(project: str) -> None:
 def _make_namespaces(*, alone: bool) -> None:
     """Of mounts, and of users where mounts are not `alone` allowed: whoever it belongs to is the same user in it."""
     user, group = os.geteuid(), os.getegid()
-    system_call("unshare", _NEW_MOUNTS if alone else _NEW_MOUNTS | _NEW_USER)
     if alone:
+        system_call("unshare", _NEW_MOUNTS)
         return
+    try:
+        system_call("unshare", _NEW_MOUNTS | _NEW_USER)
+    except OSError as error:
+        raise OSError(f"user namespaces are not allowed here ({os.strerror(error.errno or 0)})") from error
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
 
