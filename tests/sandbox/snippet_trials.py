@@ -271,7 +271,11 @@ def _undone(said: str, deeds: set[tuple[str, str]], code: str) -> list[str]:
     if said.startswith("read the environment variable "):
         happened = said.rpartition(" ")[2] in code
     else:
-        happened = any(said in (deed, f"{deed} {target}") for deed, target in deeds)
+        in_folder = os.path.basename(said.rpartition(" ")[2])
+        happened = any(
+            said in (deed, f"{deed} {target}") or (said.startswith(f"{deed} ") and in_folder == target)
+            for deed, target in deeds
+        )
     return [] if happened else [f"did not want to {said}"]
 
 

@@ -38,6 +38,7 @@ EFFECTS = {
 WRITTEN = {
     "open('made.txt', 'w').write('a\\nb\\n')": "in a trial run: would write made.txt (4 bytes, 2 lines)",
     "open('made.txt', 'w')": "in a trial run: would write made.txt (empty)",
+    "import pathlib; pathlib.Path('made.txt').touch()": "in a trial run: would write made.txt (empty)",
     "frame.to_csv('made.txt')\nn = 2": "would write made.txt (18 bytes, 4 lines); n: int 1 → int 2",
     "import os; os.remove('vibe/config.toml')": "in a trial run: would delete vibe/config.toml",
     "with open('vibe/config.toml', 'a') as file: file.write('# more\\n')": "would change vibe/config.toml (+1 line)",
@@ -159,6 +160,7 @@ def test_cells_that_are_to_run_are_tried_too_and_not_where_the_settings_want_no_
     ("code", "wanted"),
     [
         *[("open('made.txt', 'w')", "write made.txt")] * 2,
+        ("import shutil; shutil.rmtree('ipython')", "delete ipython/profile_default/"),
         ("import shutil; shutil.move('vibe', 'moved')", "rename vibe"),  # it then copies, as on another disk
     ],
 )

@@ -5,6 +5,7 @@ over the project's folder (docs.kernel.org/filesystems/overlayfs.html). Its laye
 changes, in memory; stand-ins for what it may not read; the project as it is.
 """
 
+import errno
 import os
 import stat
 import struct
@@ -122,8 +123,10 @@ def leave_rights_and_times(overlay: ProjectOverlay) -> None:
             change_rights(path, mode, **more)
 
     def utime(path: Any, *times: Any, **more: Any) -> None:
-        if isinstance(path, int) or not overlay.takes(path) or not os.path.exists(path):
+        if isinstance(path, int) or not overlay.takes(path):
             change_times(path, *times, **more)
+        elif not os.path.exists(path):  # as `Path.touch` asks before it makes the file
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     os.chmod, os.utime = chmod, utime  # pyright: ignore[reportAttributeAccessIssue]
 
