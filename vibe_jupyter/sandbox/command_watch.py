@@ -89,6 +89,18 @@ class _Refused(NamedTuple):
     error: int
 
 
+def _left_behind(leader: int) -> list[int]:
+    """Other processes of a command's session."""
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [one for one in found if one not in (os.getpid(), leader) and _is_of_session(one, leader)]
+
+
+def _is_of_session(process: int, leader: int) -> bool:
+    with suppress(OSError):  # it ended meanwhile
+        return os.getsid(process) == os.getsid(leader) and not _is_zombie(process)
+    return False
+
+
 def _is_zombie(process: int) -> bool:
     with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as status:
         return status.read().rpartition(") ")[2].startswith("Z")
@@ -134,23 +146,13 @@ class CommandWatch:
         os.close(ended)
         poll.unregister(ended)
         last = time.monotonic() + LEFT
-        while not self._said and time.monotonic() < last and self._left():
+        while not self._said and time.monotonic() < last and _left_behind(self._leader):
             if dict(poll.poll(_LOOKS * 1_000)).get(self._listener, 0) & select.POLLIN:
                 self._answer_next()
-        for process in self._left():
+        for process in _left_behind(self._leader):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         return tuple(self._said)
-
-    def _left(self) -> list[int]:
-        """Other processes of the command's session."""
-        found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return [one for one in found if one not in (os.getpid(), self._leader) and self._is_of_session(one)]
-
-    def _is_of_session(self, process: int) -> bool:
-        with suppress(OSError):  # it ended meanwhile
-            return os.getsid(process) == os.getsid(self._leader) and not _is_zombie(process)
-        return False
 
     def _answer_next(self) -> None:
         notice = bytearray(_NOTICE.size)
