@@ -39,8 +39,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
             told_of_others += bool(code not in PLAIN and told["said"])
     plain = [code for code in chosen if code in PLAIN]
     others = len(chosen) - len(plain)
-    print(
-        f"said in time of {len(plain) - len(silent)} of {len(plain)}, and of {told_of_others} of {others} that may differ"
-    )
+    in_time = f"{len(plain) - len(silent)} of {len(plain)}"
+    print(f"something was said in time of {in_time}, and of {told_of_others} of {others} that may differ")
     if chosen is snippets and len(silent) > MOST_SILENT * len(PLAIN):
         yield f"nothing was said in time of {len(silent)} of {len(PLAIN)}, such as {silent[0]!r}"
