@@ -4,11 +4,11 @@ from contextlib import aclosing
 from typing import Final
 
 from vibe_jupyter.errors import ModelError
+from vibe_jupyter.gateway.forwarding import OpenAnswer
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.refusals import error_body, error_object, passed_headers, unreachable_status
 from vibe_jupyter.gateway.wire import AnswerWire
 from vibe_jupyter.gateway.writer import AnswerWriter
-from vibe_jupyter.llm.connections import OpenAnswer
 from vibe_jupyter.llm.growing_answer import is_stream
 from vibe_jupyter.llm.request import Model
 
@@ -31,7 +31,7 @@ async def pass_through(parts: GatewayParts, model: Model, body: bytes, writer: A
             await wire.write(writer.fail(error_object(502, str(failure))), more=False)
         # A body that broke off is left without its end: the client sees that the connection breaks.
     finally:
-        await answer.close()
+        answer.close()
 
 
 async def _pass_answer(answer: OpenAnswer, wire: AnswerWire) -> None:

@@ -8,15 +8,14 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest, Object
+from vibe_jupyter.gateway.forwarding import Forwarder, OpenAnswer
 from vibe_jupyter.gateway.refusals import Refusal
 from vibe_jupyter.gateway.rounds import DONE, ContinuedBody, ContinuedStream, Rounds
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.client import Item, LLMClient, arrange_messages
-from vibe_jupyter.llm.connections import OpenAnswer
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect
 from vibe_jupyter.llm.event_streams import EventTooLong, ServerEvent, SSEDecoder
 from vibe_jupyter.llm.failures import BrokenAnswer
-from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.llm.growing_answer import is_stream
 from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms
 from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec
@@ -170,7 +169,7 @@ class RelayingClient(LLMClient):
         except BrokenAnswer as broken:
             raise ModelError(f"The model server failed: {broken.detail or broken.kind}", kind="provider") from None
         finally:
-            await answer.close()
+            answer.close()
         return message
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:

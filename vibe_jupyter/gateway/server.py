@@ -19,6 +19,7 @@ from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.app import make_app
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
 from vibe_jupyter.gateway.prefix import BelowPrefix
@@ -28,7 +29,6 @@ from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, Store, owner_mark
 from vibe_jupyter.gateway.work_folders import WorkFolders
-from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
 
 HOST: Final = "127.0.0.1"

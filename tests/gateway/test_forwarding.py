@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from vibe_jupyter.llm.forwarding import Forwarder
+from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.llm.request import Model, Server
 from vibe_jupyter.testing import ScriptedModel
 
@@ -30,7 +30,7 @@ async def test_an_answer_that_has_said_all_leaves_its_connection_to_the_next_req
                 if b"[DONE]" in piece:
                     forwarder.let_end(answer)
                     break
-            await answer.close()  # before anything else runs
+            answer.close()  # before anything else runs
             await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
             used |= open_connections(server.url)
         assert len(used) == len(open_connections(server.url)) == 1
