@@ -132,6 +132,7 @@ class GatewayExchange(Response):
         self.background = None
         self.calls = CallRecords()
         self.run: Run | None = None
+        self._relay: RelayingClient | None = None
         self._passing: asyncio.Task[None] | None = None
         """Passes an answer on as it is."""
         self._is_ending = False
@@ -168,7 +169,8 @@ class GatewayExchange(Response):
                 watch = asyncio.create_task(_watch(receive, self._passing))
                 await self._passing
                 return
-            relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
+            relay = self._relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
+            relay.ask_ahead(self._tools.run_here.specs())
             grants = self._parts.agents.grants()
             keep_grants = await self._parts.grants.load(self.session_id, grants) if self.session_id else None
             run = self.run = self._start_run(relay, grants)
@@ -187,7 +189,9 @@ class GatewayExchange(Response):
             alive.cancel()
             if watch is not None:
                 watch.cancel()
-            if self.run is not None:
+            if self._relay is not None:
+                await self._relay.leave()
+            if self.calls.all:  # without them nothing was written
                 await asyncio.to_thread(self._conversation.journal.close)
             if self._tools.has_own:
                 await self._folder.close()

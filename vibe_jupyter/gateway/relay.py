@@ -1,5 +1,6 @@
 """The loop's client for one HTTP request: it asks with what came from outside, and passes on what comes back."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
@@ -121,6 +122,25 @@ class RelayingClient(LLMClient):
         self._limits = limits
         self._kept = 0
         """Rounds that are hidden already."""
+        self._ahead: asyncio.Task[OpenAnswer] | None = None
+        """The first request, until its answer is read."""
+
+    def ask_ahead(self, specs: Sequence[ToolSpec]) -> None:
+        """Send the first request while the run begins; what comes back waits for `answer`, or for `leave`.
+
+        Args:
+            specs: the tools that the run will ask with.
+        """
+        self._ahead = asyncio.create_task(self._send(specs))
+
+    async def leave(self) -> None:
+        """End what was asked ahead, where the run did not come to ask."""
+        if (ahead := self._ahead) is None:
+            return
+        ahead.cancel()
+        await asyncio.wait([ahead])
+        if not ahead.cancelled() and ahead.exception() is None:
+            ahead.result().close()
 
     async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
         """One round; its message has the calls that are ours.
@@ -150,10 +170,7 @@ class RelayingClient(LLMClient):
     async def _ask(self, request: ModelRequestTerms) -> AssistantMessage:
         self.note_results(request.messages)
         await self._outlet.reached(len(self._rounds.all) + 1)
-        specs = self._terms.offered(request.tools)
-        body = self._terms.body(specs, hidden=self.hidden, done=len(self._rounds.all))
-        self._rounds.timing.asked()
-        answer = await self._forwarder.post(self._terms.model, body)
+        answer = await self._next_answer(request.tools)
         try:
             kind = answer.headers.get("content-type", "")
             if answer.status >= 300:
@@ -171,6 +188,19 @@ class RelayingClient(LLMClient):
         finally:
             answer.close()
         return message
+
+    async def _next_answer(self, specs: Sequence[ToolSpec]) -> OpenAnswer:
+        """That of what was asked ahead, or is asked now."""
+        if self._ahead is None:
+            return await self._send(specs)
+        await asyncio.wait([self._ahead])
+        ahead, self._ahead = self._ahead, None
+        return ahead.result()
+
+    async def _send(self, specs: Sequence[ToolSpec]) -> OpenAnswer:
+        terms, done = self._terms, len(self._rounds.all)
+        self._rounds.timing.asked()
+        return await self._forwarder.post(terms.model, terms.body(terms.offered(specs), hidden=self.hidden, done=done))
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
         frames = SSEDecoder(max_event=self._limits.event)
