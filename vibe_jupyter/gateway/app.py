@@ -116,9 +116,9 @@ class AsksModel:
         request = Request(scope, receive)
         try:
             response: Response = await answer(request)
+            await response(scope, receive, send)
         except ANSWERED as error:
-            response = await _answer_error(request, error)
-        await response(scope, receive, send)
+            await (await _answer_error(request, error))(scope, receive, send)
 
 
 async def _answer_error(_request: Request, error: Exception) -> Response:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from yarl import URL
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures
@@ -157,7 +156,7 @@ class Forwarder:
             async with asyncio.timeout(self._limits.answer):
                 response = await session.request(
                     method,
-                    URL(endpoint.url, encoded=True),
+                    endpoint.url,
                     data=body,
                     headers=headers,
                     allow_redirects=False,
