@@ -37,13 +37,14 @@ def open_connections(url: str) -> set[int]:
 class Peer:
     """A server that says one thing, and what it was asked."""
 
-    def __init__(self, answer: bytes) -> None:
+    def __init__(self, answer: bytes, *, ends: bool) -> None:
         self.url = ""
         self.head = b""
         self.body = b""
         self.asked = asyncio.Event()
         self.left = asyncio.Event()
         self._answer = answer
+        self._ends = ends
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.head = await reader.readuntil(b"\r\n\r\n")
@@ -51,14 +52,15 @@ class Peer:
         self.body = await reader.readexactly(int(length.partition(b":")[2]))
         self.asked.set()
         writer.write(self._answer)
-        await reader.read()
-        self.left.set()
+        if not self._ends:
+            await reader.read()
+            self.left.set()
         writer.close()
 
 
 @asynccontextmanager
-async def peer(answer: bytes = ANSWER) -> AsyncGenerator[Peer]:
-    made = Peer(answer)
+async def peer(answer: bytes = ANSWER, *, ends: bool = False) -> AsyncGenerator[Peer]:
+    made = Peer(answer, ends=ends)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
@@ -128,6 +130,16 @@ async def test_an_answer_whose_headers_are_none_is_an_error(answer: bytes, said:
     async with peer(answer) as server:
         with pytest.raises(ModelError, match=said):
             await forwarder.post(model_at(server.url), b"{}")
+        await forwarder.close()
+
+
+async def test_an_answer_that_breaks_off_says_that_the_connection_broke() -> None:
+    forwarder = Forwarder(user_agent="test")
+    async with peer(ANSWER.replace(b"length: 2", b"length: 3"), ends=True) as server:
+        answer = await forwarder.post(model_at(server.url), b"{}")
+        with pytest.raises(ModelError, match="the connection broke"):
+            await answer.whole(10)
+        answer.close()
         await forwarder.close()
 
 

@@ -57,6 +57,20 @@ def test_the_token_goes_into_either_header(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [("GET", "/v1/nothing", 404, "not_found_error"), ("DELETE", "/v1/chat/completions", 405, "invalid_request_error")],
+)
+def test_what_there_is_no_route_for_gets_an_error_that_sdks_read(
+    gateway: Gateway, method: str, path: str, status: int, kind: str
+) -> None:
+    found = gateway.client.request(method, path)
+
+    assert found.status_code == status
+    assert found.json()["error"]["type"] == kind
+    assert f"{method} {path}" in found.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("path", "status"), [("/services/vibe/v1/models", 200), ("/v1/models", 200), ("/services/vibes/v1/models", 404)]
 )
 def test_a_proxy_may_have_it_below_a_path(gateway: Gateway, path: str, status: int) -> None:

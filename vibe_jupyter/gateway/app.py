@@ -1,12 +1,13 @@
 """The gateway as an ASGI application, put together."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,7 +43,7 @@ ROUTES: Final = (
 )
 """In the order in which they are tried: what is asked most comes first."""
 
-ANSWERED: Final = (Refused, RequestValidationError, ConfigError, StoreDown)
+ANSWERED: Final = (Refused, RequestValidationError, HTTPException, ConfigError, StoreDown)
 """Errors of routes that say to the client what is wrong."""
 
 Tell = Callable[[str], None]
@@ -121,12 +122,17 @@ class AsksModel:
             await (await _answer_error(request, error))(scope, receive, send)
 
 
-async def _answer_error(_request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
+    headers: Mapping[str, str] | None = None
     match error:
         case Refused():
             refused = error
         case RequestValidationError():
             refused = invalid_fields(error.errors())
+        case HTTPException():  # no such route, or not by this method
+            headers = error.headers
+            words = f"{error.detail}: {request.method} {request.url.path}. /docs has all routes."
+            refused = Refused(error.status_code, words)
         case _:
             refused = Refused(503 if isinstance(error, StoreDown) else 500, str(error))
-    return Response(refused.body, refused.status, media_type=JSON)
+    return Response(refused.body, refused.status, headers, media_type=JSON)

@@ -58,7 +58,7 @@ class OpenAnswer:
         try:
             return await self._response.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise failures.unreachable_error(self._endpoint, network_reason(problem)) from None
+            raise failures.unreachable_error(self._endpoint, _reason(problem)) from None
 
     async def whole(self, most: int) -> bytes:
         """All of the body, without the key where the server repeats it.
@@ -166,7 +166,7 @@ class Forwarder:
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             waits = isinstance(problem, TimeoutError) and not isinstance(problem, aiohttp.ConnectionTimeoutError)
             raise failures.unreachable_error(
-                endpoint, network_reason(problem), kind="limit" if waits else "connection"
+                endpoint, _reason(problem), kind="limit" if waits else "connection"
             ) from None
         except ValueError as problem:
             raise failures.unreachable_error(endpoint, f"its address or a proxy cannot be used: {problem}") from None
@@ -210,6 +210,13 @@ class Forwarder:
         await asyncio.gather(*self._endings)
         if self._session is not None:
             await self._session.close()
+
+
+def _reason(problem: BaseException) -> str:
+    """A few words for a user."""
+    if isinstance(problem, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "the connection broke"
+    return network_reason(problem)
 
 
 async def _slices(body: bytes) -> AsyncIterator[bytes]:
