@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import TOKEN, Gateway, chat_body
-from vibe_jupyter.gateway.app import make_app
-from vibe_jupyter.gateway.prefix import BelowPrefix
+from vibe_jupyter.gateway.app import BelowPrefix, make_app
 
 RIGHT: Mapping[str, str] = {"authorization": f"Bearer {TOKEN}"}
 

@@ -136,3 +136,23 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         case _:
             refused = Refused(503 if isinstance(error, StoreDown) else 500, str(error))
     return Response(refused.body, refused.status, headers, media_type=JSON)
+
+
+class BelowPrefix:
+    """An ASGI application around another, which sees paths without the prefix. Those without it stay as they are."""
+
+    def __init__(self, inner: ASGIApp, prefix: str) -> None:
+        """
+        Args:
+            inner: gets the requests.
+            prefix: ``/services/vibe``; empty for none.
+        """
+        self._inner = inner
+        self._prefix = prefix.rstrip("/")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and f"{scope['path']}/".startswith(f"{self._prefix}/"):
+            raw: bytes = scope.get("raw_path") or b""
+            path = scope["path"].removeprefix(self._prefix) or "/"
+            scope = {**scope, "path": path, "raw_path": raw.removeprefix(self._prefix.encode()) or b"/"}
+        await self._inner(scope, receive, send)

@@ -19,7 +19,6 @@ from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
 from vibe_jupyter.gateway.input_files import InputFiles
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.plain import pass_through
 from vibe_jupyter.gateway.refusals import (
     JSON,
     Refusal,
@@ -28,7 +27,7 @@ from vibe_jupyter.gateway.refusals import (
     passed_headers,
     unreachable_status,
 )
-from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
+from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms, pass_through
 from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
 from vibe_jupyter.gateway.run_files import RunFiles
@@ -165,7 +164,8 @@ class GatewayExchange(Response):
             terms = self._relay_terms(await self._joined_messages())
             if self._is_plain:
                 body = terms.body(self._tools.offered(()))
-                self._passing = asyncio.create_task(pass_through(self._parts, self._model, body, self._writer, wire))
+                passing = pass_through(self._parts.forwarder, self._model, body, self._writer, wire)
+                self._passing = asyncio.create_task(passing)
                 watch = asyncio.create_task(_watch(receive, self._passing))
                 await self._passing
                 return

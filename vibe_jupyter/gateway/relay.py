@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
@@ -10,8 +11,10 @@ from pydantic import JsonValue
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest, Object
 from vibe_jupyter.gateway.forwarding import Forwarder, OpenAnswer
-from vibe_jupyter.gateway.refusals import Refusal
+from vibe_jupyter.gateway.refusals import Refusal, error_body, error_object, passed_headers, unreachable_status
 from vibe_jupyter.gateway.rounds import DONE, ContinuedBody, ContinuedStream, Rounds
+from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.writer import AnswerWriter
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.client import Item, LLMClient, arrange_messages
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect
@@ -23,6 +26,8 @@ from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec
 from vibe_jupyter.version import __version__
 
 AGENT: Final = f"vibe-jupyter-gateway/{__version__}"
+_ERROR_BODY: Final = 1024 * 1024
+"""Bytes of an error of the model server that are passed on as they are."""
 _DIALECT: Final = OpenAIDialect()
 
 
@@ -232,3 +237,33 @@ class RelayingClient(LLMClient):
             if passed:
                 await self._outlet.chunks(passed)
         return over
+
+
+async def pass_through(forwarder: Forwarder, model: Model, body: bytes, writer: AnswerWriter, wire: AnswerWire) -> None:
+    """An answer in which no call could be ours: a body goes to the model server, its answer to the client."""
+    try:
+        answer = await forwarder.post(model, body)
+    except ModelError as failure:
+        status = unreachable_status(failure)
+        await wire.answer(status, error_body(status, str(failure)))
+        return
+    try:
+        await _pass_answer(answer, wire)
+    except ModelError as failure:
+        if wire.streams:
+            await wire.write(writer.fail(error_object(502, str(failure))), more=False)
+        # A body that broke off is left without its end: the client sees that the connection breaks.
+    finally:
+        answer.close()
+
+
+async def _pass_answer(answer: OpenAnswer, wire: AnswerWire) -> None:
+    headers = passed_headers(answer.headers)
+    if answer.status >= 300:
+        await wire.answer(answer.status, await answer.whole(_ERROR_BODY), headers)
+        return
+    await wire.begin(answer.status, headers, stream=is_stream(answer.headers.get("content-type", "")))
+    async with aclosing(answer.pieces()) as pieces:
+        async for piece in pieces:
+            await wire.write(piece)
+    await wire.write(b"", more=False)

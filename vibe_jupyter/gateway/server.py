@@ -17,13 +17,12 @@ import uvicorn
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
-from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.app import BelowPrefix, make_app
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.files import FileStore
 from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.prefix import BelowPrefix
 from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
