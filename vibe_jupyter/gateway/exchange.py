@@ -164,8 +164,9 @@ class GatewayExchange(Response):
             terms = self._relay_terms(await self._joined_messages())
             if self._is_plain:
                 body = terms.body(self._tools.offered(()))
-                passing = pass_through(self._parts.forwarder, self._model, body, self._writer, wire)
-                self._passing = asyncio.create_task(passing)
+                self._passing = asyncio.create_task(
+                    pass_through(self._parts.forwarder, self._model, body, self._writer, wire)
+                )
                 watch = asyncio.create_task(_watch(receive, self._passing))
                 await self._passing
                 return
