@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -17,6 +19,7 @@ from vibe_jupyter.gateway.rounds import Rounds
 from vibe_jupyter.llm.request import AnswerLimits, Model, Server
 from vibe_jupyter.testing import ScriptedModel
 
+TLS = Path(__file__).parents[1] / "llm" / "tls"
 PATIENCE = 20.0
 """Seconds for what takes a moment."""
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -59,10 +62,13 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(answer: bytes = ANSWER, *, ends: bool = False) -> AsyncGenerator[Peer]:
+async def peer(
+    answer: bytes = ANSWER, *, ends: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[Peer]:
     made = Peer(answer, ends=ends)
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)
+    scheme = "https" if tls else "http"
+    made.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
         async with asyncio.timeout(PATIENCE):
             yield made
@@ -130,6 +136,23 @@ async def test_an_answer_whose_headers_are_none_is_an_error(answer: bytes, said:
     async with peer(answer) as server:
         with pytest.raises(ModelError, match=said):
             await forwarder.post(model_at(server.url), b"{}")
+        await forwarder.close()
+
+
+async def test_a_certificate_is_trusted_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+    async with peer(tls=context, ends=True) as server:
+        stranger = Forwarder(user_agent="test")
+        with pytest.raises(ModelError, match="its certificate is not trusted"):
+            await stranger.post(model_at(server.url), b"{}")
+        await stranger.close()
+
+        monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "cert.pem"))
+        forwarder = Forwarder(user_agent="test")
+        answer = await forwarder.post(model_at(server.url), b"{}")
+
+        assert await answer.whole(10) == b"{}"
         await forwarder.close()
 
 

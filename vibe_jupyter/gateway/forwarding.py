@@ -214,9 +214,15 @@ class Forwarder:
 
 def _reason(problem: BaseException) -> str:
     """A few words for a user."""
-    if isinstance(problem, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
-        return "the connection broke"
-    return network_reason(problem)
+    match problem:
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            return "the connection broke"
+        case aiohttp.ClientConnectorCertificateError():
+            return network_reason(problem.certificate_error)
+        case aiohttp.ClientConnectorError():
+            return network_reason(problem.os_error)
+        case _:
+            return network_reason(problem)
 
 
 async def _slices(body: bytes) -> AsyncIterator[bytes]:
