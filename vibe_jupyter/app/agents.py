@@ -9,7 +9,7 @@ from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
 from vibe_jupyter.app.models import model_table
 from vibe_jupyter.config.agents import AGENT_FILES, AGENTS_FOLDER
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_files
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.protocol import Choice
@@ -29,8 +29,11 @@ class AgentChoice:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._chosen = ""
+        self.chosen = ""
+        """By name; empty for that of the settings."""
         self._profiles = ReadCache[config.Profiles]()
+        self.stamps: Sequence[FileStamp] = ()
+        """Of all files and folders that agents were looked for in last."""
 
     def find(self, look: "FolderLook", reading: config.SettingsReading) -> config.Profiles:
         """Every agent there is now.
@@ -39,17 +42,19 @@ class AgentChoice:
             look: the folder, of which files count once it is trusted.
             reading: the settings without any agent's.
         """
-        named, own = config.own_profile_paths(reading.tree.table.get("agent_paths"), self._environ)
-        stamps = [stamp_file(path) for path in (*named, *own)]
-        return self._profiles.get(stamps, (look, reading), lambda: _read_profiles(named, own, look, reading.settings))
+        named, own, folders = config.own_profile_paths(reading.tree.table.get("agent_paths"), self._environ)
+        self.stamps = stamp_files((*named, *own, *folders))
+        return self._profiles.get(
+            self.stamps, (look, reading), lambda: _read_profiles(named, own, look, reading.settings)
+        )
 
     def name(self, settings: config.Settings) -> str:
         """The session's agent: the chosen one, else that of the settings."""
-        return self._chosen or settings.default_agent
+        return self.chosen or settings.default_agent
 
     def choose(self, profile: config.AgentProfile) -> None:
         """Use an agent from the next prompt on."""
-        self._chosen = profile.name
+        self.chosen = profile.name
 
 
 class AcceptedPlan(NamedTuple):

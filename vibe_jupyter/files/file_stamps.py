@@ -25,38 +25,66 @@ class FileStamp(NamedTuple):
     """Mode, device, inode, size and both times; or the number of the error."""
     changed: int = 0
     """Nanoseconds since the epoch."""
+    follow_links: bool = True
 
 
 def stamp_file(path: Path, *, follow_links: bool = True) -> FileStamp:
     """How a file stands now; one that is not there has a stamp too."""
-    try:
-        found = os.stat(path, follow_symlinks=follow_links)
-    except OSError as error:
-        return FileStamp(path, (error.errno or 0,))
-    identity = (found.st_mode, found.st_dev, found.st_ino, found.st_size)
-    times = (found.st_mtime_ns, found.st_ctime_ns)
-    return FileStamp(path, (*identity, *times), max(times))
+    return stamp_files([path], follow_links=follow_links)[0]
+
+
+def stamp_files(paths: Iterable[Path], *, follow_links: bool = True) -> list[FileStamp]:
+    """How each of these files and folders stands now."""
+    stamps: list[FileStamp] = []
+    for path in paths:
+        try:
+            found = os.stat(path, follow_symlinks=follow_links)
+        except OSError as error:
+            stamps.append(FileStamp(path, (error.errno or 0,), 0, follow_links))
+            continue
+        identity = (found.st_mode, found.st_dev, found.st_ino, found.st_size)
+        times = (found.st_mtime_ns, found.st_ctime_ns)
+        stamps.append(FileStamp(path, (*identity, *times), max(times), follow_links))
+    return stamps
 
 
 class ReadCache(Generic[T]):
     """Keeps what was read last for as long as nothing of what it was made of has changed. Not for several threads."""
 
     def __init__(self) -> None:
-        self._kept: tuple[object, T] | None = None
+        self._kept: tuple[tuple[tuple[FileStamp, ...], object], T] | None = None
 
-    def get(self, stamps: Iterable[FileStamp], beside: object, read: Callable[[], T]) -> T:
+    def standing(self, beside: object) -> T | None:
+        """What was read last, if everything it was made of is as it was; looks at each file once and lists no folder.
+
+        Args:
+            beside: as in `get`, whose stamps must then include each folder in which files were looked for.
+        """
+        if self._kept is None:
+            return None
+        (stamps, said), value = self._kept
+        if said != beside:
+            return None
+        for follow in (True, False):
+            kept = [stamp for stamp in stamps if stamp.follow_links is follow]
+            if kept and stamp_files([stamp.path for stamp in kept], follow_links=follow) != kept:
+                return None
+        return value
+
+    def get(self, stamps: Iterable[FileStamp], beside: object, read: Callable[[], T], began: int | None = None) -> T:
         """What was read, now or before.
 
         Args:
             stamps: of every file that takes part, taken before this call.
             beside: everything else that takes part; compared by equality.
             read: reads again; what it raises is raised, and nothing is kept.
+            began: when the first of it was read, in nanoseconds since the epoch; None where `read` reads all of it.
         """
         made_of = (tuple(stamps), beside)
         if self._kept is not None and self._kept[0] == made_of:
             return self._kept[1]
         self._kept = None
-        settled = time.time_ns() - SETTLED  # before anything is read
+        settled = (time.time_ns() if began is None else began) - SETTLED  # before anything is read
         value = read()
         if all(stamp.changed <= settled for stamp in made_of[0]):
             self._kept = (made_of, value)
