@@ -179,9 +179,8 @@ class HistoryKeeper:
     async def _summary(self, history: tuple[Message, ...], size: ContextSize, instructions: str) -> str:
         """What the model writes; empty where it writes nothing, or calls a tool instead."""
         model = self._terms.model or self._agent.model
-        prompt = (self._terms.prompt or system_prompt("compact")) + (
-            f"\n\nThe user adds: {instructions}" if instructions else ""
-        )
+        prompt = self._terms.prompt() if self._terms.prompt is not None else system_prompt("compact")
+        prompt += f"\n\nThe user adds: {instructions}" if instructions else ""
         prompt = self._agent.redactor(prompt)
         system = SystemMessage(text=self._agent.instructions)
         room = int(FITS * min(size.window, model.context_window or size.window))

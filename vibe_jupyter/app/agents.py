@@ -73,17 +73,18 @@ class PlanAcceptance(Middleware):
     """What the user says to the plan of a run; the middleware that ends that run once it was accepted."""
 
     def __init__(self) -> None:
-        self._agents: Sequence[config.AgentProfile] = ()
+        self._profiles: config.Profiles | None = None
         self._accepted: AcceptedPlan | None = None
 
     def begin(self, profiles: config.Profiles) -> None:
-        """A run begins. Who only reads cannot carry out a plan, and who asks for nothing is not chosen in passing."""
-        self._agents = [one for one in profiles.main_agents() if one.safety in ("neutral", "destructive")]
-        self._accepted = None
+        """A run begins, with these agents."""
+        self._profiles, self._accepted = profiles, None
 
     def choices(self) -> Sequence[Choice]:
-        """The agents that may carry it out."""
-        return [Choice(label=one.name, description=one.description) for one in self._agents]
+        """The agents that may carry it out: who only reads cannot, who asks for nothing is not chosen in passing."""
+        agents = self._profiles.main_agents() if self._profiles is not None else ()
+        able = [one for one in agents if one.safety in ("neutral", "destructive")]
+        return [Choice(label=one.name, description=one.description) for one in able]
 
     def accept(self, agent: str) -> None:
         """The user chose this one. Engine loop only."""
@@ -109,7 +110,7 @@ class PlanReminder:
 
     def text(self, current: "CurrentSettings") -> str:
         """For the prompt that begins; empty where there is nothing to report."""
-        had_planned, self._has_planned = self._has_planned, current.reading.rules.plans
+        had_planned, self._has_planned = self._has_planned, current.plans
         if self._has_planned:
             return section("agent", _PLANNING.format(name=current.profile.name))
         return section("agent", _HAS_PLANNED.format(name=current.profile.name)) if had_planned else ""

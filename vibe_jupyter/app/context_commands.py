@@ -21,7 +21,7 @@ from vibe_jupyter.agent.shortening import SHORTEN_SHARE, is_prompt, prompt_text
 from vibe_jupyter.agent.turn_rules import AutoCompact, compact_at
 from vibe_jupyter.app.kernel_parts import ContextParts
 from vibe_jupyter.app.run_view import BegunRun
-from vibe_jupyter.app.saved_sessions import kept_in
+from vibe_jupyter.app.sessions import kept_in
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.truncation import cut_line

@@ -125,6 +125,9 @@ class Instructions:
         self._folder = folder
         self._home = home
         self._terms: tuple[object, ...] | None = None
+        self._sources: InstructionSources | None = None
+        self._text = ""
+        """As it was written of these sources."""
         self._project: concurrent.futures.Future[ProjectState] | None = None
         self._began: datetime | None = None
         self.layers: tuple[PromptLayer, ...] = ()
@@ -141,9 +144,12 @@ class Instructions:
         Raises:
             ConfigError: there is no prompt of the name that the settings give.
         """
+        if sources is self._sources:
+            return self._text
         if sources.terms != self._terms:
             self.layers, self._terms = self._write_layers(sources), sources.terms
-        return self.latest
+        self._sources, self._text = sources, self.latest
+        return self._text
 
     def text_for_subagent(self, sources: InstructionSources) -> str:
         """Written for a sub-agent of this conversation.
@@ -160,7 +166,7 @@ class Instructions:
 
     def forget(self) -> None:
         """Begin a new conversation."""
-        self._terms = self._project = self._began = None
+        self._terms = self._sources = self._project = self._began = None
         self.layers = ()
 
     def preview(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:

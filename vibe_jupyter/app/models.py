@@ -13,6 +13,7 @@ from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.config.toml_file import env_path
 from vibe_jupyter.errors import ConfigError, MissingModel, ModelError
+from vibe_jupyter.files.file_stamps import LatestMade
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.connections import FetchRequest
 from vibe_jupyter.llm.hosted_events import Object
@@ -46,6 +47,7 @@ class ModelChoice:
         self._load = load or (lambda: config.load_settings(environ))
         """None for the user's own settings."""
         self._chosen = ""
+        self._of_runs = LatestMade[Model]()
         self._answering: Model | None = None
         """Of the latest run."""
         self._tour: ScriptedModel | None = None
@@ -67,14 +69,23 @@ class ModelChoice:
         except ConfigError:
             raise MissingModel(self._choice_advice()) from None
 
-    def for_run(self, name: str | None, settings: config.Settings) -> Model:
+    def for_run(self, name: str | None, settings: config.Settings, made_of: object) -> Model:
         """The same, for a run that begins now.
+
+        Args:
+            name: as above.
+            settings: as above.
+            made_of: another object where the settings, or the environment, may be others than for the run before.
 
         Raises:
             ConfigError: as above.
         """
-        self._answering = self.current(name, settings=settings)
-        return self._answering
+        choice = (made_of, name, self._chosen)
+        model = self._of_runs.get(choice, lambda: self.current(name, settings=settings))
+        if model.server.key_from.endswith(config.IN_KEYRING):  # where the key may be another at each prompt
+            self._of_runs = LatestMade[Model]()
+        self._answering = model
+        return model
 
     def sees_images(self) -> bool:
         """Whether images go to the model of the latest run."""

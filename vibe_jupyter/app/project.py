@@ -95,8 +95,9 @@ class KernelSettings:
         profiles = self._agents.find(look, below)
         profile = profiles.main_agent(agent or self._agents.name(below.settings))
         reading = self._read_above(look, files, below, profile)
-        stamps = (*files, *self._agents.stamps)
-        return self._current.get(stamps, beside, lambda: CurrentSettings(look, reading, profile, profiles), began)
+        home, plans = config.vibe_home(self.environ), reading.rules.plans
+        current = CurrentSettings(look, reading, profile, profiles, look.files, home, plans)
+        return self._current.get((*files, *self._agents.stamps), beside, lambda: current, began)
 
     def under(self, current: "CurrentSettings", profile: config.AgentProfile) -> config.SettingsReading:
         """The settings of one prompt under another profile, such as a sub-agent's.
@@ -293,6 +294,12 @@ class CurrentSettings(NamedTuple):
     """The agent that takes the prompt."""
     profiles: config.Profiles
     """All that could, and all sub-agents."""
+    files: Mapping[str, bytes]
+    """Of the folder, as `FolderLook.files` has them."""
+    home: Path
+    """The user's own folder."""
+    plans: bool
+    """Whether the agent writes a plan for the user to accept."""
 
 
 class ProjectFolder:
@@ -385,7 +392,9 @@ class TrustApproval:
             NotebookError: the user interrupted instead.
         """
         look = self._project.look()
-        if self._host.attended and look.question is not None and look.state in ("unknown", "changed"):
+        if not look.brings or look.state not in ("unknown", "changed"):
+            return
+        if self._host.attended and look.question is not None:
             self._ask_trust(look.question)
 
     def command(self) -> str:

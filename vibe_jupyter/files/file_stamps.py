@@ -5,6 +5,7 @@ it changes its times; but two writes within one tick of the file system's clock 
 until it is older than such a tick (git's index does the same), and what was read of a younger file is read again.
 """
 
+import operator
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -46,6 +47,24 @@ def stamp_files(paths: Iterable[Path], *, follow_links: bool = True) -> list[Fil
         times = (found.st_mtime_ns, found.st_ctime_ns)
         stamps.append(FileStamp(path, (*identity, *times), max(times), follow_links))
     return stamps
+
+
+class LatestMade(Generic[T]):
+    """Keeps what was made last for as long as it would be made of the very same objects."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[object, ...], T] | None = None
+
+    def get(self, made_of: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made, now or before.
+
+        Args:
+            made_of: all that takes part; compared by identity.
+            make: makes it; what it raises is raised, and what there was is kept.
+        """
+        if self._kept is None or not all(map(operator.is_, self._kept[0], made_of)):
+            self._kept = (made_of, make())
+        return self._kept[1]
 
 
 class ReadCache(Generic[T]):
