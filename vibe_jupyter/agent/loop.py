@@ -214,7 +214,8 @@ class AgentLoop:
 
         goes_on = not self._run.interrupted if run_hooks is None else await self._run.guard(begin(run_hooks))
         words = words if prepared.instead is None else prepared.instead
-        self._agent.redactor.look()
+        if run_hooks is not None:  # they may have run code, or read what is secret
+            self._agent.redactor.look()
         sent = self._agent.redactor.value(UserMessage(parts=(*context, *prepared.before, *words)))
         if goes_on:
             goes_on, notes = await self._before_turn((sent,))

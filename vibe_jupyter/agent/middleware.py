@@ -6,6 +6,7 @@ others say before it is added all the same. Your own stand in ``~/.vibe/middlewa
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from operator import methodcaller
 from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.agent.context_size import ContextSize
@@ -101,11 +102,11 @@ class MiddlewareChain:
 
     async def before_turn(self, state: TurnState) -> Verdicts:
         """Ask each what is to be done before a request."""
-        return await self._ask_each(lambda one: one.before_turn(state))
+        return await self._ask_each(methodcaller("before_turn", state))
 
     async def after_turn(self, state: TurnState) -> Verdicts:
         """Ask each what is to be done after a turn."""
-        return await self._ask_each(lambda one: one.after_turn(state))
+        return await self._ask_each(methodcaller("after_turn", state))
 
     async def _ask_each(self, ask: Callable[[Middleware], Verdict | None]) -> Verdicts:
         messages: list[AddMessage] = []

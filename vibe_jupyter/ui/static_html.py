@@ -124,7 +124,7 @@ def static_pieces(
         made = _Kept(detail_limit, answer_limit, keep)
         *before, last = made.bodies(entries, ends)
         note = _notice_html(NoticeEntry("info", NOT_OVER_NOTE)) if foot.words == NOT_OVER else NOTHING
-        last += [note, changed_html(foot.changed), _foot_line(foot, facts_shown)]
+        last += [note, changed_html(foot.changed) if foot.changed else NOTHING, _foot_line(foot, facts_shown)]
         htmls = [
             _without_blank_lines(html_element("div", *body, style=_WHOLE)) if body else NOTHING
             for body in (*before, last)
@@ -159,6 +159,8 @@ def _without_blank_lines(html: Markup) -> Markup:
 
 def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_limit: int) -> int:
     """Characters the HTML has at least: a cheap way to see that it is too long."""
+    if not entries:
+        return 0
     texts = [min(len(entry.text), answer_limit) for entry in entries if isinstance(entry, StreamingText)]
     previews = [step.preview.text for step in call_steps(entries) if step.preview is not None]
     return sum(texts) + sum(min(len(text), detail_limit) for text in previews)
@@ -178,7 +180,7 @@ class _Kept:
             return [*([] for _ in ends), self._summary_html(entries)]
         pieces: list[list[Markup]] = []
         begins = 0
-        for end in (entries.index(step) for step in ends):
+        for end in map(entries.index, ends):
             before, step = entries[begins:end], entries[end : end + 1] if end >= begins else ()
             pieces.append([*self._folded(before), *map(self._entry_html, step)])
             begins = max(begins, end + 1)
@@ -196,12 +198,14 @@ class _Kept:
         return line + [self._entry_html(entry) for entry in rest]
 
     def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
+        last = max([at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)], default=-1)
         after = _without_plan(entries[last + 1 :])
-        return [*self._folded(entries[: last + 1]), *(self._entry_html(entry) for entry in after)]
+        return [*self._folded(entries[: last + 1]), *map(self._entry_html, after)]
 
     def _folded(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
         """More than one step in one line, which opens."""
+        if not entries:
+            return []
         before = _without_plan(entries)
         steps = call_steps(before)
         shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
@@ -268,7 +272,7 @@ def _notice_html(entry: NoticeEntry) -> Markup:
 
 
 def _without_plan(entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
-    return [entry for entry in entries if not isinstance(entry, PlanEntry)]
+    return [entry for entry in entries if not isinstance(entry, PlanEntry)] if entries else []
 
 
 def _is_worth_showing(entry: TranscriptEntry) -> bool:
@@ -317,7 +321,7 @@ def _shown_facts(foot: StatusLine, keep: RunRetention, *, with_server: bool = Fa
 
 
 def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:
-    steps = len(call_steps(entries))
+    steps = len(call_steps(entries)) if entries else 0
     return [plural_text(steps, "step")] if steps else []
 
 
@@ -333,7 +337,7 @@ def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str],
     pieces = [
         readable_text(shorten_text(answer.strip(), PLAIN_LIMIT)),
         *errors,
-        readable_text(changed_text(foot.changed)),
+        readable_text(changed_text(foot.changed)) if foot.changed else "",
         readable_text(" · ".join(last_line)),
     ]
     return "\n\n".join(filter(None, pieces))

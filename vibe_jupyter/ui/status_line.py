@@ -31,6 +31,9 @@ _STOP = html_element(
     "button", icon_html("stop"), Markup("Stop"), type="button", class_="vibe-button vibe-stop", data_vibe_action="stop"
 )
 
+_DOT = html_element("i", class_="vibe-dot")
+_SPACER = html_element("span", class_="vibe-spacer")
+
 USUAL_AGENT = "default"
 """The agent whose name goes without saying."""
 NOT_OVER = "Not finished"
@@ -91,21 +94,22 @@ def run_facts(foot: StatusLine, *, with_server: bool = False) -> list[str]:
         foot: what is known.
         with_server: also where there is a tooltip for it (`server_tip`).
     """
-    turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
-    return [
-        fact
-        for fact in (
-            f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
-            one_line(foot.model),
-            one_line(foot.provider) if with_server else "",
-            "no values sent" if foot.schema_only else "",
-            turns if foot.turn else "",
-            _tokens_text(foot),
-            f"${foot.cost:.3f}" if foot.cost is not None else "",
-            context_text(foot),
-        )
-        if fact
-    ]
+    return list(filter(None, (*_facts_but_context(foot, with_server=with_server), context_text(foot))))
+
+
+def _facts_but_context(foot: StatusLine, *, with_server: bool = False) -> tuple[str, ...]:
+    """The same but for the last; empty where one is not known."""
+    is_over = foot.is_over
+    turns = plural_text(foot.turn, "turn") if is_over else f"turn {foot.turn}"
+    return (
+        f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
+        one_line(foot.model),
+        one_line(foot.provider) if with_server else "",
+        "no values sent" if foot.schema_only else "",
+        turns if foot.turn else "",
+        _tokens_text(foot.usage, is_over=is_over),
+        f"${foot.cost:.3f}" if foot.cost is not None else "",
+    )
 
 
 def server_tip(foot: StatusLine) -> str | None:
@@ -115,14 +119,13 @@ def server_tip(foot: StatusLine) -> str | None:
 
 def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
     """The line in the live view; the page counts the seconds on while it goes on, and it mostly can be stopped."""
-    dot = html_element("i", class_="vibe-dot")
-    facts = [fact for fact in run_facts(foot) if fact != context_text(foot)]
+    facts = [html_element("span", inert_text(fact)) for fact in _facts_but_context(foot) if fact]
     return html_element(
         "div",
-        html_element("span", dot, inert_text(foot.words), class_="vibe-state"),
+        html_element("span", _DOT, inert_text(foot.words), class_="vibe-state"),
         html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
-        *(html_element("span", inert_text(fact)) for fact in facts),
-        html_element("span", class_="vibe-spacer"),
+        *facts,
+        _SPACER,
         _context_html(foot),
         _STOP if can_stop and not foot.is_over else NOTHING,
         class_="vibe-foot",
@@ -154,13 +157,12 @@ def clock_text(foot: StatusLine) -> str:
     return seconds_text(foot.seconds) if foot.is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
 
 
-def _tokens_text(foot: StatusLine) -> str:
-    usage = foot.usage
+def _tokens_text(usage: Usage, *, is_over: bool) -> str:
     total = usage.prompt_tokens + usage.completion_tokens
-    if not foot.is_over:
+    if not is_over:
         return f"{count_text(total)} tokens" if total else ""
     counts = ((usage.prompt_tokens, "tokens in"), (usage.cached_tokens, "cached"), (usage.completion_tokens, "out"))
-    return ", ".join(f"{count_text(count)} {word}" for count, word in counts if count)
+    return ", ".join([f"{count_text(count)} {word}" for count, word in counts if count])
 
 
 def notice_html(level: str, text: str, wait: float = 0.0) -> Markup:

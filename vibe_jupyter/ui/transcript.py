@@ -492,7 +492,7 @@ class Transcript:
         if isinstance(event, RunFinished):
             state, words = end_words(event.reason)
             known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
-            changed = changed_names(event.changed, self.find_cell)
+            changed = changed_names(event.changed, self.find_cell) if event.changed else ()
             return replace(foot, state=state, words=words, changed=changed, **known)
         waits = self._calls.waiting
         words = "Waiting for you" if waits else self._working

@@ -111,7 +111,8 @@ class WidgetFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Bring the page up to date."""
-        self.listen()
+        if self._loop is None:
+            self.listen()
         self._count_pending(event)
         if isinstance(event, RunFinished):
             self._transcript.fold(event)
@@ -119,10 +120,11 @@ class WidgetFrontEnd:
             self._page.drop()  # the kept form takes the place of the view right away
             return
         patches = self._transcript.apply(event)
-        if not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
+        holds = not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress)
+        if self._drawn.is_set():
+            self._page.patch(patches, self._transcript.held_pieces if holds else None)
+        elif holds:
             self._page.hold(self._transcript.held_pieces)
-        if self.alive:
-            self._page.patch(patches)
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
