@@ -308,6 +308,8 @@ class AgentLoop:
 
     async def _notes(self, verdicts: Verdicts) -> PromptParts:
         """Show the user what the middleware has to say; gives what the model is sent."""
+        if not verdicts.messages:
+            return ()
         for message in verdicts.messages:
             await self._notify("info", message.notice or message.text)
         return _prompt_parts(verdicts.note)

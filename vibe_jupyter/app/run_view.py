@@ -504,7 +504,8 @@ class _Life:
             async with aclosing(aiter(self.run)) as events:
                 async for event in events:
                     self.ending.take(event)
-                    await self._before_event(event)
+                    if isinstance(event, MessageAdded | RunFinished):
+                        await self._before_event(event)
                     await self._front_end.on_event(event)
         except BaseException as error:
             self.over.set_exception(error)

@@ -72,6 +72,8 @@ class ReadCache(Generic[T]):
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[tuple[FileStamp, ...], object], T] | None = None
+        self._paths: dict[bool, list[Path]] = {}
+        """Those of what is kept, by whether links are followed."""
 
     def standing(self, beside: object) -> T | None:
         """What was read last, if everything it was made of is as it was; looks at each file once and lists no folder.
@@ -84,9 +86,8 @@ class ReadCache(Generic[T]):
         (stamps, said), value = self._kept
         if said != beside:
             return None
-        for follow in (True, False):
-            kept = [stamp for stamp in stamps if stamp.follow_links is follow]
-            if kept and stamp_files([stamp.path for stamp in kept], follow_links=follow) != kept:
+        for follow, paths in self._paths.items():
+            if stamp_files(paths, follow_links=follow) != [stamp for stamp in stamps if stamp.follow_links is follow]:
                 return None
         return value
 
@@ -106,5 +107,7 @@ class ReadCache(Generic[T]):
         settled = (time.time_ns() if began is None else began) - SETTLED  # before anything is read
         value = read()
         if all(stamp.changed <= settled for stamp in made_of[0]):
-            self._kept = (made_of, value)
+            self._kept, self._paths = (made_of, value), {}
+            for stamp in made_of[0]:
+                self._paths.setdefault(stamp.follow_links, []).append(stamp.path)
         return value

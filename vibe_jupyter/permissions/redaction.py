@@ -277,10 +277,13 @@ class Redactor:
             case dict():
                 table = cast("dict[object, object]", value)
                 mapped = {
-                    name: item if type(item) in _TEXTLESS else self._mapped(item, str(name))
+                    name: item
+                    if type(item) in _TEXTLESS or (type(item) is str and name in _OPAQUE)
+                    else self._mapped(item, str(name))
                     for name, item in table.items()
                 }
-                return self._repaired(table, mapped) if "type" in table or "columns" in table else mapped
+                is_told_of = table.get("type") == "reasoning" or "columns" in table
+                return self._repaired(table, mapped) if is_told_of else mapped
             case _:
                 return value
 

@@ -21,6 +21,8 @@ _ROW: Final = re.compile(r"[ \t]*\|")
 _RULE: Final = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
 _INFO: Final = re.compile(r"(\A(?:[^\n]*\n)*?[^\n`~]*(?:`{3,}|~{3,}))[^\n`]*")
 _FORMULA_BEGINS: Final = re.compile(r"\$[A-Za-z\\({|-]")
+_MARK: Final = re.compile(r"[\\`*_~\[{$!]")
+"""All that `_OpenMarks._next` reads as more than itself."""
 _WORD: Final = re.compile(r"\w")
 
 
@@ -96,9 +98,9 @@ class _OpenMarks:
         """Whether an end is left out."""
         self._open: list[tuple[str, int]] = []
         """Marks of emphasis: the sign, how many."""
-        place = 0
-        while place < len(self.text):
-            place = self._next(place)
+        found = _MARK.search(text)
+        while found is not None:
+            found = _MARK.search(self.text, self._next(found.start()))
         if self.text != text:
             self.was_cut = True
         self.closers += [sign * count for sign, count in reversed(self._open)]

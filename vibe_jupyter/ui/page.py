@@ -465,7 +465,8 @@ class PatchOutbox:
         place = self._last.get(patch["id"])
         waiting = self.waiting[place] if place is not None else None
         had = (waiting or {}).get("html", self._told.get(patch["id"], ""))
-        self.added += max(0, len(patch.get("html", "")) - len(had)) if _is_of_answer(patch) else FEW + 1
+        is_of_answer = patch.get("kind") in ("prose", "tail")
+        self.added += max(0, len(patch.get("html", "")) - len(had)) if is_of_answer else FEW + 1
         if waiting is not None and "html" in waiting and "html" in patch and "before" not in patch:
             waiting.update(patch)
         else:
@@ -479,10 +480,6 @@ class PatchOutbox:
             self._told[patch["id"]] = html
         same = _common_length(had, html)
         return {**patch, "html": html[same:], "keep": _utf16_length(html[:same])} if same else patch
-
-
-def _is_of_answer(patch: ViewPatch) -> bool:
-    return patch.get("kind") in ("prose", "tail")
 
 
 def _common_length(one: str, other: str) -> int:

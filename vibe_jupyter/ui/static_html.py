@@ -25,8 +25,8 @@ from vibe_jupyter.ui.status_line import (
     StatusLine,
     clock_text,
     error_words,
+    facts_without_server,
     plain_lines,
-    run_facts,
 )
 from vibe_jupyter.ui.step import (
     THOUGHT,
@@ -112,7 +112,7 @@ def static_pieces(
     ends: Sequence[StepEntry] = (),
 ) -> list[MimeBundle]:
     """The same in pieces: one ends with each of these steps, whose outputs stand behind it in the cell."""
-    facts_shown = _shown_facts(foot, keep)
+    facts_shown, facts_told = _shown_facts(foot, keep)
     if not keep.times:  # what only informs is how long a retry waited
         entries = [entry for entry in entries if not isinstance(entry, NoticeEntry) or _is_worth_showing(entry)]
     if keep.form == "none":
@@ -131,7 +131,6 @@ def static_pieces(
         ]
         if sum(map(len, htmls)) <= KEPT_LIMIT:
             break
-    facts_told = _shown_facts(foot, keep, with_server=True)
     plain = _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_told], answer, foot)
     return [
         *({"text/html": html, "text/plain": ""} for html in htmls[:-1]),
@@ -311,13 +310,13 @@ def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
     return [entry.step for entry in entries if isinstance(entry, StepEntry) and entry.step.name != THOUGHT]
 
 
-def _shown_facts(foot: StatusLine, keep: RunRetention, *, with_server: bool = False) -> list[str]:
-    """What the foot says behind the state."""
-    return (
-        [clock_text(foot), *run_facts(foot, with_server=with_server)]
-        if keep.times
-        else run_facts(replace(foot, usage=Usage(), cost=None, context=None), with_server=with_server)
-    )
+def _shown_facts(foot: StatusLine, keep: RunRetention) -> tuple[list[str], list[str]]:
+    """What the foot says behind the state: in HTML, and in plain text with the server."""
+    if not keep.times:
+        return facts_without_server(replace(foot, usage=Usage(), cost=None, context=None))
+    clock = clock_text(foot)
+    shown, told = facts_without_server(foot)
+    return [clock, *shown], [clock, *told]
 
 
 def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:

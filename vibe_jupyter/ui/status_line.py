@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from vibe_jupyter.protocol import FinishReason, Usage
 from vibe_jupyter.ui.changed_line import ChangedName
@@ -13,6 +13,7 @@ from vibe_jupyter.ui.text import count_text, one_line, output_text, plural_text,
 
 State = Literal["working", "waiting", "done", "stopped", "failed"]
 
+_GOING_ON: Final = frozenset({"working", "waiting"})
 _ENDS: dict[FinishReason, tuple[State, str]] = {
     "stop": ("done", "Done"),
     "length": ("stopped", "Truncated (token limit)"),
@@ -34,6 +35,8 @@ _STOP = html_element(
 _DOT = html_element("i", class_="vibe-dot")
 _SPACER = html_element("span", class_="vibe-spacer")
 
+_SERVER: Final = 2
+"""The place of the server among the facts."""
 USUAL_AGENT = "default"
 """The agent whose name goes without saying."""
 NOT_OVER = "Not finished"
@@ -79,7 +82,7 @@ class StatusLine:
     @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
-        return self.state not in ("working", "waiting")
+        return self.state not in _GOING_ON
 
 
 def end_words(reason: FinishReason) -> tuple[State, str]:
@@ -97,9 +100,15 @@ def run_facts(foot: StatusLine, *, with_server: bool = False) -> list[str]:
     return list(filter(None, (*_facts_but_context(foot, with_server=with_server), context_text(foot))))
 
 
+def facts_without_server(foot: StatusLine) -> tuple[list[str], list[str]]:
+    """`run_facts` without the server, and with it."""
+    facts = (*_facts_but_context(foot, with_server=True), context_text(foot))
+    return list(filter(None, (*facts[:_SERVER], *facts[_SERVER + 1 :]))), list(filter(None, facts))
+
+
 def _facts_but_context(foot: StatusLine, *, with_server: bool = False) -> tuple[str, ...]:
     """The same but for the last; empty where one is not known."""
-    is_over = foot.is_over
+    is_over = foot.state not in _GOING_ON
     turns = plural_text(foot.turn, "turn") if is_over else f"turn {foot.turn}"
     return (
         f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
@@ -154,7 +163,8 @@ def foot_line(foot: StatusLine) -> str:
 
 def clock_text(foot: StatusLine) -> str:
     """The seconds: whole ones while they are counted."""
-    return seconds_text(foot.seconds) if foot.is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
+    is_over = foot.state not in _GOING_ON
+    return seconds_text(foot.seconds) if is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
 
 
 def _tokens_text(usage: Usage, *, is_over: bool) -> str:

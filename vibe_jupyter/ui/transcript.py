@@ -342,7 +342,8 @@ class Transcript:
         """Take the next event; the patches bring a page that shows `parts` up to date."""
         before = self._foot
         self._take_event(event)
-        if self._foot.is_over or replace(self._foot, seconds=before.seconds) != before:  # the page counts the seconds
+        # The page counts the seconds.
+        if self._foot is not before and (self._foot.is_over or replace(self._foot, seconds=before.seconds) != before):
             self._sheet.put(FOOT, "foot", foot_html(self._foot))
         return self._sheet.take_patches()
 
