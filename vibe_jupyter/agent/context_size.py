@@ -30,6 +30,10 @@ IMAGE_TOKENS: Final = 1_500
 """For one picture; servers count 85 to 4,000."""
 MESSAGE_TOKENS: Final = 8
 """For what a server puts around a message or a call."""
+SHORTEN_SHARE: Final = 0.60
+"""Of the window, from which old results and pictures are shortened."""
+REWRITE_GROWTH: Final = 0.25
+"""Share of the window that comes between two rewrites."""
 REPORT_BEGINS: Final = "<notebook>"
 
 ContextPart = Literal["system", "tools", "report", "messages", "results", "images"]
@@ -51,6 +55,12 @@ class ContextSize(NamedTuple):
     def share(self) -> float:
         """Of the window, 0 to 1 and above."""
         return self.tokens / self.window
+
+    @property
+    def may_be_shortened(self) -> bool:
+        """Whether it is full enough, and grew enough since the history was rewritten last."""
+        since = self.tokens - self.rewritten
+        return self.share >= SHORTEN_SHARE and (not self.rewritten or since >= REWRITE_GROWTH * self.window)
 
 
 def count_text(text: str) -> int:

@@ -22,7 +22,7 @@ from vibe_jupyter.agent.compaction import (
 )
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN, ContextMeter, ContextSize, count_messages
 from vibe_jupyter.agent.limits import Budget
-from vibe_jupyter.agent.shortening import WORTH, may_shorten, plan_shortening
+from vibe_jupyter.agent.shortening import WORTH, plan_shortening
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.llm.request import ModelRequestTerms
@@ -75,7 +75,7 @@ class HistoryKeeper:
             size: of the next request.
             pending: messages that are about to be added.
         """
-        if not may_shorten(size) or size.tokens - self._tried_at < WORTH * size.window:
+        if not size.may_be_shortened or size.tokens - self._tried_at < WORTH * size.window:
             return
         self._tried_at = size.tokens
         history = self._conversation.history

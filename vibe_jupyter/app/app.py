@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from vibe_jupyter.app.instructions import (
     default_shell,
     written_theme,
 )
-from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
+from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ToolParts, serving_parts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
@@ -71,6 +71,18 @@ Steps = Generator[BegunRun, RunSummary, Reply]
 """A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
 
+@dataclass
+class _MadeParts:
+    """What runs are made of, for as long as settings and environment stay as they are."""
+
+    models: LatestMade[Model] = field(default_factory=LatestMade[Model])
+    redactors: LatestMade[Redactor] = field(default_factory=LatestMade[Redactor])
+    prompt: tuple[object, InstructionSources, str] | None = None
+    """The system prompt, and what it was made of."""
+    taken: object = None
+    """The settings that tools and rules were built of."""
+
+
 class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
@@ -101,8 +113,10 @@ class App:
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
-        self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
-        self.undo = _make_undo(shell, self._engine, self.sessions, self._workspace, self._notebook, self._host)
+        self.sessions = KernelSessions(SessionParts(*shared, self.background, self.forget))
+        self.undo = KernelUndo(
+            self._engine, self.sessions, self._workspace, self._notebook, CodeOfRuns(shell, self._host.namespace)
+        )
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
@@ -119,8 +133,8 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self._redactors, self._sources, self._taken = LatestMade[Redactor](), None, None
-        self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
+        self._made = _MadeParts()
+        self.take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
         self.context = ContextParts(
             *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
@@ -130,7 +144,7 @@ class App:
         """Code of the queued cells that stopped the current run."""
         self._cell_said_stop = self._runs_again = False
         """Whether the user has run the cell of the open run again."""
-        self.outside = NotebookServing(_serving_parts(parts, self._engine, self._permissions, self.setup))
+        self.outside = NotebookServing(serving_parts(parts, self._engine, self._permissions, self.setup))
         """External clients that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -166,29 +180,18 @@ class App:
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
         key = options.key(text)
-        reply = yield from self._run_connected(text, options, key)
+        reply = yield from _run_connected(self, text, options, key)
         while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
-            reply = yield from self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
+            reply = yield from self.run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
         return reply
 
-    def _run_connected(self, text: str, options: Options, key: str) -> "Steps":
-        """The run of the prompt, and the form that connects a model where that fails for want of one."""
-        try:
-            first: Reply | MissingModel = yield from self._run_prompt(text, options, key)
-        except MissingModel as missing:
-            first = missing
-        if isinstance(first, Reply) and first.reason != "error":
-            return first
-        return (yield from self.connect_form.until_connected(first, partial(self._run_prompt, text, key=key), options))
-
-    def _run_prompt(self, text: str, options: Options, key: str) -> "Steps":
+    def run_prompt(self, text: str, options: Options, key: str) -> "Steps":
         """One run of the prompt with this key; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
-        changed_mode = self._take_mode(reading)
-        self.instructions.look(reading.settings, current.files)
+        changed_mode = _take_current(self, current)
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
@@ -208,7 +211,7 @@ class App:
             bars=self.skills.why_barred,
         )
         around = self.report.look(text, options.allowed)
-        offer = self._begin_beside(options, attended=around.attended)
+        offer = _begin_beside(self, options, attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
         agent = replace(
             agent,
@@ -216,7 +219,7 @@ class App:
             newly_lost=partial(self._main_thread.call, self.undo.code.newly_lost, raises=False),
         )
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.report(schema_only=self._schema_only) + self.undo.report()
+            told = self.sessions.report(schema_only=self.schema_only) + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
         hooks = self.skills.run_hooks(
@@ -277,15 +280,16 @@ class App:
         """Begin a new conversation and forget what was allowed; the user's variables stay."""
         if self._main_thread.is_serving:
             raise NotebookError("A run is active in this kernel. End it with Stop or ■, then reset.")
-        self._forget()
+        self.forget()
         return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop what belongs to the conversation so far."""
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
         self.instructions.forget()
+        self._made.prompt = None
         self._rules.forget()
         self._permissions.forget()
         self._built_in.forget()
@@ -338,13 +342,16 @@ class App:
 
     def _build_agent(self, options: Options, current: CurrentSettings) -> Agent:
         reading, settings = current.reading, current.reading.settings
-        self._take_settings(reading)
+        self.take_settings(reading)
         if options.allowed:
             names = self.tool_names(reading)
             unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
             if unknown:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
-        model = self.models.for_run(options.model, settings, current)
+        choice = (current, options.model, self.models.chosen)
+        model = self._made.models.get(choice, lambda: self.models.for_run(options.model, settings))
+        if model.server.key_from.endswith(config.IN_KEYRING):  # where the key may be another at each prompt
+            self._made.models = LatestMade[Model]()
         secrets = self.mcp.secrets
         tools = JoinedToolsets(self.offered_tools, *self.mcp.toolsets)
         return Agent(
@@ -355,8 +362,8 @@ class App:
             permissions=self._permissions,
             middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
             instructions="",
-            schema_only=self._schema_only,
-            redactor=self._redactors.get(
+            schema_only=self.schema_only,
+            redactor=self._made.redactors.get(
                 (current, model, secrets),
                 lambda: self.setup.redactor(
                     settings, {_MODEL_KEY: model.server.api_key or "", **secrets}, (_MODEL_KEY, *secrets)
@@ -369,15 +376,16 @@ class App:
         specs, servers = self.offered_tools.specs(), self.mcp.offering(current.reading)
         seen = (around.allowed, around.attended, around.is_live, around.has_notebook)
         made_of = (current, agent.model, agent.redactor, seen, specs, servers, self.skills.section)
-        if self._sources is None or self._sources[0] != made_of:
-            self._sources = made_of, _instruction_sources(self, current, around, agent.model, agent.redactor)
-        sources = self._sources[1]
+        if self._made.prompt is None or self._made.prompt[0] != made_of:
+            sources = _instruction_sources(self, current, around, agent.model, agent.redactor)
+            self._made.prompt = made_of, sources, self.instructions.text(sources)
+        _, sources, instructions = self._made.prompt
         compaction = self._rules.compaction(
             current,
             agent.model,
             lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
         )
-        agent = replace(agent, instructions=self.instructions.text(sources), compaction=compaction)
+        agent = replace(agent, instructions=instructions, compaction=compaction)
 
         def write_prompt(subagent: SubagentTerms) -> str:
             return self.instructions.text_for_subagent(sources.for_subagent(subagent))
@@ -388,10 +396,10 @@ class App:
 
         return replace(agent, find_subagent=find_subagent)
 
-    def _take_settings(self, reading: config.SettingsReading) -> None:
+    def take_settings(self, reading: config.SettingsReading) -> None:
         """Build the tools and rules that are made of settings, unless they are; they count from now on."""
         settings = reading.settings
-        if self._taken == (settings, reading.rules):
+        if self._made.taken == (settings, reading.rules):
             return
         self._built_in.take(settings)
         allow_ai_repr(settings.variables.ai_repr)
@@ -401,23 +409,9 @@ class App:
         self._permissions.explore = reads and settings.sandbox.is_used
         self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
-        self._schema_only = settings.privacy.schema_only
-        self.report.take(schema_only=self._schema_only)
-        self._taken = (settings, reading.rules)
-
-    def _begin_beside(self, options: Options, *, attended: bool) -> str:
-        """What a run of these options may leave running; what to say of what ran before it, empty for nothing."""
-        self.background.options, self.background.open_job = options, None
-        going_on = self.background.going_on
-        return going_on.state if going_on is not None else self.sessions.offer(attended=attended)
-
-    def _take_mode(self, reading: config.SettingsReading) -> str:
-        """Take the settings; what to say where their privacy mode ends the conversation, empty where it goes on."""
-        self._take_settings(reading)
-        conversation = self.sessions.conversation
-        if conversation is None or conversation.schema_only == self._schema_only:
-            return ""
-        return end_other_mode(reading.settings, self._forget)
+        self.schema_only = settings.privacy.schema_only
+        self.report.take(schema_only=self.schema_only)
+        self._made.taken = (settings, reading.rules)
 
     def _on_queued(self, cell: QueuedCell) -> bool:
         """Take what the agent runs in its place. Some queued cells end the run at once."""
@@ -502,6 +496,38 @@ def _instruction_sources(
     return InstructionSources(layers, current.files, model.alias, theme, partial(redactor, look=False))
 
 
+def _run_connected(app: App, text: str, options: Options, key: str) -> Steps:
+    """The run of the prompt, and the form that connects a model where that fails for want of one."""
+    try:
+        first: Reply | MissingModel = yield from app.run_prompt(text, options, key)
+    except MissingModel as missing:
+        first = missing
+    if isinstance(first, Reply) and first.reason != "error":
+        return first
+    return (yield from app.connect_form.until_connected(first, partial(app.run_prompt, text, key=key), options))
+
+
+def _take_current(app: App, current: CurrentSettings) -> str:
+    """Take the settings, and begin to look at the project, once for a conversation.
+
+    Gives what to say where the privacy mode ends the conversation; empty where it goes on.
+    """
+    settings, conversation = current.reading.settings, app.sessions.conversation
+    app.take_settings(current.reading)
+    is_other = conversation is not None and conversation.schema_only != app.schema_only
+    said = end_other_mode(settings, app.forget) if is_other else ""
+    if app.instructions.project is None:
+        app.instructions.look(settings, current.files)
+    return said
+
+
+def _begin_beside(app: App, options: Options, *, attended: bool) -> str:
+    """What a run of these options may leave running; what to say of what ran before it, empty for nothing."""
+    app.background.options, app.background.open_job = options, None
+    going_on = app.background.going_on
+    return going_on.state if going_on is not None else app.sessions.offer(attended=attended)
+
+
 def _drive(steps: Steps, show: Callable[[BegunRun], RunSummary]) -> Reply:
     """Take a prompt to its end; what the showing raises is raised where its run began."""
     try:
@@ -546,27 +572,6 @@ def _open_notebook(
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
     return NotebookAccess(shell, pump, main_thread, log, on_page)
-
-
-def _make_undo(
-    shell: InteractiveShell,
-    engine: Engine,
-    sessions: KernelSessions,
-    workspace: Workspace,
-    notebook: "NotebookAccess | None",
-    host: ShellHost,
-) -> KernelUndo:
-    return KernelUndo(engine, sessions, workspace, notebook, CodeOfRuns(shell, host.namespace))
-
-
-def _serving_parts(
-    parts: ToolParts, engine: Engine, permissions: Permissions, setup: KernelSettings
-) -> ServingParts | None:
-    """What serving external clients needs; None in a terminal."""
-    if parts.pump is None or parts.notebook is None:
-        return None
-    around = (parts.shell, parts.pump, engine, parts.main_thread, parts.host, parts.notebook)
-    return ServingParts(*around, permissions, setup)
 
 
 def _queued_stops(pump: Pump | None) -> list[str]:

@@ -97,8 +97,9 @@ class PromptReport:
         told = (self._report.section(around), mentioned, self._plan_reminder.text(current))
         if self._notebook is not None:
             remembered = self._notebook.cells.reads.remembered
-            remembered.show(self._report.shown)
-            for cell in mentioned_cells(around.prompt, cells, levels):
+            if self._report.shown:
+                remembered.show(self._report.shown)
+            for cell in mentioned_cells(around.prompt, cells, levels) if "@" in around.prompt else ():
                 if len(cell_text(cell, {})) < _WHOLE:
                     remembered.read(cell)
         return "\n".join(filter(None, told))

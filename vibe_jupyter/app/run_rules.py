@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from vibe_jupyter import config
 from vibe_jupyter.agent.compaction import CompactionTerms, FreshReport
 from vibe_jupyter.agent.limits import UNASKED_SECONDS, UNASKED_TOKENS, PriceLimit, TimeLimit, TokenLimit, TurnLimit
-from vibe_jupyter.agent.middleware import Middleware
-from vibe_jupyter.agent.turn_rules import AutoCompact, ContextWarning, LoopGuard
+from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, LoopGuard, Middleware
 from vibe_jupyter.app.instructions import default_shell, written_theme
 from vibe_jupyter.app.project import MIDDLEWARE, PROJECT_FOLDER, CurrentSettings, KernelSettings
 from vibe_jupyter.context.prompt_files import PromptFiles, fill_variables, prompt_variables

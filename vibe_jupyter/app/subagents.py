@@ -6,8 +6,7 @@ from typing import Final
 
 from vibe_jupyter.agent.agent import Agent, Subagent
 from vibe_jupyter.agent.limits import PriceLimit, RunLimit, TimeLimit, TokenLimit
-from vibe_jupyter.agent.middleware import Middleware
-from vibe_jupyter.agent.turn_rules import ContextWarning
+from vibe_jupyter.agent.middleware import ContextWarning, Middleware
 from vibe_jupyter.app.instructions import SubagentTerms
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings

@@ -195,7 +195,7 @@ class Redactor:
 
     def may_know(self, text: str) -> bool:
         """Whether a known value stands in a text, or begins in it and may go on after it."""
-        return self._known.may_stand_in(text) or self._learned.may_stand_in(text)
+        return any([one.may_stand_in(text) for one in (self._known, self._learned) if one.heads])
 
     def before_known(self, text: str, cut: int) -> int:
         """The last place up to `cut` at which a text can be cut without parting a known value."""

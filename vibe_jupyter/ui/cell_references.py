@@ -32,8 +32,6 @@ def cell_words(reference: str, find: FindCell, before: str) -> str:
 
 def with_cell_words(text: str, find: FindCell) -> str:
     """A whole text, its references as words."""
-    if "{{" not in text:
-        return text
     writer = CellWords(find)
     return writer.feed(text) + writer.end()
 

@@ -392,7 +392,8 @@ class Transcript:
     @property
     def answer_text(self) -> str:
         """What the model said in its last message; cells by their numbers."""
-        return with_cell_words(self._speech.last, self.find_cell)
+        said = self._speech.last
+        return with_cell_words(said, self.find_cell) if "{{" in said else said
 
     @property
     def end_words(self) -> str:
