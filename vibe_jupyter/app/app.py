@@ -98,7 +98,8 @@ class App:
         self.folder = folder = working_folder()
         keep_quiet()
         self.setup = KernelSettings(folder, unsandboxed=("run_code",) if pump is None else ())
-        self.models, self._rules = ModelChoice(load=self.setup.settings), RunRules(self.setup)
+        self._rules, self._made = RunRules(self.setup), _MadeParts()
+        self.models = ModelChoice(load=self.setup.settings)
         self._pump, self._presses, self._engine, self._main_thread = pump, presses, Engine(), MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
         self._workspace, home = Workspace(folder), config.vibe_home(os.environ)
@@ -109,14 +110,12 @@ class App:
         self.report = PromptReport(
             log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook
         )
-        self.setup.found = self._host.secrets
+        self.setup.found, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
         self.sessions = KernelSessions(SessionParts(*shared, self.background, self.forget))
-        self.undo = KernelUndo(
-            self._engine, self.sessions, self._workspace, self._notebook, CodeOfRuns(shell, self._host.namespace)
-        )
+        self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook, code)
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
@@ -133,7 +132,6 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self._made = _MadeParts()
         self.take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
         self.context = ContextParts(
