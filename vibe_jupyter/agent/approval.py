@@ -24,7 +24,7 @@ from vibe_jupyter.agent.call_context import (
 from vibe_jupyter.agent.run import ClosedBy, PendingRequests, Run
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.llm.json_text import parse_json_object
-from vibe_jupyter.permissions.approval_risk import weigh_call
+from vibe_jupyter.permissions.decide import weigh_call
 from vibe_jupyter.protocol import (
     ALLOW_ONCE,
     WHOLE,

@@ -337,7 +337,8 @@ class AgentLoop:
             rest: these and all that come after them.
         """
         if len(calls) == 1:
-            await review_changes(rest, self._call_context)
+            if len(rest) > 1:
+                await review_changes(rest, self._call_context)
             await self._record_answer(calls[0], await answer_call(calls[0], self._call_context))
             return
         tasks = [asyncio.ensure_future(answer_call(call, self._call_context)) for call in calls]

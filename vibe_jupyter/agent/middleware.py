@@ -11,7 +11,6 @@ in `limits`.
 import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from operator import methodcaller
 from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.agent.call_context import FAILED_AGAIN
@@ -108,17 +107,21 @@ class MiddlewareChain:
 
     async def before_turn(self, state: TurnState) -> Verdicts:
         """Ask each what is to be done before a request."""
-        return await self._ask_each(methodcaller("before_turn", state))
+        return await self._ask_each("before_turn", state)
 
     async def after_turn(self, state: TurnState) -> Verdicts:
         """Ask each what is to be done after a turn."""
-        return await self._ask_each(methodcaller("after_turn", state))
+        return await self._ask_each("after_turn", state)
 
-    async def _ask_each(self, ask: Callable[[Middleware], Verdict | None]) -> Verdicts:
+    async def _ask_each(self, when: Literal["before_turn", "after_turn"], state: TurnState) -> Verdicts:
         messages: list[AddMessage] = []
-        for one in tuple(self._middleware):
+        nothing = getattr(Middleware, when)
+        asked = [(one, getattr(one, when)) for one in self._middleware]
+        for one, ask in asked:
+            if getattr(ask, "__func__", None) is nothing:
+                continue
             try:
-                verdict = ask(one)
+                verdict: Verdict | None = ask(state)
             except Exception as error:  # noqa: BLE001 - foreign code: what it raises is reported
                 self._middleware.remove(one)
                 await self._warn(_failure(one, f"failed: {type(error).__name__}: {error}"))

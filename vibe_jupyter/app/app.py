@@ -156,7 +156,7 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
-        keeps = self.setup.settings().keep_answers if options.keep is None else options.keep
+        keeps = self.setup.current().reading.settings.keep_answers if options.keep is None else options.keep
         if keeps and self._notebook is not None:
             with without_working_folder():
                 from vibe_jupyter.app.kept_answers import KeptAnswers

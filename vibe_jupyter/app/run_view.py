@@ -178,7 +178,7 @@ class DeferredFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Pass the event on, or keep it until there is a view."""
-        opening = self._begin_opening()
+        opening = self._opening or self._begin_opening()
         if opening.done():
             opening.result()  # a view that cannot be made ends the run
         if opening.done() and self._view is not None:

@@ -103,7 +103,7 @@ class KernelSkills:
 
     def why_barred(self, names: Sequence[str]) -> str:
         """Why a tool that goes by these names cannot be called while the skills in use are; empty where it can."""
-        if SkillTool.name in names:  # it reads, and can only narrow further
+        if not self._in_use.skills or SkillTool.name in names:  # that one reads, and can only narrow further
             return ""
         return self._in_use.why_barred(names, [other for name in names for other in _spellings(name)])
 

@@ -71,9 +71,11 @@ class ReadCache(Generic[T]):
     """Keeps what was read last for as long as nothing of what it was made of has changed. Not for several threads."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[tuple[FileStamp, ...], object], T] | None = None
-        self._paths: dict[bool, list[Path]] = {}
-        """Those of what is kept, by whether links are followed."""
+        self._kept: tuple[tuple[list[FileStamp], object], T] | None = None
+        self._followed: list[Path] = []
+        """Files that what is kept was made of."""
+        self._links: list[Path] = []
+        """Those of which links are not followed."""
 
     def standing(self, beside: object) -> T | None:
         """What was read last, if everything it was made of is as it was; looks at each file once and lists no folder.
@@ -86,9 +88,8 @@ class ReadCache(Generic[T]):
         (stamps, said), value = self._kept
         if said != beside:
             return None
-        for follow, paths in self._paths.items():
-            if stamp_files(paths, follow_links=follow) != [stamp for stamp in stamps if stamp.follow_links is follow]:
-                return None
+        if stamp_files(self._followed) + stamp_files(self._links, follow_links=False) != stamps:
+            return None
         return value
 
     def get(self, stamps: Iterable[FileStamp], beside: object, read: Callable[[], T], began: int | None = None) -> T:
@@ -100,14 +101,18 @@ class ReadCache(Generic[T]):
             read: reads again; what it raises is raised, and nothing is kept.
             began: when the first of it was read, in nanoseconds since the epoch; None where `read` reads all of it.
         """
-        made_of = (tuple(stamps), beside)
+        made_of = (sorted(stamps, key=_is_link), beside)
         if self._kept is not None and self._kept[0] == made_of:
             return self._kept[1]
         self._kept = None
         settled = (time.time_ns() if began is None else began) - SETTLED  # before anything is read
         value = read()
         if all(stamp.changed <= settled for stamp in made_of[0]):
-            self._kept, self._paths = (made_of, value), {}
-            for stamp in made_of[0]:
-                self._paths.setdefault(stamp.follow_links, []).append(stamp.path)
+            self._kept = (made_of, value)
+            self._followed = [stamp.path for stamp in made_of[0] if stamp.follow_links]
+            self._links = [stamp.path for stamp in made_of[0] if not stamp.follow_links]
         return value
+
+
+def _is_link(stamp: FileStamp) -> bool:
+    return not stamp.follow_links

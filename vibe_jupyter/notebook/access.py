@@ -22,7 +22,7 @@ from vibe_jupyter.notebook.addresses import (
     select_cells,
     short_ids,
 )
-from vibe_jupyter.notebook.cell_magics import is_prompt
+from vibe_jupyter.notebook.cell_names import is_prompt
 from vibe_jupyter.notebook.cell_origins import CellOrigins
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing, with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell

@@ -221,7 +221,7 @@ class TranscriptCalls:
 
     def _finish_call(self, event: ToolFinished) -> None:
         self._input_waits(event.call_id, False)
-        plan = read_plan(event.display.get(PLAN_MIME))
+        plan = read_plan(event.display[PLAN_MIME]) if PLAN_MIME in event.display else None
         if plan is not None:
             self._show_plan(plan)
             if event.call_id not in self._calls:

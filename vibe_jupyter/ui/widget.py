@@ -119,7 +119,8 @@ class WidgetFrontEnd:
         """Bring the page up to date."""
         if self._loop is None:
             self.listen()
-        self._count_pending(event)
+        if isinstance(event, ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered):
+            self._count_pending(event)
         if isinstance(event, RunFinished):
             self._transcript.fold(event)
             self._send = None
@@ -164,7 +165,7 @@ class WidgetFrontEnd:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody looks any more
                 self._loop.call_soon_threadsafe(function)
 
-    def _count_pending(self, event: Event) -> None:
+    def _count_pending(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
         match event:
             case ApprovalRequested():
                 self._waiting.add(event.approval_id)
@@ -174,8 +175,6 @@ class WidgetFrontEnd:
                 self._waiting.add(event.question_id)
             case QuestionAnswered():
                 self._waiting.discard(event.question_id)
-            case _:
-                pass
 
     def _hear_page(self, message: FromPage, by: DecidedBy) -> None:
         if isinstance(message, ViewLoaded | ViewAlive):
