@@ -18,8 +18,7 @@ from vibe_jupyter.protocol import Headline, Notice, TextPart, ToolSpec
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.skills.discovery import FoundSkills, SkillFile, SkillReader, skill_files
 from vibe_jupyter.skills.section import listing, loaded_text, skills_section
-from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse
-from vibe_jupyter.skills.slash import called_skill
+from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse, called_skill
 from vibe_jupyter.tools.contract import StaticToolset
 from vibe_jupyter.tools.skill import SkillTool
 
