@@ -479,7 +479,7 @@ def _instruction_sources(
     subagents = current.profiles.subagents() if TASK in tools else ()
     layers = LayerSources(
         settings,
-        around,
+        around._replace(prompt="", listing=None),
         model=model.name,
         shell=default_shell(),
         sees_images=model.sees_images,
