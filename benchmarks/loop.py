@@ -31,8 +31,7 @@ from tests.mcp.real_servers import is_ready, say_ready
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import PriceLimit, RunLimit, StopRun, TimeLimit, TokenLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.agent.middleware import RunProgress
-from vibe_jupyter.agent.turn_rules import AutoCompact, ContextWarning, LoopGuard
+from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, LoopGuard, RunProgress
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.llm.request import Model, Server

@@ -21,8 +21,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.read_ahead import SLICE
-from vibe_jupyter.notebook.cell_magics import parse_quietly, python_of
-from vibe_jupyter.notebook.cell_names import cell_names, code_shape
+from vibe_jupyter.notebook.cell_names import cell_names, code_shape, parse_quietly, python_of
 from vibe_jupyter.notebook.replay import Execution, Replay
 from vibe_jupyter.notebook.staleness import cell_standings
 from vibe_jupyter.protocol import Cell

@@ -14,8 +14,7 @@ from tests.agent.conftest import WAIT, Bench, one
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.compaction import CompactionTerms
 from vibe_jupyter.agent.loop import start_compaction, start_run
-from vibe_jupyter.agent.middleware import Middleware
-from vibe_jupyter.agent.turn_rules import AutoCompact, ContextWarning
+from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, Middleware
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.request import Model
 from vibe_jupyter.permissions.decide import RunTerms

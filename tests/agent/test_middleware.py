@@ -11,8 +11,7 @@ from tests.agent.conftest import WAIT, Bench, one
 from tests.agent.test_price_limit import chunk
 from vibe_jupyter.agent.limits import TimeLimit, TokenLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
-from vibe_jupyter.agent.middleware import AddMessage, CompactHistory, Middleware, StopRun, TurnState, Verdict
-from vibe_jupyter.agent.turn_rules import LoopGuard
+from vibe_jupyter.agent.middleware import AddMessage, CompactHistory, LoopGuard, Middleware, StopRun, TurnState, Verdict
 from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     ApprovalRequested,

@@ -39,7 +39,7 @@ SILENCE = 0.02
 USUAL_WAITS = {
     "vibe_jupyter.notebook.bridge": ("PRESENCE_WAIT", PRESENCE_WAIT),
     "vibe_jupyter.ui.unprompted": ("ALIVE_GRACE", ALIVE_GRACE),
-    "vibe_jupyter.ui.widget_fallback": ("ALIVE_GRACE", ALIVE_GRACE),
+    "vibe_jupyter.ui.widget": ("ALIVE_GRACE", ALIVE_GRACE),
 }
 """Seconds that a kernel gives a page to answer: where, and under which name."""
 STATE = re.compile(r'class="vibe-state"><i class="vibe-dot"></i>([^<]*)</span>')

@@ -20,8 +20,7 @@ from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Cell
 from vibe_jupyter.testing import answer, call, hold, say
 from vibe_jupyter.ui.run_output import MARK
-from vibe_jupyter.ui.widget import LOADED_WITHIN
-from vibe_jupyter.ui.widget_fallback import SILENT_PAGE
+from vibe_jupyter.ui.widget import LOADED_WITHIN, SILENT_PAGE
 
 pytestmark = pytest.mark.xdist_group("vscode")
 WAIT = 60
@@ -72,7 +71,7 @@ class Editor:
 
 @contextmanager
 def widgets_are_offered_after(seconds: float, editor: Editor) -> Iterator[None]:
-    where = "__import__('vibe_jupyter.ui.widget_fallback', fromlist=['_']).LOADED_WITHIN"
+    where = "__import__('vibe_jupyter.ui.widget', fromlist=['_']).LOADED_WITHIN"
     editor.wire.cell(editor.wire.send(f"{where} = {seconds}", silent=True, store_history=False))
     try:
         yield

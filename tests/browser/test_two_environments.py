@@ -12,7 +12,7 @@ from tests.browser.lab import Lab
 from tests.browser.server import lab_server
 from tests.kernel.matrix import MATRIX
 from vibe_jupyter.testing import ScriptedModel, call, say
-from vibe_jupyter.ui.widget_fallback import SILENT_PAGE
+from vibe_jupyter.ui.widget import SILENT_PAGE
 
 pytestmark = [pytest.mark.matrix, pytest.mark.browser, pytest.mark.timeout(900)]
 INSTALL = 600  # seconds

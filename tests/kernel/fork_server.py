@@ -49,7 +49,7 @@ PRELOADED = (
     "vibe_jupyter.context.read_ahead",
     "vibe_jupyter.ui.terminal",
     "vibe_jupyter.ui.unprompted",
-    "vibe_jupyter.ui.widget_fallback",
+    "vibe_jupyter.ui.widget",
     "anyio._backends._asyncio",
     "concurrent.futures.thread",
     "encodings.utf_8_sig",

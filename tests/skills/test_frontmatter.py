@@ -8,8 +8,7 @@ from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.skills.discovery import SHIPPED, SkillFile, SkillReader, shipped_skills
 from vibe_jupyter.skills.frontmatter import LONGEST_COMPATIBILITY, LONGEST_DESCRIPTION, LONGEST_NAME, read_skill
 from vibe_jupyter.skills.section import skills_section
-from vibe_jupyter.skills.skill import Skill
-from vibe_jupyter.skills.slash import called_skill
+from vibe_jupyter.skills.skill import Skill, called_skill
 
 TOKENS_OF_A_SHIPPED_SKILL = 25
 CHARACTERS_PER_TOKEN = 4

@@ -64,8 +64,8 @@ async def no_report() -> str:
 class CompactionTerms(NamedTuple):
     """How an agent compacts."""
 
-    prompt: str = ""
-    """What asks for the summary; empty for the one that comes along."""
+    prompt: Callable[[], str] | None = None
+    """Writes what asks for the summary; None for the prompt that comes along."""
     model: Model | None = None
     """Writes it; None for the model of the conversation."""
     on_overflow: bool = True

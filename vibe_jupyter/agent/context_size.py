@@ -30,6 +30,10 @@ IMAGE_TOKENS: Final = 1_500
 """For one picture; servers count 85 to 4,000."""
 MESSAGE_TOKENS: Final = 8
 """For what a server puts around a message or a call."""
+SHORTEN_SHARE: Final = 0.60
+"""Of the window, from which old results and pictures are shortened."""
+REWRITE_GROWTH: Final = 0.25
+"""Share of the window that comes between two rewrites."""
 REPORT_BEGINS: Final = "<notebook>"
 
 ContextPart = Literal["system", "tools", "report", "messages", "results", "images"]
@@ -51,6 +55,12 @@ class ContextSize(NamedTuple):
     def share(self) -> float:
         """Of the window, 0 to 1 and above."""
         return self.tokens / self.window
+
+    @property
+    def may_be_shortened(self) -> bool:
+        """Whether it is full enough, and grew enough since the history was rewritten last."""
+        since = self.tokens - self.rewritten
+        return self.share >= SHORTEN_SHARE and (not self.rewritten or since >= REWRITE_GROWTH * self.window)
 
 
 def count_text(text: str) -> int:
@@ -82,7 +92,10 @@ def count_message(message: Message, *, sees_images: bool = True) -> dict[Context
 
 def count_messages(messages: Sequence[Message], *, sees_images: bool = True) -> int:
     """Tokens of them together, about."""
-    return sum(sum(count_message(message, sees_images=sees_images).values()) for message in messages)
+    total = 0
+    for message in messages:
+        total += sum(count_message(message, sees_images=sees_images).values())
+    return total
 
 
 def _count_part(part: TextPart | ImagePart, main: ContextPart, *, sees_images: bool) -> tuple[ContextPart, int]:
@@ -98,7 +111,7 @@ def _count_spoken(part: TextPart | ReasoningPart | ToolCall) -> int:
 
 
 class ContextMeter:
-    """Follows the history of one conversation during a run: each message is counted once. Engine loop only."""
+    """Follows the history of one conversation during a run; what a server counted is not counted again. On the loop."""
 
     def __init__(self, conversation: Conversation, model: Model, system: str) -> None:
         self._conversation = conversation
@@ -124,7 +137,7 @@ class ContextMeter:
         fixed = 0 if self._base else self._system + self._count_tools(tuple(tools()))
         known = self._conversation.overflowed_at or self._model.context_window
         return ContextSize(
-            tokens=fixed + self._base + self._added + self._count(pending),
+            tokens=fixed + self._base + self._added + (self._count(pending) if pending else 0),
             window=min(filter(None, (known, self._model.context_window)), default=DEFAULT_WINDOW),
             is_known=known is not None,
             rewritten=self._conversation.rewritten_size,
@@ -135,14 +148,17 @@ class ContextMeter:
         if self._generation != conversation.rewrites:
             self._generation, self._taken, self._base, self._added = conversation.rewrites, 0, 0, 0
         history = conversation.history
-        new = history[self._taken :]
-        for place, message in enumerate(new, self._taken):
-            self._added += self._count((message,))
+        # An answer that was rewritten or came before it counted another history.
+        since = max(self._taken, conversation.counted_from)
+        for place in range(len(history) - 1, since - 1, -1):
+            message = history[place]
             counted = message.usage if isinstance(message, AssistantMessage) else None
-            # An answer that was rewritten or came before it counted another history.
-            if counted is not None and counted.prompt_tokens and place >= conversation.counted_from:
-                self._base, self._added = counted_size(counted), 0
-        self._taken = len(history)
+            if counted is not None and counted.prompt_tokens:
+                self._base, self._added, self._taken = counted_size(counted), 0, place + 1
+                break
+        if self._taken < len(history):
+            self._added += self._count(history[self._taken :])
+            self._taken = len(history)
 
     def _count(self, messages: Sequence[Message]) -> int:
         return count_messages(messages, sees_images=self._model.sees_images)

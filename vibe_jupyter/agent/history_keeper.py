@@ -22,7 +22,7 @@ from vibe_jupyter.agent.compaction import (
 )
 from vibe_jupyter.agent.context_size import CHARACTERS_PER_TOKEN, ContextMeter, ContextSize, count_messages
 from vibe_jupyter.agent.limits import Budget
-from vibe_jupyter.agent.shortening import WORTH, may_shorten, plan_shortening
+from vibe_jupyter.agent.shortening import WORTH, plan_shortening
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.llm.request import ModelRequestTerms
@@ -75,7 +75,7 @@ class HistoryKeeper:
             size: of the next request.
             pending: messages that are about to be added.
         """
-        if not may_shorten(size) or size.tokens - self._tried_at < WORTH * size.window:
+        if not size.may_be_shortened or size.tokens - self._tried_at < WORTH * size.window:
             return
         self._tried_at = size.tokens
         history = self._conversation.history
@@ -179,9 +179,8 @@ class HistoryKeeper:
     async def _summary(self, history: tuple[Message, ...], size: ContextSize, instructions: str) -> str:
         """What the model writes; empty where it writes nothing, or calls a tool instead."""
         model = self._terms.model or self._agent.model
-        prompt = (self._terms.prompt or system_prompt("compact")) + (
-            f"\n\nThe user adds: {instructions}" if instructions else ""
-        )
+        prompt = self._terms.prompt() if self._terms.prompt is not None else system_prompt("compact")
+        prompt += f"\n\nThe user adds: {instructions}" if instructions else ""
         prompt = self._agent.redactor(prompt)
         system = SystemMessage(text=self._agent.instructions)
         room = int(FITS * min(size.window, model.context_window or size.window))

@@ -8,11 +8,11 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cache
 from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
-from vibe_jupyter.agent.approval import Presence
-from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, shown
+from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, Presence, ProgressStreams, shown
 from vibe_jupyter.agent.delegation import SUBAGENTS, Delegation, NestedRun
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
@@ -36,7 +36,9 @@ from vibe_jupyter.protocol import (
     RunStarted,
     TextPart,
     ToolCall,
+    ToolFinished,
     ToolMessage,
+    ToolStarted,
     TurnStarted,
     UserMessage,
 )
@@ -139,7 +141,10 @@ class AgentLoop:
             model=f"{agent.model.name}@{agent.model.server.host}",
             turn=lambda: self._budget.turns,
         )
-        self._delegation = Delegation(run, terms, self._run_subagent)
+        self._delegation = cache(lambda: Delegation(run, terms, self._run_subagent))
+        """Made by the first call that delegates."""
+        self._call_status = cache(CallStatus)
+        """Made by the first call."""
         self._began = time.monotonic()
         self._budget = Budget(agent.model, agent.middleware, waited=lambda: run.waited, caller=caller)
         self._keeper = HistoryKeeper(agent, conversation, call_context=self._call_context, budget=self._budget)
@@ -149,7 +154,6 @@ class AgentLoop:
         self._model_call = ModelCall(
             agent, conversation, run=run, call_context=self._call_context, incoming=StreamingAnswer(self._budget)
         )
-        self._call_status = CallStatus()
         self._denials = DenialLimit(lambda: presence.is_alone)
 
     async def work(self, context: PromptParts, words: PromptParts, run_hooks: RunHooks | None) -> None:
@@ -214,7 +218,8 @@ class AgentLoop:
 
         goes_on = not self._run.interrupted if run_hooks is None else await self._run.guard(begin(run_hooks))
         words = words if prepared.instead is None else prepared.instead
-        self._agent.redactor.look()
+        if run_hooks is not None:  # they may have run code, or read what is secret
+            self._agent.redactor.look()
         sent = self._agent.redactor.value(UserMessage(parts=(*context, *prepared.before, *words)))
         if goes_on:
             goes_on, notes = await self._before_turn((sent,))
@@ -307,6 +312,8 @@ class AgentLoop:
 
     async def _notes(self, verdicts: Verdicts) -> PromptParts:
         """Show the user what the middleware has to say; gives what the model is sent."""
+        if not verdicts.messages:
+            return ()
         for message in verdicts.messages:
             await self._notify("info", message.notice or message.text)
         return _prompt_parts(verdicts.note)
@@ -330,7 +337,8 @@ class AgentLoop:
             rest: these and all that come after them.
         """
         if len(calls) == 1:
-            await review_changes(rest, self._call_context)
+            if len(rest) > 1:
+                await review_changes(rest, self._call_context)
             await self._record_answer(calls[0], await answer_call(calls[0], self._call_context))
             return
         tasks = [asyncio.ensure_future(answer_call(call, self._call_context)) for call in calls]
@@ -353,7 +361,7 @@ class AgentLoop:
     async def _delegate(self, call_id: str, name: str, task: str) -> SubagentReport:
         if self._agent.find_subagent is None:
             return await delegate_to_nobody(name, task)
-        return await self._delegation.delegate(await self._agent.find_subagent(name), call_id, task)
+        return await self._delegation().delegate(await self._agent.find_subagent(name), call_id, task)
 
     async def _run_subagent(self, subagent: Subagent, terms: RunTerms, run: NestedRun, name: str, task: str) -> None:
         conversation = await asyncio.to_thread(self._conversation.beside, SUBAGENTS, name)
@@ -370,7 +378,7 @@ class AgentLoop:
         except JournalError as failure:
             reason, error = "error", str(failure)
         for call in open_calls(self._conversation.history):
-            for event in self._call_status.closing(call, self._call_context.tools):
+            for event in self._call_status().closing(call, self._call_context.tools):
                 try:
                     await self._emit_event(event)
                 except JournalError as failure:
@@ -394,10 +402,11 @@ class AgentLoop:
 
     async def _emit_event(self, event: Event) -> None:
         """Write a durable event to disk before anyone acts on it, then show it."""
-        self._call_status.note(event)
+        if isinstance(event, ToolStarted | ToolFinished):
+            self._call_status().note(event)
         kept = self._agent.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
-            await self._conversation.record(recorded(kept, schema_only=self._agent.schema_only))
+            await self._conversation.record(recorded(kept) if self._agent.schema_only else kept)
         self._run.emit(shown(event, kept))
 
 

@@ -5,15 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vibe_jupyter.agent.context_size import ContextSize, count_message
+from vibe_jupyter.agent.context_size import count_message
 from vibe_jupyter.agent.middleware import NOTE
 from vibe_jupyter.files.truncation import brief_text, cut_line
 from vibe_jupyter.protocol import HistoryEdit, ImagePart, Message, TextPart, ToolMessage, UserMessage
 
-SHORTEN_SHARE: Final = 0.60
-"""Of the window, from which old results and pictures are shortened."""
-REWRITE_GROWTH: Final = 0.25
-"""Share of the window that comes between two rewrites."""
 WORTH: Final = 0.05
 """Share of the window that a rewrite must free: the server's cache of what follows is lost by it."""
 PICTURE_PROMPTS: Final = 2
@@ -35,12 +31,6 @@ class Shortening(NamedTuple):
     pictures: int = 0
     freed: int = 0
     """Tokens, about."""
-
-
-def may_shorten(context: ContextSize) -> bool:
-    """Whether the context is full enough, and grew enough since the history was rewritten last."""
-    since = context.tokens - context.rewritten
-    return context.share >= SHORTEN_SHARE and (not context.rewritten or since >= REWRITE_GROWTH * context.window)
 
 
 def plan_shortening(history: Sequence[Message], folder: Path | None, *, pending: int, sees_images: bool) -> Shortening:

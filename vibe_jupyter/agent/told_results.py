@@ -39,10 +39,8 @@ def withheld_result(result: ToolResult) -> ToolResult:
     return result.model_copy(update={"parts": (TextPart(text=words),)})
 
 
-def recorded(event: E, *, schema_only: bool) -> E:
-    """The event as it is kept: without what only the user was shown, where no value may be sent."""
-    if not schema_only:
-        return event
+def recorded(event: E) -> E:
+    """The event as it is kept where no value may be sent: without what only the user was shown."""
     match event:
         case ToolFinished():
             return event.model_copy(update={"summary": "", "display": {}, "details": {}})

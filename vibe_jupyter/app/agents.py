@@ -9,7 +9,7 @@ from vibe_jupyter.agent.middleware import Middleware, StopRun, TurnState
 from vibe_jupyter.app.models import model_table
 from vibe_jupyter.config.agents import AGENT_FILES, AGENTS_FOLDER
 from vibe_jupyter.errors import ConfigError
-from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
+from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_files
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER
 from vibe_jupyter.protocol import Choice
@@ -29,8 +29,11 @@ class AgentChoice:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._chosen = ""
+        self.chosen = ""
+        """By name; empty for that of the settings."""
         self._profiles = ReadCache[config.Profiles]()
+        self.stamps: Sequence[FileStamp] = ()
+        """Of all files and folders that agents were looked for in last."""
 
     def find(self, look: "FolderLook", reading: config.SettingsReading) -> config.Profiles:
         """Every agent there is now.
@@ -39,17 +42,19 @@ class AgentChoice:
             look: the folder, of which files count once it is trusted.
             reading: the settings without any agent's.
         """
-        named, own = config.own_profile_paths(reading.tree.table.get("agent_paths"), self._environ)
-        stamps = [stamp_file(path) for path in (*named, *own)]
-        return self._profiles.get(stamps, (look, reading), lambda: _read_profiles(named, own, look, reading.settings))
+        named, own, folders = config.own_profile_paths(reading.tree.table.get("agent_paths"), self._environ)
+        self.stamps = stamp_files((*named, *own, *folders))
+        return self._profiles.get(
+            self.stamps, (look, reading), lambda: _read_profiles(named, own, look, reading.settings)
+        )
 
     def name(self, settings: config.Settings) -> str:
         """The session's agent: the chosen one, else that of the settings."""
-        return self._chosen or settings.default_agent
+        return self.chosen or settings.default_agent
 
     def choose(self, profile: config.AgentProfile) -> None:
         """Use an agent from the next prompt on."""
-        self._chosen = profile.name
+        self.chosen = profile.name
 
 
 class AcceptedPlan(NamedTuple):
@@ -68,17 +73,18 @@ class PlanAcceptance(Middleware):
     """What the user says to the plan of a run; the middleware that ends that run once it was accepted."""
 
     def __init__(self) -> None:
-        self._agents: Sequence[config.AgentProfile] = ()
+        self._profiles: config.Profiles | None = None
         self._accepted: AcceptedPlan | None = None
 
     def begin(self, profiles: config.Profiles) -> None:
-        """A run begins. Who only reads cannot carry out a plan, and who asks for nothing is not chosen in passing."""
-        self._agents = [one for one in profiles.main_agents() if one.safety in ("neutral", "destructive")]
-        self._accepted = None
+        """A run begins, with these agents."""
+        self._profiles, self._accepted = profiles, None
 
     def choices(self) -> Sequence[Choice]:
-        """The agents that may carry it out."""
-        return [Choice(label=one.name, description=one.description) for one in self._agents]
+        """The agents that may carry it out: who only reads cannot, who asks for nothing is not chosen in passing."""
+        agents = self._profiles.main_agents() if self._profiles is not None else ()
+        able = [one for one in agents if one.safety in ("neutral", "destructive")]
+        return [Choice(label=one.name, description=one.description) for one in able]
 
     def accept(self, agent: str) -> None:
         """The user chose this one. Engine loop only."""
@@ -104,7 +110,7 @@ class PlanReminder:
 
     def text(self, current: "CurrentSettings") -> str:
         """For the prompt that begins; empty where there is nothing to report."""
-        had_planned, self._has_planned = self._has_planned, current.reading.rules.plans
+        had_planned, self._has_planned = self._has_planned, current.plans
         if self._has_planned:
             return section("agent", _PLANNING.format(name=current.profile.name))
         return section("agent", _HAS_PLANNED.format(name=current.profile.name)) if had_planned else ""

@@ -3,30 +3,34 @@
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from vibe_jupyter import config
-from vibe_jupyter.agent.agent import Agent
+from vibe_jupyter.agent.agent import Agent, Subagent
 from vibe_jupyter.agent.engine import Engine, keep_quiet
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.app.background_cells import BackgroundCells
 from vibe_jupyter.app.connect_form import ConnectForm, FormParts
 from vibe_jupyter.app.deferred_tools import DeferredCustomTools, DeferredTools, LazyMcp, tool_lists
-from vibe_jupyter.app.instructions import Instructions, InstructionSources, default_shell, written_theme
-from vibe_jupyter.app.kept_answers import KeptAnswers
-from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ServingParts, ToolParts
+from vibe_jupyter.app.instructions import (
+    Instructions,
+    InstructionSources,
+    SubagentTerms,
+    default_shell,
+    written_theme,
+)
+from vibe_jupyter.app.kernel_parts import ContextParts, McpParts, ToolParts, serving_parts
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings, TrustApproval
 from vibe_jupyter.app.prompt_report import PromptReport
 from vibe_jupyter.app.run_rules import RunRules
 from vibe_jupyter.app.run_view import BegunRun, Reply, RunSummary, RunView, working_folder
-from vibe_jupyter.app.saved_sessions import kept_in, status_line
 from vibe_jupyter.app.serving import NotebookServing
-from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode
+from vibe_jupyter.app.sessions import KernelSessions, SessionParts, end_other_mode, kept_in, status_line
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.app.skills import KernelSkills
 from vibe_jupyter.app.subagents import Subagents
@@ -36,7 +40,8 @@ from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import Mentions
 from vibe_jupyter.context.prompt_layers import LayerSources, PromptLayer, subagents_text, unasked_names
 from vibe_jupyter.context.situation import Surroundings
-from vibe_jupyter.errors import ConfigError, NotebookError
+from vibe_jupyter.errors import ConfigError, MissingModel, NotebookError
+from vibe_jupyter.files.file_stamps import LatestMade
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
@@ -66,6 +71,18 @@ Steps = Generator[BegunRun, RunSummary, Reply]
 """A prompt on its way: hands out each of its runs, and is sent how that ended."""
 
 
+@dataclass
+class _MadeParts:
+    """What runs are made of, for as long as settings and environment stay as they are."""
+
+    models: LatestMade[Model] = field(default_factory=LatestMade[Model])
+    redactors: LatestMade[Redactor] = field(default_factory=LatestMade[Redactor])
+    prompt: tuple[object, InstructionSources, str] | None = None
+    """The system prompt, and what it was made of."""
+    taken: object = None
+    """The settings that tools and rules were built of."""
+
+
 class App:
     """Everything of one kernel. Main thread only, but for what its parts say of themselves."""
 
@@ -81,7 +98,8 @@ class App:
         self.folder = folder = working_folder()
         keep_quiet()
         self.setup = KernelSettings(folder, unsandboxed=("run_code",) if pump is None else ())
-        self.models, self._rules = ModelChoice(load=self.setup.settings), RunRules(self.setup)
+        self._rules, self._made = RunRules(self.setup), _MadeParts()
+        self.models = ModelChoice(load=self.setup.settings)
         self._pump, self._presses, self._engine, self._main_thread = pump, presses, Engine(), MainThread(pump, presses)
         self._host = ShellHost(shell, self._main_thread, page_answers=self._page_answers, front_end=front_end)
         self._workspace, home = Workspace(folder), config.vibe_home(os.environ)
@@ -92,18 +110,17 @@ class App:
         self.report = PromptReport(
             log, Mentions(self._host.namespace, self._workspace), self._engine, self._host, self._notebook
         )
-        self.setup.found = self._host.secrets
+        self.setup.found, code = self._host.secrets, CodeOfRuns(shell, self._host.namespace)
         around = (shell, pump, self._main_thread, self._host, self._workspace, self._notebook)
         shared = (shell, self._engine, self.setup, self._notebook, self._host.namespace, lambda: self.is_serving)
         self.background = BackgroundCells(shell, self._engine, self._main_thread, self._host, self._notebook, presses)
-        self.sessions = KernelSessions(SessionParts(*shared, self.background, self._forget))
-        self.undo = _make_undo(shell, self._engine, self.sessions, self._workspace, self._notebook, self._host)
+        self.sessions = KernelSessions(SessionParts(*shared, self.background, self.forget))
+        self.undo = KernelUndo(self._engine, self.sessions, self._workspace, self._notebook, code)
         self.verification = KernelVerification(self._engine, self._notebook, folder)
         parts = ToolParts(*around, folder, home, self.models.sees_images, self.sessions, self.setup.plan, self.undo)
         self._built_in, self._own_tools = DeferredTools(parts), DeferredCustomTools(self.setup, parts)
         self._run_view = RunView(self._engine, self._main_thread, self._host, self._notebook, presses)
         self.background.go_on, self.background.look = self.prompt, lambda: (self._keep, self._run_view.find_cell)
-        self._kept_answers = KeptAnswers(self._engine, self._run_view, self._notebook, self.setup)
         self.connect_form = ConnectForm(self._engine, self._main_thread, self._host, partial(_form_parts, self))
         self.trusting = TrustApproval(self.setup.project, self._run_view, self._host)
         self.skills = KernelSkills(self.setup, parts)
@@ -115,7 +132,7 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self._take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
+        self.take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
         self.context = ContextParts(
             *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),
@@ -125,7 +142,7 @@ class App:
         """Code of the queued cells that stopped the current run."""
         self._cell_said_stop = self._runs_again = False
         """Whether the user has run the cell of the open run again."""
-        self.outside = NotebookServing(_serving_parts(parts, self._engine, self._permissions, self.setup))
+        self.outside = NotebookServing(serving_parts(parts, self._engine, self._permissions, self.setup))
         """External clients that may use this notebook's tools."""
         if pump is not None:
             pump.on_execute = self._on_queued
@@ -139,8 +156,14 @@ class App:
             NotebookError: another run is open, or this is not the main thread; nothing was sent.
             KeyboardInterrupt: the user interrupted before the run began; nothing was sent.
         """
-        if (kept := self._kept_answers.shown(text, options)) is not None:
-            return kept
+        keeps = self.setup.current().reading.settings.keep_answers if options.keep is None else options.keep
+        if keeps and self._notebook is not None:
+            with without_working_folder():
+                from vibe_jupyter.app.kept_answers import KeptAnswers
+
+            kept = KeptAnswers(self._engine, self._run_view, self._notebook).shown(options.key(text))
+            if kept is not None:
+                return kept
         steps = self._take_prompt(text, options)
         return _drive(steps, lambda begun: self._run_view.show(begun, self._keep))
 
@@ -155,19 +178,18 @@ class App:
         options = replace(options, allowed=present_names(options.allowed)) if options.allowed else options
         self.trusting.before_prompt()
         key = options.key(text)
-        reply = yield from self.connect_form.until_connected(lambda own: self._run_prompt(text, own, key), options)
+        reply = yield from _run_connected(self, text, options, key)
         while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
-            reply = yield from self._run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
+            reply = yield from self.run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
         return reply
 
-    def _run_prompt(self, text: str, options: Options, key: str) -> "Steps":
+    def run_prompt(self, text: str, options: Options, key: str) -> "Steps":
         """One run of the prompt with this key; raises as `prompt`."""
         current = self.setup.current(options.agent)
         reading = current.reading
-        changed_mode = end_other_mode(self.sessions.conversation, reading.settings, self._forget)
-        self.instructions.look(reading.settings, current.look.files)
+        changed_mode = _take_current(self, current)
         with self._presses.raising():  # it runs the user's code
             problems = self._own_tools.load(current)
             problems += self._rules.load(current)
@@ -187,7 +209,7 @@ class App:
             bars=self.skills.why_barred,
         )
         around = self.report.look(text, options.allowed)
-        offer = self.background.begin_run(options) or self.sessions.offer(attended=around.attended)
+        offer = _begin_beside(self, options, attended=around.attended)
         conversation = self.sessions.open_conversation(reading.settings)
         agent = replace(
             agent,
@@ -195,7 +217,7 @@ class App:
             newly_lost=partial(self._main_thread.call, self.undo.code.newly_lost, raises=False),
         )
         with self._presses.raising():  # it looks at the user's objects
-            told = self.sessions.report(schema_only=agent.schema_only) + self.undo.report()
+            told = self.sessions.report(schema_only=self.schema_only) + self.undo.report()
             told += self.report.sections(around, self._permissions.levels, current)
             agent = self._instruct(agent, current, around)
         hooks = self.skills.run_hooks(
@@ -256,15 +278,16 @@ class App:
         """Begin a new conversation and forget what was allowed; the user's variables stay."""
         if self._main_thread.is_serving:
             raise NotebookError("A run is active in this kernel. End it with Stop or ■, then reset.")
-        self._forget()
+        self.forget()
         return "New conversation. Your variables are unchanged; permissions for this session were cleared."
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop what belongs to the conversation so far."""
         self._run_view.abandon()
         self.outside.stop()
         self.sessions.forget()
         self.instructions.forget()
+        self._made.prompt = None
         self._rules.forget()
         self._permissions.forget()
         self._built_in.forget()
@@ -317,14 +340,17 @@ class App:
 
     def _build_agent(self, options: Options, current: CurrentSettings) -> Agent:
         reading, settings = current.reading, current.reading.settings
-        if (settings, reading.rules) != self._taken:
-            self._take_settings(reading)
+        self.take_settings(reading)
         if options.allowed:
             names = self.tool_names(reading)
             unknown = sorted(name for name in options.allowed.difference(names) if not self.mcp.may_have(name))
             if unknown:
                 raise ConfigError(f"--yes names no tool: {', '.join(unknown)}. The tools are: {', '.join(names)}.")
-        model = self.models.for_run(options.model, settings)
+        choice = (current, options.model, self.models.chosen)
+        model = self._made.models.get(choice, lambda: self.models.for_run(options.model, settings))
+        if model.server.key_from.endswith(config.IN_KEYRING):  # where the key may be another at each prompt
+            self._made.models = LatestMade[Model]()
+        secrets = self.mcp.secrets
         tools = JoinedToolsets(self.offered_tools, *self.mcp.toolsets)
         return Agent(
             name=current.profile.name,
@@ -334,31 +360,45 @@ class App:
             permissions=self._permissions,
             middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
             instructions="",
-            schema_only=settings.privacy.schema_only,
-            redactor=self.setup.redactor(
-                settings,
-                {_MODEL_KEY: model.server.api_key or "", **self.mcp.secrets},
-                (_MODEL_KEY, *self.mcp.secrets),
+            schema_only=self.schema_only,
+            redactor=self._made.redactors.get(
+                (current, model, secrets),
+                lambda: self.setup.redactor(
+                    settings, {_MODEL_KEY: model.server.api_key or "", **secrets}, (_MODEL_KEY, *secrets)
+                ),
             ),
         )
 
     def _instruct(self, agent: Agent, current: CurrentSettings, around: Surroundings) -> Agent:
         """The agent with its system prompt, with what is sent after a compaction, and with its sub-agents."""
-        sources = _instruction_sources(self, current, around, agent.model, agent.redactor)
+        specs, servers = self.offered_tools.specs(), self.mcp.offering(current.reading)
+        seen = (around.allowed, around.attended, around.is_live, around.has_notebook)
+        made_of = (current, agent.model, agent.redactor, seen, specs, servers, self.skills.section)
+        if self._made.prompt is None or self._made.prompt[0] != made_of:
+            sources = _instruction_sources(self, current, around, agent.model, agent.redactor)
+            self._made.prompt = made_of, sources, self.instructions.text(sources)
+        _, sources, instructions = self._made.prompt
         compaction = self._rules.compaction(
             current,
             agent.model,
             lambda: self.report.fresh(around, self._permissions.levels, current, self._main_thread),
         )
-        return Subagents(self.setup, self._rules, self.models, self._main_thread).offered_to(
-            replace(agent, instructions=self.instructions.text(sources), compaction=compaction),
-            current,
-            lambda subagent: self.instructions.text_for_subagent(sources.for_subagent(subagent)),
-        )
+        agent = replace(agent, instructions=instructions, compaction=compaction)
 
-    def _take_settings(self, reading: config.SettingsReading) -> None:
-        """Build the tools and rules that are made of settings; they count from now on."""
+        def write_prompt(subagent: SubagentTerms) -> str:
+            return self.instructions.text_for_subagent(sources.for_subagent(subagent))
+
+        async def find_subagent(name: str) -> Subagent:
+            subagents = Subagents(self.setup, self._rules, self.models, self._main_thread)
+            return await subagents.find(name, agent, current, write_prompt)
+
+        return replace(agent, find_subagent=find_subagent)
+
+    def take_settings(self, reading: config.SettingsReading) -> None:
+        """Build the tools and rules that are made of settings, unless they are; they count from now on."""
         settings = reading.settings
+        if self._made.taken == (settings, reading.rules):
+            return
         self._built_in.take(settings)
         allow_ai_repr(settings.variables.ai_repr)
         self._permissions.levels = settings.levels()
@@ -367,8 +407,9 @@ class App:
         self._permissions.explore = reads and settings.sandbox.is_used
         self.offered_tools = FilteredToolset(self._tools, reading.offers_tool)
         self._keep = settings.keep()
-        self.report.take(schema_only=settings.privacy.schema_only)
-        self._taken = (settings, reading.rules)
+        self.schema_only = settings.privacy.schema_only
+        self.report.take(schema_only=self.schema_only)
+        self._made.taken = (settings, reading.rules)
 
     def _on_queued(self, cell: QueuedCell) -> bool:
         """Take what the agent runs in its place. Some queued cells end the run at once."""
@@ -438,7 +479,7 @@ def _instruction_sources(
     subagents = current.profiles.subagents() if TASK in tools else ()
     layers = LayerSources(
         settings,
-        around,
+        around._replace(prompt="", listing=None),
         model=model.name,
         shell=default_shell(),
         sees_images=model.sees_images,
@@ -450,7 +491,39 @@ def _instruction_sources(
         subagents=subagents_text((one.name, one.description) for one in subagents),
     )
     theme = written_theme(current.reading.tree)
-    return InstructionSources(layers, current.look.files, model.alias, theme, partial(redactor, look=False))
+    return InstructionSources(layers, current.files, model.alias, theme, partial(redactor, look=False))
+
+
+def _run_connected(app: App, text: str, options: Options, key: str) -> Steps:
+    """The run of the prompt, and the form that connects a model where that fails for want of one."""
+    try:
+        first: Reply | MissingModel = yield from app.run_prompt(text, options, key)
+    except MissingModel as missing:
+        first = missing
+    if isinstance(first, Reply) and first.reason != "error":
+        return first
+    return (yield from app.connect_form.until_connected(first, partial(app.run_prompt, text, key=key), options))
+
+
+def _take_current(app: App, current: CurrentSettings) -> str:
+    """Take the settings, and begin to look at the project, once for a conversation.
+
+    Gives what to say where the privacy mode ends the conversation; empty where it goes on.
+    """
+    settings, conversation = current.reading.settings, app.sessions.conversation
+    app.take_settings(current.reading)
+    is_other = conversation is not None and conversation.schema_only != app.schema_only
+    said = end_other_mode(settings, app.forget) if is_other else ""
+    if app.instructions.project is None:
+        app.instructions.look(settings, current.files)
+    return said
+
+
+def _begin_beside(app: App, options: Options, *, attended: bool) -> str:
+    """What a run of these options may leave running; what to say of what ran before it, empty for nothing."""
+    app.background.options, app.background.open_job = options, None
+    going_on = app.background.going_on
+    return going_on.state if going_on is not None else app.sessions.offer(attended=attended)
 
 
 def _drive(steps: Steps, show: Callable[[BegunRun], RunSummary]) -> Reply:
@@ -497,27 +570,6 @@ def _open_notebook(
         from vibe_jupyter.app.notebook_access import NotebookAccess
 
     return NotebookAccess(shell, pump, main_thread, log, on_page)
-
-
-def _make_undo(
-    shell: InteractiveShell,
-    engine: Engine,
-    sessions: KernelSessions,
-    workspace: Workspace,
-    notebook: "NotebookAccess | None",
-    host: ShellHost,
-) -> KernelUndo:
-    return KernelUndo(engine, sessions, workspace, notebook, CodeOfRuns(shell, host.namespace))
-
-
-def _serving_parts(
-    parts: ToolParts, engine: Engine, permissions: Permissions, setup: KernelSettings
-) -> ServingParts | None:
-    """What serving external clients needs; None in a terminal."""
-    if parts.pump is None or parts.notebook is None:
-        return None
-    around = (parts.shell, parts.pump, engine, parts.main_thread, parts.host, parts.notebook)
-    return ServingParts(*around, permissions, setup)
 
 
 def _queued_stops(pump: Pump | None) -> list[str]:

@@ -71,6 +71,29 @@ class BackgroundJob:
         return self.awaited == 0
 
     @property
+    def state(self) -> str:
+        """How they stand, in one sentence for the user."""
+        names = [f"#{cell.number}" for cell, _ in self.queued]
+        called = f"Cell {names[0]}" if len(names) == 1 else f"Cells {', '.join(names)}"
+        if not self.is_over:
+            began = next((run.began for _, run in self.queued if run.began is not None), None)
+            if began is None:
+                return f"{called} {'waits for its' if len(names) == 1 else 'wait for their'} turn."
+            return f"{called}: running for {time_text(time.monotonic() - began)}."
+        results = self.results
+        ran = [result for result in results if result is not None]
+        if not ran:
+            return f"{called} {'was' if len(names) == 1 else 'were'} not run: an error or ■ came before."
+        seconds = time_text(sum(result.seconds for result in ran))
+        for name, result in zip(names, results, strict=True):
+            if result is not None and result.status != "ok":
+                how = "was interrupted" if result.status == "interrupted" else f"failed: {_error_text(self, result)}"
+                return f"Cell {name} {how} ({seconds})."
+        if None in results:
+            return f"{called}: {len(ran)} of {len(names)} finished after {seconds}, the rest was not run."
+        return f"{called} finished after {seconds}."
+
+    @property
     def results(self) -> list[ExecutionResult | None]:
         """Of its cells; None where one has not run to its end."""
         return [run.result for _, run in self.queued]
@@ -100,13 +123,13 @@ class BackgroundCells:
         self._host = host
         self._notebook = notebook
         self._presses = presses
-        self._jobs: tuple[BackgroundJob, ...] = ()
+        self.jobs: Sequence[BackgroundJob] = ()
         """Those of which the model does not know the end."""
-        self._open: BackgroundJob | None = None
+        self.open_job: BackgroundJob | None = None
         """Of the run that is open; None before it queued anything."""
-        self._options = Options()
+        self.options = Options()
         """Of the run that is open."""
-        self._going_on: BackgroundJob | None = None
+        self.going_on: BackgroundJob | None = None
         """The one behind which a run goes on now."""
         self._later: LaterCalls | None = None
         self._runs: QueuedRuns | None = None
@@ -117,14 +140,9 @@ class BackgroundCells:
         self.on_change: Callable[[], None] = lambda: None
         """Called when cells in the background are done."""
 
-    def begin_run(self, options: Options) -> str:
-        """A run with these options begins; what to say at its begin, empty for nothing."""
-        self._options, self._open = options, None
-        return _state_text(self._going_on) if self._going_on is not None else ""
-
     def end_run(self) -> None:
-        """The run is over: show a card for what it left."""
-        job, self._open = self._open, None
+        """A run is over that opened a job: show a card for what it left."""
+        job, self.open_job = self.open_job, None
         if job is None or job.is_over or self._notebook is None:
             return
         with without_working_folder():
@@ -138,9 +156,9 @@ class BackgroundCells:
             on_continue=lambda: self._call_later(lambda: self._go_on_behind(job)),
             on_leave=lambda: self._call_later(lambda: self._close_card(job, _LEFT)),
         )
-        card.open(_state_text(job))
-        self._engine.submit(card.tell(_state_text(job)))
-        if self._going_on is not None:  # the cell ended long ago, so that its page takes no outputs from the kernel
+        card.open(job.state)
+        self._engine.submit(card.tell(job.state))
+        if self.going_on is not None:  # the cell ended long ago, so that its page takes no outputs from the kernel
             self._put_again(card.shown, job)
         # A page says that it draws the card on a channel that is heard again when the cells have run.
         self._main_thread.serve(self._engine.submit(card.is_drawn(within=DRAWN_WITHIN)), interrupt=lambda: None)
@@ -173,7 +191,7 @@ class BackgroundCells:
         """The cells that have not run to their end, in words."""
         return tuple(
             self._name(cell)
-            for job in self._jobs
+            for job in self.jobs
             if not job.is_over
             for (cell, _), result in zip(job.queued, job.results, strict=True)
             if result is None
@@ -181,7 +199,7 @@ class BackgroundCells:
 
     def lines(self) -> list[str]:
         """How they stand, for the user."""
-        return [f"Background: {_state_text(job)}" for job in self._jobs]
+        return [f"Background: {job.state}" for job in self.jobs]
 
     def report(self, *, schema_only: bool) -> str:
         """What the model is shown with the next prompt; empty for nothing. The end of a cell is reported once.
@@ -189,10 +207,10 @@ class BackgroundCells:
         Args:
             schema_only: whether no value of the user's data may be sent.
         """
-        told = self._jobs
-        self._jobs = tuple(job for job in told if not job.is_over)
+        told = self.jobs
+        self.jobs = tuple(job for job in told if not job.is_over)
         for job in told:
-            if job.is_over and job is not self._going_on:
+            if job.is_over and job is not self.going_on:
                 self._close_card(job, _STARTED_FIRST)
         texts = [self._report_text(job, schema_only=schema_only) for job in told]
         return section("background", "\n".join(texts)) if told else ""
@@ -206,11 +224,11 @@ class BackgroundCells:
         Returns:
             Whether that view stands in the place of a card, and so is put there again too.
         """
-        for job in self._jobs:
+        for job in self.jobs:
             self._put_again(job.card.shown if job.card is not None else None, job)
-        if self._going_on is not None:
-            self._put_again(view, self._going_on)
-        return self._going_on is not None
+        if self.going_on is not None:
+            self._put_again(view, self.going_on)
+        return self.going_on is not None
 
     def _put_again(self, shown: "ShownView | None", job: BackgroundJob) -> None:
         if shown is not None and self._notebook is not None:
@@ -222,7 +240,7 @@ class BackgroundCells:
 
     def forget(self) -> None:
         """The conversation is over; what is queued runs all the same."""
-        jobs, self._jobs, self._open = self._jobs, (), None
+        jobs, self.jobs, self.open_job = self.jobs, (), None
         for job in jobs:
             self._close_card(job, "{words}")
 
@@ -243,10 +261,10 @@ class BackgroundCells:
                 from vibe_jupyter.kernel.queued_runs import QueuedRuns
 
             self._later, self._runs = LaterCalls(kernel), QueuedRuns(self._shell)
-        if self._open is None:
-            self._open = BackgroundJob(CellContext(kernel), prompt_cell, self._options, redact)
-            self._jobs = (*self._jobs, self._open)
-        return self._open
+        if self.open_job is None:
+            self.open_job = BackgroundJob(CellContext(kernel), prompt_cell, self.options, redact)
+            self.jobs = (*self.jobs, self.open_job)
+        return self.open_job
 
     def _watch(self, job: BackgroundJob, cell: Cell, request: str) -> None:
         assert self._runs is not None
@@ -260,7 +278,7 @@ class BackgroundCells:
     def _hear_end(self, job: BackgroundJob) -> None:
         """Everything that was queued before has run, or never will."""
         job.awaited -= 1
-        if not job.is_over or job not in self._jobs:
+        if not job.is_over or job not in self.jobs:
             return
         for _, run in job.queued:
             if run.result is None and self._runs is not None:
@@ -273,23 +291,23 @@ class BackgroundCells:
         elif job.by_itself and job.may_go_on:
             self._go_on_behind(job)
         else:
-            self._engine.submit(job.card.tell(_state_text(job), asks=True))
+            self._engine.submit(job.card.tell(job.state, asks=True))
 
     def _go_on_behind(self, job: BackgroundJob) -> None:
         """Take a run to its end that begins where these cells ended, in the place of their card."""
-        if job not in self._jobs or job.card is None:
+        if job not in self.jobs or job.card is None:
             return
-        self._going_on = job
+        self.going_on = job
         try:
             with sigint_goes_to(ignore_interrupt), job.cell.entered(), self._presses.owned(), self._in_its_place(job):
                 self.go_on(GO_ON, replace(job.options, keep=False))
         except VibeError as error:
-            self._engine.submit(job.card.tell(f"{_state_text(job)} It did not go on: {error}", asks=job in self._jobs))
+            self._engine.submit(job.card.tell(f"{job.state} It did not go on: {error}", asks=job in self.jobs))
         except KeyboardInterrupt:  # the transcript says so; no cell is to fail
-            if job in self._jobs:
-                self._engine.submit(job.card.tell(_state_text(job), asks=True))
+            if job in self.jobs:
+                self._engine.submit(job.card.tell(job.state, asks=True))
         finally:
-            self._going_on = None
+            self.going_on = None
 
     @contextmanager
     def _in_its_place(self, job: BackgroundJob) -> "Generator[None]":
@@ -313,7 +331,7 @@ class BackgroundCells:
         if card is None or shown is None or self._notebook is None:
             return
         with job.cell.entered():
-            left = card.close(form.format(words=_state_text(job)))
+            left = card.close(form.format(words=job.state))
         self._notebook.ends.add(shown.model_id, left, number=None, cell=job.prompt_cell)
         self._engine.submit(self._notebook.ends.deliver_last())
 
@@ -350,31 +368,6 @@ def _result_text(
     result = schema_result(result, cell.source) if schema_only else result
     output = head_and_tail(redact(output_text(result.outputs)), room)
     return "\n".join(filter(None, (redact(status_line(result, None)), output, names_line(result))))
-
-
-def _state_text(job: BackgroundJob) -> str:
-    """How they stand, in one sentence for the user."""
-    names = [f"#{cell.number}" for cell, _ in job.queued]
-    called = f"Cell {names[0]}" if len(names) == 1 else f"Cells {', '.join(names)}"
-    if not job.is_over:
-        began = next((run.began for _, run in job.queued if run.began is not None), None)
-        if began is None:
-            return (
-                f"{called} {'waits' if len(names) == 1 else 'wait'} for {'its' if len(names) == 1 else 'their'} turn."
-            )
-        return f"{called}: running for {time_text(time.monotonic() - began)}."
-    results = job.results
-    ran = [result for result in results if result is not None]
-    if not ran:
-        return f"{called} {'was' if len(names) == 1 else 'were'} not run: an error or ■ came before."
-    seconds = time_text(sum(result.seconds for result in ran))
-    for name, result in zip(names, results, strict=True):
-        if result is not None and result.status != "ok":
-            how = "was interrupted" if result.status == "interrupted" else f"failed: {_error_text(job, result)}"
-            return f"Cell {name} {how} ({seconds})."
-    if None in results:
-        return f"{called}: {len(ran)} of {len(names)} finished after {seconds}, the rest was not run."
-    return f"{called} finished after {seconds}."
 
 
 def _error_text(job: BackgroundJob, result: ExecutionResult) -> str:

@@ -60,10 +60,14 @@ class ConnectForm:
         self._shown: ShownForm | None = None
         """The form that is open."""
 
-    def until_connected(self, run: Callable[[Options], RunSteps], options: Options) -> RunSteps:
-        """The runs of a prompt, with the form where no model can be asked or a server takes not even the first request.
+    def until_connected(
+        self, failed: "Reply | MissingModel", run: Callable[[Options], RunSteps], options: Options
+    ) -> RunSteps:
+        """The runs of a prompt after one that failed, with the form where no model can be asked or a server takes not
+        even the first request.
 
         Args:
+            failed: how it ended, or why it could not begin.
             run: takes the prompt with these options.
             options: of the cell. What it says of the model is left out once the user has connected one.
 
@@ -71,22 +75,24 @@ class ConnectForm:
             MissingModel: there is none, and the user connected none.
         """
         while True:
-            try:
-                reply = yield from run(options)
-            except MissingModel as missing:
-                end = self.show(str(missing), runs_cell=True)
+            if isinstance(failed, MissingModel):
+                end = self.show(str(failed), runs_cell=True)
                 if end is None:
-                    raise
+                    raise failed
                 if not end.connected:
-                    raise MissingModel(end.text) from None
+                    raise MissingModel(end.text)
             else:
-                refusal = self._parts().refusal if reply.reason == "error" and reply.turns < 2 else None
+                refusal = self._parts().refusal if failed.reason == "error" and failed.turns < 2 else None
                 if refusal is None or refusal.kind not in _CONNECT_AGAIN:
-                    return reply
+                    return failed
                 end = self.show(str(refusal), runs_cell=True)
                 if end is None or not end.connected:
-                    return reply
+                    return failed
             options = replace(options, model=None)
+            try:
+                failed = yield from run(options)
+            except MissingModel as missing:
+                failed = missing
 
     def show(self, reason: str = "", *, runs_cell: bool = False) -> "FormEnd | None":
         """Show it until the user has connected a model or wants none; None where no page draws it. Main thread.

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.context_size import (
     CONTEXT_PARTS,
+    SHORTEN_SHARE,
     ContextMeter,
     ContextPart,
     ContextSize,
@@ -17,11 +18,11 @@ from vibe_jupyter.agent.context_size import (
     count_tools,
 )
 from vibe_jupyter.agent.loop import start_compaction
-from vibe_jupyter.agent.shortening import SHORTEN_SHARE, is_prompt, prompt_text
-from vibe_jupyter.agent.turn_rules import AutoCompact, compact_at
+from vibe_jupyter.agent.middleware import AutoCompact, compact_at
+from vibe_jupyter.agent.shortening import is_prompt, prompt_text
 from vibe_jupyter.app.kernel_parts import ContextParts
 from vibe_jupyter.app.run_view import BegunRun
-from vibe_jupyter.app.saved_sessions import kept_in
+from vibe_jupyter.app.sessions import kept_in
 from vibe_jupyter.context.situation import Surroundings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.truncation import cut_line

@@ -110,8 +110,8 @@ class DeferredCustomTools:
 
     def load(self, current: CurrentSettings) -> list[str]:
         """See `CustomTools.load`."""
-        named = current.reading.tree.table.get("tool_paths")
-        if self._tools is None and named is None and not current.look.files and not (self._parts.home / TOOLS).is_dir():
+        named = current.files or current.reading.settings.tool_paths
+        if self._tools is None and not named and not (self._parts.home / TOOLS).is_dir():
             return []
         return self._present_tools().load(current)
 

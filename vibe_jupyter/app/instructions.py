@@ -125,15 +125,16 @@ class Instructions:
         self._folder = folder
         self._home = home
         self._terms: tuple[object, ...] | None = None
-        self._project: concurrent.futures.Future[ProjectState] | None = None
+        self.project: concurrent.futures.Future[ProjectState] | None = None
+        """What was read of it for this conversation; None before that."""
         self._began: datetime | None = None
         self.layers: tuple[PromptLayer, ...] = ()
         """As they were sent last; empty before the first prompt of the conversation."""
 
     def look(self, settings: Settings, files: Mapping[str, bytes]) -> None:
         """Begin to look at the project, unless this conversation has: it goes on beside what else is prepared."""
-        if settings.include_project_context and self._project is None:
-            self._project = self._engine.submit(read_project(self._query(settings, files), _read_git))
+        if settings.include_project_context and self.project is None:
+            self.project = self._engine.submit(read_project(self._query(settings, files), _read_git))
 
     def text(self, sources: InstructionSources) -> str:
         """As it was written first, or again where it would be untrue.
@@ -160,7 +161,7 @@ class Instructions:
 
     def forget(self) -> None:
         """Begin a new conversation."""
-        self._terms = self._project = self._began = None
+        self._terms = self.project = self._began = None
         self.layers = ()
 
     def preview(self, sources: InstructionSources) -> tuple[PromptLayer, ...]:
@@ -182,8 +183,8 @@ class Instructions:
         base = fill_variables(query.prompts.base_prompt(settings.system_prompt_id), values)
         project = ""
         self.look(settings, sources.files)
-        if settings.include_project_context and self._project is not None:
-            told = project_text(query, self._project.result(), values)
+        if settings.include_project_context and self.project is not None:
+            told = project_text(query, self.project.result(), values)
             project = "\n\n".join(filter(None, [told, *_agents_texts(query)]))
         written = prompt_layers(sources.layers, base=base, project=project, now=now)
         return tuple(layer._replace(text=sources.redact(layer.text)) for layer in written)

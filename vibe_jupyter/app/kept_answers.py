@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.display import display  # pyright: ignore[reportUnknownVariableType] (untyped)
 
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import Reply, RunView
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.kernel.outputs import join_lines
 from vibe_jupyter.notebook.kept_output import HTML, PLAIN, KeptOutput, kept_outputs, output_metadata
-from vibe_jupyter.options import Options, parse_line, whole_prompt
+from vibe_jupyter.options import parse_line, whole_prompt
 from vibe_jupyter.protocol import Usage
 
 if TYPE_CHECKING:
@@ -41,26 +40,18 @@ Answer = tuple[KeptOutput, ...]
 class KeptAnswers:
     """One for a kernel. Main thread only."""
 
-    def __init__(
-        self, engine: Engine, run_view: RunView, notebook: "NotebookAccess | None", setup: KernelSettings
-    ) -> None:
+    def __init__(self, engine: Engine, run_view: RunView, notebook: "NotebookAccess") -> None:
         self._engine = engine
         self._run_view = run_view
         self._notebook = notebook
-        self._setup = setup
 
-    def shown(self, prompt: str, options: Options) -> Reply | None:
-        """Show the answer that the cell has; None where it has none, or where a new one is wanted.
+    def shown(self, key: str) -> Reply | None:
+        """Show the answer that the cell of the prompt with this key has; None where it has none.
 
         Raises:
-            ConfigError: a setting is wrong.
             NotebookError: a run is open, or this is not the main thread.
         """
-        wanted = self._setup.settings().keep_answers if options.keep is None else options.keep
-        if not wanted or self._notebook is None:
-            return None
         self._run_view.check_free()
-        key = options.key(prompt)
         answer = self._find(self._notebook, key)
         if not answer or not _is_ours(answer):
             return None

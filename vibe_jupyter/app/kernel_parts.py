@@ -90,3 +90,13 @@ class McpParts(NamedTuple):
     sees_images: Callable[[], bool]
     taken: Callable[[], frozenset[str]]
     """Names of tools that always win."""
+
+
+def serving_parts(
+    parts: ToolParts, engine: Engine, permissions: Permissions, setup: KernelSettings
+) -> ServingParts | None:
+    """What serving external clients needs; None in a terminal."""
+    if parts.pump is None or parts.notebook is None:
+        return None
+    around = (parts.shell, parts.pump, engine, parts.main_thread, parts.host, parts.notebook)
+    return ServingParts(*around, permissions, setup)

@@ -45,7 +45,8 @@ class ModelChoice:
         self._environ = environ
         self._load = load or (lambda: config.load_settings(environ))
         """None for the user's own settings."""
-        self._chosen = ""
+        self.chosen = ""
+        """What the model of the session was chosen by; empty for that of the settings."""
         self._answering: Model | None = None
         """Of the latest run."""
         self._tour: ScriptedModel | None = None
@@ -57,7 +58,7 @@ class ModelChoice:
             ConfigError: nothing is configured, or what is configured is wrong; says what to do.
         """
         settings = settings or self._load()
-        wanted = name or self._chosen or settings.active_model
+        wanted = name or self.chosen or settings.active_model
         if wanted == TOUR:
             return self._tour_model()
         if wanted:
@@ -68,7 +69,7 @@ class ModelChoice:
             raise MissingModel(self._choice_advice()) from None
 
     def for_run(self, name: str | None, settings: config.Settings) -> Model:
-        """The same, for a run that begins now.
+        """The same, for the runs that begin from now on.
 
         Raises:
             ConfigError: as above.
@@ -87,7 +88,7 @@ class ModelChoice:
             ConfigError: it cannot be used, and the choice stays as it was.
         """
         model = self.current(name)
-        self._chosen = name
+        self.chosen = name
         if name == TOUR:
             return "Model: tour, a script on this machine, not an AI. It shows what a run looks like: %vibe look around"
         return f"Model: {model.alias} at {model.server.host}."
@@ -110,12 +111,12 @@ class ModelChoice:
         Raises:
             ConfigError: nothing is configured.
         """
-        return self._chosen or self._load().active_model or self.current().alias
+        return self.chosen or self._load().active_model or self.current().alias
 
     def choices(self) -> list[tuple[str, str]]:
         """The name of each model one may choose, and what it lacks; empty where it lacks nothing."""
         settings = self._load()
-        names = dict.fromkeys(filter(None, (*settings.model_names(), self._chosen or settings.active_model, TOUR)))
+        names = dict.fromkeys(filter(None, (*settings.model_names(), self.chosen or settings.active_model, TOUR)))
         return [(name, "" if name == TOUR else self._model_problem(settings, name)) for name in names]
 
     def _table_row(self, settings: config.Settings, name: str, *, is_current: bool) -> list[str]:

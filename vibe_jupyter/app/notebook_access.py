@@ -79,7 +79,7 @@ class NotebookAccess:
             conversation: id of the present one.
             run: its number in it; None where nothing is kept of it.
         """
-        cells.origins = CellOrigins(conversation, run, partial(_mark_inputs, self._main_thread, self._log))
+        cells.origins = partial(CellOrigins, conversation, run, partial(_mark_inputs, self._main_thread, self._log))
 
     @property
     def number(self) -> int | None:

@@ -1,6 +1,7 @@
 """The project of a prompt: its settings, what an untrusted folder would bring, and the card that asks about it."""
 
 import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
 from vibe_jupyter.config.toml_file import SettingNode
 from vibe_jupyter.errors import ConfigError, NotebookError
-from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_file
+from vibe_jupyter.files.file_stamps import FileStamp, ReadCache, stamp_files
 from vibe_jupyter.permissions.folder_trust import (
     PROJECT_FOLDER,
     FolderContents,
@@ -67,6 +68,7 @@ class KernelSettings:
         self._agents = AgentChoice(environ)
         self.plan = PlanAcceptance()
         """What the user says to the plan of the current run."""
+        self._current = ReadCache[CurrentSettings]()
         self._readings = ReadCache[config.SettingsReading]()
         """Without an agent's profile."""
         self._with_profile = ReadCache[config.SettingsReading]()
@@ -74,7 +76,8 @@ class KernelSettings:
         """The latest, and what it was made of."""
 
     def current(self, agent: str | None = None) -> "CurrentSettings":
-        """All settings with an agent's profile, and the folder that they were read with.
+        """All settings with an agent's profile, and the folder that they were read with; the same object as long as
+        nothing has changed that they are made of, the environment included.
 
         Args:
             agent: its name; None for the session's.
@@ -82,11 +85,19 @@ class KernelSettings:
         Raises:
             ConfigError: one is wrong, or there is no such agent; says where, or which there are.
         """
-        look, files = self.project.look(), self._stamps()
+        look = self.project.look()
+        beside = (look, agent, self._agents.chosen, dict(self.environ))
+        kept = self._current.standing(beside)
+        if kept is not None:
+            return kept
+        began, files = time.time_ns(), self._stamps()
         below = self._read_below(look, files)
         profiles = self._agents.find(look, below)
         profile = profiles.main_agent(agent or self._agents.name(below.settings))
-        return CurrentSettings(look, self._read_above(look, files, below, profile), profile, profiles)
+        reading = self._read_above(look, files, below, profile)
+        home, plans = config.vibe_home(self.environ), reading.rules.plans
+        current = CurrentSettings(look, reading, profile, profiles, look.files, home, plans)
+        return self._current.get((*files, *self._agents.stamps), beside, lambda: current, began)
 
     def under(self, current: "CurrentSettings", profile: config.AgentProfile) -> config.SettingsReading:
         """The settings of one prompt under another profile, such as a sub-agent's.
@@ -153,7 +164,7 @@ class KernelSettings:
         return [one.name for one in self._agents.find(look, below).main_agents()]
 
     def _stamps(self) -> list[FileStamp]:
-        return [stamp_file(path) for path in (config.config_path(self.environ), config.env_path(self.environ))]
+        return stamp_files((config.config_path(self.environ), config.env_path(self.environ)))
 
     def _read_below(self, look: "FolderLook", files: Sequence[FileStamp]) -> config.SettingsReading:
         """The settings without any agent's."""
@@ -283,6 +294,12 @@ class CurrentSettings(NamedTuple):
     """The agent that takes the prompt."""
     profiles: config.Profiles
     """All that could, and all sub-agents."""
+    files: Mapping[str, bytes]
+    """Of the folder, as `FolderLook.files` has them."""
+    home: Path
+    """The user's own folder."""
+    plans: bool
+    """Whether the agent writes a plan for the user to accept."""
 
 
 class ProjectFolder:
@@ -301,12 +318,20 @@ class ProjectFolder:
         Raises:
             ConfigError: the decisions cannot be read.
         """
-        if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
-            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
-        stamps, problems = stamp_folder(self.folder, self._named_paths)
-        return self._looks.get([*stamps, self._trusted_folders().stamp()], problems, self._look_again)
+        environ = dict(self._environ)
+        kept = self._looks.standing(environ)
+        if kept is not None:
+            return kept
+        named = self._named_paths
+        stamps, _ = stamp_folder(self.folder, named)
+        look = self._looks.get([*stamps, self._trusted_folders().stamp()], environ, self._look_again)
+        if self._named_paths != named:  # of which there is no stamp
+            self._looks = ReadCache[FolderLook]()
+        return look
 
     def _look_again(self) -> FolderLook:
+        if (self.folder / PROJECT_FOLDER) == config.vibe_home(self._environ).resolve():
+            return FolderLook(self.folder, FolderContents(), (), "unknown")  # the user's own folder
         brought = scan_folder(self.folder)
         first = FolderLook(self.folder, brought, (), "unknown")
         demanded: list[str] = []
@@ -367,7 +392,9 @@ class TrustApproval:
             NotebookError: the user interrupted instead.
         """
         look = self._project.look()
-        if self._host.attended and look.question is not None and look.state in ("unknown", "changed"):
+        if not look.brings or look.state not in ("unknown", "changed"):
+            return
+        if self._host.attended and look.question is not None:
             self._ask_trust(look.question)
 
     def command(self) -> str:

@@ -1,23 +1,28 @@
-"""What the model is reported before each prompt: the page is asked for the cells, and again when the run is over."""
+"""What the model is reported before each prompt: the page is asked for the cells, and again when the run is over.
 
+Pictures that the prompt names with `@` are sent with it, as those that are pasted into a prompt in the page.
+"""
+
+import asyncio
 import concurrent.futures
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vibe_jupyter.agent.agent import RunHooks
+from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.agents import PlanReminder
 from vibe_jupyter.app.project import CurrentSettings
-from vibe_jupyter.app.prompt_pictures import PromptPictures
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import MENTION_LIMIT, Mentions, cell_text, mentioned_cells
 from vibe_jupyter.context.situation import SituationReport, Surroundings
 from vibe_jupyter.errors import NotebookError, ToolError
+from vibe_jupyter.files.images import read_image
+from vibe_jupyter.files.workspace import Located, Workspace
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.llm.request import Model
-from vibe_jupyter.protocol import Level
+from vibe_jupyter.protocol import ImagePart, Level, TextPart
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.variables.describing import BY_SCHEMA, WITH_VALUES
 
@@ -97,8 +102,9 @@ class PromptReport:
         told = (self._report.section(around), mentioned, self._plan_reminder.text(current))
         if self._notebook is not None:
             remembered = self._notebook.cells.reads.remembered
-            remembered.show(self._report.shown)
-            for cell in mentioned_cells(around.prompt, cells, levels):
+            if self._report.shown:
+                remembered.show(self._report.shown)
+            for cell in mentioned_cells(around.prompt, cells, levels) if "@" in around.prompt else ():
                 if len(cell_text(cell, {})) < _WHOLE:
                     remembered.read(cell)
         return "\n".join(filter(None, told))
@@ -159,3 +165,35 @@ class PromptReport:
             from vibe_jupyter.notebook.tools.schema_results import schema_listing
 
         return schema_listing(listing)
+
+
+class PromptPictures:
+    """The hooks of one run, with pictures before what the others put there."""
+
+    def __init__(self, workspace: Workspace, named: Sequence[Located], others: RunHooks | None) -> None:
+        self._workspace = workspace
+        self._named = named
+        self._others = others
+
+    async def begin(self, hook_context: HookContext) -> PreparedPrompt:
+        """See `RunHooks`."""
+        prepared = PreparedPrompt() if self._others is None else await self._others.begin(hook_context)
+        pictures = await asyncio.to_thread(lambda: tuple(self._parts()))
+        return prepared._replace(before=(*pictures, *prepared.before))
+
+    async def end(self) -> None:
+        """See `RunHooks`."""
+        if self._others is not None:
+            await self._others.end()
+
+    def _parts(self) -> Iterator[TextPart | ImagePart]:
+        for located in self._named:
+            try:
+                with self._workspace.open_read(located) as file:
+                    found = read_image(file, located.shown)
+            except (ToolError, OSError) as error:
+                yield TextPart(text=f"@{located.shown} is not sent: {error}")
+                continue
+            if found is not None:
+                yield TextPart(text=f"@{located.shown}: {found.said}")
+                yield found.part

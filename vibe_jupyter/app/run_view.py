@@ -178,7 +178,7 @@ class DeferredFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Pass the event on, or keep it until there is a view."""
-        opening = self._begin_opening()
+        opening = self._opening or self._begin_opening()
         if opening.done():
             opening.result()  # a view that cannot be made ends the run
         if opening.done() and self._view is not None:
@@ -504,7 +504,8 @@ class _Life:
             async with aclosing(aiter(self.run)) as events:
                 async for event in events:
                     self.ending.take(event)
-                    await self._before_event(event)
+                    if isinstance(event, MessageAdded | RunFinished):
+                        await self._before_event(event)
                     await self._front_end.on_event(event)
         except BaseException as error:
             self.over.set_exception(error)

@@ -126,23 +126,6 @@ def save_folder(logging: SessionLogging, environ: Mapping[str, str]) -> Path:
     return home / Path(logging.save_dir).expanduser() if logging.save_dir else home / "logs" / "session"
 
 
-def kept_in(conversation: Conversation) -> str:
-    """Where it is kept, in words."""
-    journal = conversation.journal
-    return f"kept in {journal.path}" if isinstance(journal, Journal) else "kept in memory alone"
-
-
-def status_line(conversation: Conversation | None) -> str:
-    """The open conversation, for the user."""
-    if conversation is None:
-        return "Conversation: none yet"
-    usage = conversation.usage
-    return (
-        f"Conversation: {len(conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
-        f"{usage.completion_tokens:,} out, {kept_in(conversation)}"
-    )
-
-
 def local_time(time: str) -> str:
     """A time of the journal, as the user's clock says it."""
     try:

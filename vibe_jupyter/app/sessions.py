@@ -143,8 +143,8 @@ class KernelSessions:
         said = [f"The kernel was restarted since. These variables are gone: {', '.join(lost)}."] if lost else []
         said += [f"No longer running in the background: {', '.join(ended)}."] if ended else []
         resumed = section("resumed", "\n".join(said)) if said else ""
-        commands = self.background.report(schema_only=schema_only)
-        return resumed + commands + self.cells.report(schema_only=schema_only)
+        commands = self.background.report(schema_only=schema_only) if self.background.commands else ""
+        return resumed + commands + (self.cells.report(schema_only=schema_only) if self.cells.jobs else "")
 
     def begin_run(self) -> None:
         """A run of the open conversation begins: have the notebook name it."""
@@ -157,12 +157,15 @@ class KernelSessions:
 
     def end_run(self) -> None:
         """A run is over, or what it left in the background: write down which variables there are, and what runs."""
-        self.cells.end_run()
+        if self.cells.open_job is not None:
+            self.cells.end_run()
         if self.conversation is None:
             return
         variables = self._parts.variables()
         names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
-        note = JournalNote(variables=names, background=(*self.background.running(), *self.cells.running()))
+        commands = self.background.running() if self.background.commands else ()
+        cells = self.cells.running() if self.cells.jobs else ()
+        note = JournalNote(variables=names, background=(*commands, *cells))
         if note != self._noted:
             self._noted = note
             writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
@@ -318,19 +321,33 @@ def _described(found: SavedSession) -> str:
     return f"{found.title!r} ({found.short_id}, {count}, last at {local_time(found.ended)})"
 
 
-def end_other_mode(conversation: Conversation | None, settings: config.Settings, forget: Callable[[], None]) -> str:
-    """Forget an open conversation that was held in another privacy mode, since all it holds is sent with each request.
+def kept_in(conversation: Conversation) -> str:
+    """Where it is kept, in words."""
+    journal = conversation.journal
+    return f"kept in {journal.path}" if isinstance(journal, Journal) else "kept in memory alone"
+
+
+def status_line(conversation: Conversation | None) -> str:
+    """The open conversation, for the user."""
+    if conversation is None:
+        return "Conversation: none yet"
+    usage = conversation.usage
+    return (
+        f"Conversation: {len(conversation.history)} messages, {usage.prompt_tokens:,} tokens in, "
+        f"{usage.completion_tokens:,} out, {kept_in(conversation)}"
+    )
+
+
+def end_other_mode(settings: config.Settings, forget: Callable[[], None]) -> str:
+    """Forget the open conversation, which was held in another privacy mode: all it holds is sent with each request.
 
     Args:
-        conversation: the open one; None where there is none.
         settings: say which mode it is now.
         forget: forgets it.
 
     Returns:
-        What to say of it; empty where it goes on.
+        What to say of it.
     """
-    if conversation is None or conversation.schema_only == settings.privacy.schema_only:
-        return ""
     forget()
     return f"The privacy mode is now {settings.privacy.mode}: a new conversation begins."
 

@@ -1,24 +1,24 @@
 """The skills of a kernel: found before each prompt, offered to the model, and in use from when one is loaded until the
 run ends."""
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vibe_jupyter import config
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.agent.call_context import ToolStep
 from vibe_jupyter.app.kernel_parts import ToolParts
 from vibe_jupyter.app.project import SKILLS, CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.config.settings import OTHER_NAMES
+from vibe_jupyter.files.file_stamps import ReadCache, stamp_files
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER, SHARED_FOLDER
 from vibe_jupyter.protocol import Headline, Notice, TextPart, ToolSpec
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.skills.discovery import FoundSkills, SkillFile, SkillReader, skill_files
 from vibe_jupyter.skills.section import listing, loaded_text, skills_section
-from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse
-from vibe_jupyter.skills.slash import called_skill
+from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse, called_skill
 from vibe_jupyter.tools.contract import StaticToolset
 from vibe_jupyter.tools.skill import SkillTool
 
@@ -55,6 +55,9 @@ class KernelSkills:
         self._setup = setup
         self._parts = parts
         self._reader = SkillReader()
+        self._found = ReadCache[FoundSkills]()
+        self._taken: tuple[CurrentSettings, FoundSkills] | None = None
+        """What is available was chosen of these skills, by these settings."""
         self._available: Mapping[str, Skill] = {}
         self._in_use = SkillsInUse()
         self._look: FolderLook | None = None
@@ -66,15 +69,20 @@ class KernelSkills:
 
     def before_prompt(self, current: CurrentSettings) -> Sequence[str]:
         """Look again, and begin with no skill in use; gives what is to be told."""
-        settings = current.reading.settings
         found = self._find(current)
+        if self._taken is None or self._taken[0] is not current or self._taken[1] is not found:
+            self._choose_skills(current, found)
+        self._in_use, self._look, self._tool_problems = SkillsInUse(), current.look, []
+        return found.problems
+
+    def _choose_skills(self, current: CurrentSettings, found: FoundSkills) -> None:
+        settings = current.reading.settings
         self._available = {skill.name: skill for skill in found.skills if settings.offers_skill(skill.name)}
         offered = tuple(self._available.values()) if current.reading.offers_tool(SkillTool.name) else ()
         if offered != self._offered:
             self._offered, self.section = offered, skills_section(offered)
-        self._in_use, self._look, self._tool_problems = SkillsInUse(), current.look, []
         self._options = {name: entry.model_dump(exclude_none=True) for name, entry in settings.tools.items()}
-        return found.problems
+        self._taken = (current, found)
 
     def specs(self) -> Sequence[ToolSpec]:
         if not self._available:
@@ -89,12 +97,12 @@ class KernelSkills:
 
     def run_hooks(self, prompt: str, others: RunHooks | None) -> RunHooks | None:
         """The same hooks, and before them the skill that a prompt calls by its slash command."""
-        skill = called_skill(prompt, self._available.values())
+        skill = called_skill(prompt, self._available.values()) if prompt.lstrip().startswith("/") else None
         return others if skill is None else _SlashHooks(self, skill, others)
 
     def why_barred(self, names: Sequence[str]) -> str:
         """Why a tool that goes by these names cannot be called while the skills in use are; empty where it can."""
-        if SkillTool.name in names:  # it reads, and can only narrow further
+        if not self._in_use.skills or SkillTool.name in names:  # that one reads, and can only narrow further
             return ""
         return self._in_use.why_barred(names, [other for name in names for other in _spellings(name)])
 
@@ -155,21 +163,21 @@ class KernelSkills:
         return await self._parts.main_thread.call(lambda: brought.load(skill, look, options))
 
     def _find(self, current: CurrentSettings) -> FoundSkills:
-        problems: list[str] = []
-        found = self._reader.find(self._skill_files(current, problems))
-        return found._replace(problems=(*problems, *found.problems))
+        beside = (current, Path.home())
+        kept = self._found.standing(beside)
+        if kept is not None:
+            return kept
+        named = _named_folders(current, of_project=False)
+        named = [current.home / Path(path).expanduser() for path in named]
+        own = [current.home / SKILLS, Path.home() / SHARED_FOLDER / SKILLS]
+        stamps = stamp_files(path for folder in (*named, *own) for path in _watched_paths(folder))
 
-    def _skill_files(self, current: CurrentSettings, problems: list[str]) -> Iterator[SkillFile]:
-        home = config.vibe_home(self._setup.environ)
-        named = current.reading.tree.table.get("skill_paths")
-        paths = [(str(one.value), one.origin.layer) for one in (named.items if named is not None else ())]
-        seen: set[Path] = set()
-        for path in (home / Path(text).expanduser() for text, layer in paths if layer != "project"):
-            yield from _files_once(path, seen, problems, is_named=True)
-        inside = [text for text, layer in paths if layer == "project"]
-        yield from _project_files(current.look, [*inside, f"{PROJECT_FOLDER}/{SKILLS}", f"{SHARED_FOLDER}/{SKILLS}"])
-        for path in (home / SKILLS, Path.home() / SHARED_FOLDER / SKILLS):
-            yield from _files_once(path, seen, problems)
+        def read() -> FoundSkills:
+            problems: list[str] = []
+            found = self._reader.find(_skill_files(current, named, own, problems))
+            return found._replace(problems=(*problems, *found.problems))
+
+        return self._found.get(stamps, beside, read)
 
 
 class _SlashHooks:
@@ -201,6 +209,35 @@ class _SlashHooks:
 
 def _spellings(name: str) -> Sequence[str]:
     return (*OTHER_NAMES.get(name, ()), *_OTHER_SPELLINGS.get(name, ()))
+
+
+def _named_folders(current: CurrentSettings, *, of_project: bool) -> list[str]:
+    """What ``skill_paths`` name, those of a project apart from the user's."""
+    named = current.reading.tree.table.get("skill_paths")
+    items = named.items if named is not None else ()
+    return [str(one.value) for one in items if (one.origin.layer == "project") is of_project]
+
+
+def _watched_paths(folder: Path) -> Iterator[Path]:
+    """What changes where another skill is in a folder, or one of them is another."""
+    yield folder
+    with contextlib.suppress(OSError):
+        for one in sorted(folder.iterdir()):
+            yield one
+            yield one / FILE_NAME
+
+
+def _skill_files(
+    current: CurrentSettings, named: Sequence[Path], own: Sequence[Path], problems: list[str]
+) -> Iterator[SkillFile]:
+    """In the order in which they count: those of named folders, of the project, and of the user's own."""
+    seen: set[Path] = set()
+    for path in named:
+        yield from _files_once(path, seen, problems, is_named=True)
+    inside = _named_folders(current, of_project=True)
+    yield from _project_files(current.look, [*inside, f"{PROJECT_FOLDER}/{SKILLS}", f"{SHARED_FOLDER}/{SKILLS}"])
+    for path in own:
+        yield from _files_once(path, seen, problems)
 
 
 def _files_once(path: Path, seen: set[Path], problems: list[str], *, is_named: bool = False) -> Iterator[SkillFile]:

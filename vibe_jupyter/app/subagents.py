@@ -6,8 +6,7 @@ from typing import Final
 
 from vibe_jupyter.agent.agent import Agent, Subagent
 from vibe_jupyter.agent.limits import PriceLimit, RunLimit, TimeLimit, TokenLimit
-from vibe_jupyter.agent.middleware import Middleware
-from vibe_jupyter.agent.turn_rules import ContextWarning
+from vibe_jupyter.agent.middleware import ContextWarning, Middleware
 from vibe_jupyter.app.instructions import SubagentTerms
 from vibe_jupyter.app.models import ModelChoice
 from vibe_jupyter.app.project import CurrentSettings, KernelSettings
@@ -47,13 +46,13 @@ class Subagents:
         self._models = models
         self._main_thread = main_thread
 
-    def offered_to(self, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Agent:
-        """The agent of a run with these settings, which finds those that may work for it."""
+    async def find(self, name: str, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Subagent:
+        """The one of this name that may work for the agent of a run with these settings.
 
-        async def find(name: str) -> Subagent:
-            return await self._main_thread.call(lambda: self._find(name, agent, current, write_prompt))
-
-        return replace(agent, find_subagent=find)
+        Raises:
+            ToolError: there is none, or the settings forbid it; says why.
+        """
+        return await self._main_thread.call(lambda: self._find(name, agent, current, write_prompt))
 
     def _find(self, name: str, agent: Agent, current: CurrentSettings, write_prompt: WritePrompt) -> Subagent:
         _check_delegation(current.reading)

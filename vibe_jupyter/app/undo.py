@@ -21,8 +21,8 @@ from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.notebook.kept_output import UndoableRun
 from vibe_jupyter.protocol import Change
+from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
-from vibe_jupyter.session.store import title_of
 from vibe_jupyter.variables.kept import KeptVariables
 
 if TYPE_CHECKING:
@@ -142,13 +142,14 @@ class KernelUndo:
             prompt: without secrets.
         """
         folder = self._sessions.folder
-        snapshots = Snapshots(folder).begin(title_of(prompt)) if folder is not None else None
+        title = title_of(prompt)
+        snapshots = Snapshots(folder).begin(title) if folder is not None else None
         if self._notebook is not None:
             conversation, number = self._sessions.conversation, snapshots.number if snapshots is not None else None
             self._notebook.cells.recorder = snapshots
             self._notebook.sign(self._notebook.cells, conversation.id if conversation is not None else "", number)
         if snapshots is not None:
-            self._begun = (snapshots.number, title_of(prompt))
+            self._begun = (snapshots.number, title)
             self._spans[str(folder), snapshots.number] = (time.time(), math.inf)
             self.code.begin(str(folder), snapshots.number)
         return snapshots

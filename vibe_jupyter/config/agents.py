@@ -279,7 +279,18 @@ class Profiles:
         return ConfigError("\n".join([f"{why} There are: {known}.", *self.problems]))
 
 
-def own_profile_paths(agent_paths: SettingNode | None, environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+class ProfilePaths(NamedTuple):
+    """Where the user's own agents are."""
+
+    named: Sequence[Path]
+    """Files that ``agent_paths`` lead to."""
+    own: Sequence[Path]
+    """Those in the user's folder."""
+    folders: Sequence[Path]
+    """Where they were looked for."""
+
+
+def own_profile_paths(agent_paths: SettingNode | None, environ: Mapping[str, str]) -> ProfilePaths:
     """Files of agents that the user's ``agent_paths`` name, and those in the user's folder.
 
     Args:
@@ -289,7 +300,9 @@ def own_profile_paths(agent_paths: SettingNode | None, environ: Mapping[str, str
     home = vibe_home(environ)
     items = agent_paths.items if agent_paths is not None else []
     named = [home / Path(str(item.value)).expanduser() for item in items if item.origin.layer != "project"]
-    return [file for path in named for file in _files_at(path)], _files_at(home / AGENTS_FOLDER, optional=True)
+    own = home / AGENTS_FOLDER
+    files = [file for path in named for file in _files_at(path)]
+    return ProfilePaths(files, _files_at(own, optional=True), [*named, own])
 
 
 def _files_at(path: Path, *, optional: bool = False) -> list[Path]:

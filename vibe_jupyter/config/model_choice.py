@@ -29,6 +29,10 @@ NAME_AT_URL: Final = re.compile(r"(?P<name>\S+)@(?P<base>https?://\S+)")
 """A model given in one word, such as ``qwen3:8b@http://127.0.0.1:11434/v1``."""
 
 
+IN_KEYRING: Final = "in the system's keyring"
+"""The end of `Server.key_from` of a key that is there."""
+
+
 def find_api_key(variable: str, environ: Mapping[str, str]) -> str:
     """The key that a variable names; empty where there is none."""
     return effective_environment(environ).get(variable, "").strip() or _find_in_keyring(variable)
@@ -40,7 +44,7 @@ def key_location(variable: str, environ: Mapping[str, str]) -> str:
         return f"the environment variable {variable}"
     if effective_environment(environ).get(variable, "").strip():
         return f"{variable} in {env_path(environ)}"
-    return f"{variable} in the system's keyring"
+    return f"{variable} {IN_KEYRING}"
 
 
 def has_keyring() -> bool:

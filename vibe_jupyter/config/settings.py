@@ -259,7 +259,7 @@ class Settings(Entry):
     compaction_model: ModelEntry | None = None
     """None for the model that is compacted."""
     auto_compact_threshold: int = Field(default=200_000, ge=0)
-    """Tokens from which the history is compacted, at most `turn_rules.COMPACT_SHARE` of the window; 0 for never."""
+    """Tokens from which the history is compacted, at most `middleware.COMPACT_SHARE` of the window; 0 for never."""
     context_warnings: bool = False
     raise_on_compaction_failure: bool = False
     include_commit_signature: bool = True

@@ -1,12 +1,13 @@
 """What ran in this kernel, and how variables looked when it was over.
 
-What ran before the first prompt is known by its source alone, from IPython's history.
+What ran before the first prompt is known by its source alone, from IPython's history. Where the user has loaded
+ipyflow, what it saw a cell read counts too; nothing of it is imported here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
-from vibe_jupyter.context.ipyflow_trace import traced_reads
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
 from vibe_jupyter.context.row_ledger import RowLedger
 from vibe_jupyter.notebook.cell_names import cell_names
@@ -119,3 +120,19 @@ def variable_mark(value: object) -> Mark:
             return Mark(id(value), parts[1:])
         return Mark(0, parts, exact=True)
     return Mark(0, look, exact=True)
+
+
+_CELLS: Final = "ipyflow.data_model.cell"
+
+
+def traced_reads(cell_id: str | None, names: Container[str]) -> frozenset[str]:
+    """Those of these names that earlier cells bound and the cell read in its last run; empty where nobody traced it."""
+    module: Any = sys.modules.get(_CELLS)
+    if module is None or cell_id is None:
+        return frozenset()
+    try:
+        parents = module.Cell.from_id(cell_id).dynamic_parents
+        found = {str(symbol) for symbols in parents.values() for symbol in symbols}
+    except Exception:  # noqa: BLE001 - another version of it, or a cell it does not know
+        return frozenset()
+    return frozenset(name for name in found if name in names)

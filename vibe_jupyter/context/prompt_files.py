@@ -75,10 +75,14 @@ class PromptFiles(NamedTuple):
         found |= {path.stem for path in map(PurePosixPath, self.project) if path == _project_path(path.stem)}
         return sorted(found.difference(UTILITY_PROMPTS))
 
+    def own_path(self, name: str) -> Path:
+        """Where the user's own prompt of that name would be."""
+        return self.home / PROMPTS / f"{name}{ENDING}"
+
     def _find(self, name: str) -> PromptText | None:
         if (content := self.project.get(str(_project_path(name)))) is not None:
             return PromptText(_decoded(content), is_built_in=False)
-        own = self.home / PROMPTS / f"{name}{ENDING}"
+        own = self.own_path(name)
         try:
             if own.is_file():
                 return PromptText(_decoded(own.read_bytes()), is_built_in=False)

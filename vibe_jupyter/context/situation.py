@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vibe_jupyter.context.executions import ExecutionLog, variable_mark
 from vibe_jupyter.context.variable_lines import VARIABLES_LIMIT, WORD, variable_lines
-from vibe_jupyter.files.truncation import head_and_tail, section
+from vibe_jupyter.files.truncation import cut_end, head_and_tail, section
 from vibe_jupyter.notebook.addresses import short_ids
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.outline import (
     WHOLE_OUTLINE,
-    cut,
     heading_line,
     listed,
     outline_line,
@@ -91,12 +90,13 @@ class SituationReport:
         values = self._log.namespace()
         marks = {name: variable_mark(value) for name, value in values.items()}
         runs = self._log.executions()
+        changed = marks != self._marks
         parts = [
             *_titled("outline", self._outline(around), OUTLINE_LIMIT),
             *_titled("by the user since your last answer", self._user_changes(around, runs), CHANGES_LIMIT),
             *_titled(
                 "variables" if self._is_first else "variables new or changed",
-                variable_lines(around.prompt, values, self._marks, marks, self.describing),
+                variable_lines(around.prompt, values, self._marks, marks, self.describing) if changed else (),
                 VARIABLES_LIMIT,
             ),
         ]
@@ -167,7 +167,7 @@ def _frame_line(around: Surroundings) -> str:
     listing = around.listing
     facts: list[str] = []
     if listing is not None:
-        facts.append(f"{cut(listing.path, 200)}: {len(listing.cells)} cells")
+        facts.append(f"{cut_end(listing.path, 200)}: {len(listing.cells)} cells")
         place = next((cell.number for cell in listing.cells if cell.id == around.prompt_cell), None)
         if place is not None:
             facts.append(f"the prompt is #{place}")
@@ -263,7 +263,7 @@ def _edit_lines(
     yield f"edited {place_and_id(cell, short)}{whose}{how}{waiting}"
     lines = list(difflib.unified_diff(known.source.split("\n"), cell.source.split("\n"), n=0, lineterm=""))[2:]
     told = [line for line in lines if not line.startswith("@@")]
-    yield from (f"  {cut(line, _LINE)}" for line in told[:_DIFF_LINES])
+    yield from (f"  {cut_end(line, _LINE)}" for line in told[:_DIFF_LINES])
     if len(told) > _DIFF_LINES:
         yield f"  … {len(told) - _DIFF_LINES} more lines"
     if ran:
@@ -278,7 +278,7 @@ def _run_words(cell: Cell) -> str:
 def _failure_lines(cell: Cell) -> Iterator[str]:
     for output in cell.outputs:
         if output.type == "error":
-            yield f"  {cut(output.text.strip().split(chr(10))[-1], _LINE)}"
+            yield f"  {cut_end(output.text.strip().split(chr(10))[-1], _LINE)}"
 
 
 def _deleted_lines(before: Sequence[Cell], now: Sequence[Cell], around: Surroundings) -> Iterator[str]:
@@ -325,4 +325,4 @@ def _run_lines(runs: Iterable[Execution]) -> Iterator[str]:
     for one in runs:
         if one.number is not None and one.source and not gives_prompt(one.source):
             failed = "" if one.ok else " failed"
-            yield f"ran [{one.number}]{failed}: {cut(one.source.strip().split(chr(10))[0], _LINE)}"
+            yield f"ran [{one.number}]{failed}: {cut_end(one.source.strip().split(chr(10))[0], _LINE)}"

@@ -5,7 +5,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
-from vibe_jupyter.notebook.outline import cut, listed
+from vibe_jupyter.files.truncation import cut_end
+from vibe_jupyter.notebook.outline import listed
 from vibe_jupyter.notebook.replay import Mark
 from vibe_jupyter.variables.adapters import class_mro, is_one_of, module_of, type_of
 from vibe_jupyter.variables.describing import Describing
@@ -52,11 +53,11 @@ def variable_lines(
         room -= len(line) + 1
         if room < 0:
             left = len(data) - place
-            lines.append(cut(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
+            lines.append(cut_end(f"and {left} more: {', '.join(data[place : place + 40])}", 250))
             break
         lines.append(line)
     if imports:
-        lines.append(cut(f"imports: {listed(list(reversed(imports)))}", 200))
+        lines.append(cut_end(f"imports: {listed(list(reversed(imports)))}", 200))
     gone = [name for name in known if name not in marks]
     if gone:
         lines.append(f"no longer defined: {listed(gone)}")
@@ -67,7 +68,7 @@ def _variable_line(
     name: str, value: object, meant: Sequence[str], columns: dict[str, str], describing: Describing
 ) -> str:
     """One variable; columns that the prompt means are added where the line ends before them."""
-    line = cut(_told_columns(name, f"{name}: {describing.line(value)}", columns), _VARIABLE)
+    line = cut_end(_told_columns(name, f"{name}: {describing.line(value)}", columns), _VARIABLE)
     unseen = [label for label in meant if not _names(line, label)]
     if not unseen or _COLUMNS_AS in line:
         return line

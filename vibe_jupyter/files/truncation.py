@@ -52,6 +52,11 @@ def head_and_tail(text: str, limit: int = RESULT_LIMIT) -> str:
     return f"{head}{before}{_left_out_mark(left_out)}\n{tail}"
 
 
+def cut_end(text: str, width: int) -> str:
+    """At most so many characters."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def cut_line(line: str, limit: int = LINE_LIMIT) -> str:
     """One line, its rest replaced by how long the rest is."""
     if len(line) <= limit:

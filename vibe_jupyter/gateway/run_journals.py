@@ -16,8 +16,9 @@ from vibe_jupyter.app.saved_sessions import gateway_store
 from vibe_jupyter.config.settings import Settings
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.protocol import AssistantMessage, DurableEvent, MessageAdded, RunStarted
+from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.journal import EventLog, Journal, JournalNote, Place, UnkeptJournal
-from vibe_jupyter.session.store import ID_BYTES, title_of
+from vibe_jupyter.session.store import ID_BYTES
 
 KEPT: Final = 30 * 24 * 3600.0
 """Seconds that a run is kept."""

@@ -179,7 +179,7 @@ class Pump:
         session = self._kernel.session
         try:
             _, parts = session.feed_identities(frames, copy=False)
-            signature, header, parent, metadata, content = (part.bytes for part in parts[:5])
+            signature, header, parent, metadata, content = [part.bytes for part in parts[:5]]
             if session.auth is not None:
                 expected = session.sign([header, parent, metadata, content])
                 if not hmac.compare_digest(expected, signature):

@@ -8,7 +8,7 @@ What is added depends only on what stands before it, so the requests of a conver
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -405,7 +405,10 @@ class BodyEncoder:
         model = request.model
         before = self._messages if model == self._model else {}
         self._model, self._messages = model, {}
-        order = arrange_messages(request.messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
+        messages = request.messages
+        order: Iterable[tuple[Message, Message]] = zip(messages, messages, strict=True)
+        if self._dialect.alternates or (model.sees_images and _results_with_images(messages)) or _is_answer(messages):
+            order = arrange_messages(messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
         fragments: list[bytes] = []
         for anchor, message in order:
             key = (id(anchor), anchor is message)
@@ -435,6 +438,16 @@ def arrange_messages(
         previous = message
     if isinstance(previous, AssistantMessage):
         yield GO_ON, GO_ON
+
+
+def _results_with_images(messages: Sequence[Message]) -> list[ToolMessage]:
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    return [result for result in results if any(isinstance(part, ImagePart) for part in result.parts)]
+
+
+def _is_answer(messages: Sequence[Message]) -> bool:
+    """Whether they end with one, behind which the model is asked to go on."""
+    return bool(messages) and isinstance(messages[-1], AssistantMessage)
 
 
 def _with_images(messages: Sequence[Message], *, sees_images: bool) -> Iterator[tuple[Message, Message]]:

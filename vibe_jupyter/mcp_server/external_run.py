@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from vibe_jupyter.agent.approval import Presence
-from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, ProgressStreams, error_message, shown
+from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, Presence, ProgressStreams, error_message, shown
 from vibe_jupyter.agent.run import Run
 from vibe_jupyter.agent.told_results import recorded
 from vibe_jupyter.agent.tool_call import CallStatus, answer_call, unanswered_call
@@ -234,7 +233,7 @@ class ExternalRun:
         self._call_status.note(event)
         kept = self._gate.redactor.event(event)
         if isinstance(kept, DURABLE_EVENTS):
-            await self._conversation.record(recorded(kept, schema_only=self._gate.schema_only))
+            await self._conversation.record(recorded(kept) if self._gate.schema_only else kept)
         self.run.emit(shown(event, kept))
 
     async def _last_event(self, finished: RunFinished) -> None:

@@ -22,7 +22,7 @@ from vibe_jupyter.notebook.addresses import (
     select_cells,
     short_ids,
 )
-from vibe_jupyter.notebook.cell_magics import is_prompt
+from vibe_jupyter.notebook.cell_names import is_prompt
 from vibe_jupyter.notebook.cell_origins import CellOrigins
 from vibe_jupyter.notebook.chart_pictures import ChartDrawing, with_page_pictures
 from vibe_jupyter.notebook.document import CellRun, EditDone, Listing, StaleCell
@@ -87,7 +87,7 @@ class CellAccess:
         self.changed: list[str] = []
         """Ids of the cells this run changed, in the order of the first change."""
         self.row_changes: RowChanges = no_row_changes
-        self.origins: CellOrigins | None = None
+        self.origins: Callable[[], CellOrigins] | None = None
         """Of the present run, or the last one; None where nobody says where cells come from."""
         self.recorder: EditRecorder | None = None
         """Of the present run, or the last one; None where nothing is kept."""
@@ -185,7 +185,7 @@ class CellAccess:
         entry = 0
         if self.origins is not None and context is not None:
             cells = (await self.reads.listing(fresh=False)).cells
-            edits = tuple(await self.origins.signed(edits, cells, self.prompt_cell, context))
+            edits = tuple(await self.origins().signed(edits, cells, self.prompt_cell, context))
         if recorder is not None:
             entry = await recorder.before_edits(edits, (await self.reads.listing(fresh=False)).cells)
         try:

@@ -1,14 +1,16 @@
 """What the code of a cell reads, binds and changes, by its syntax tree and in the order in which it happens.
 
-Nothing is run or imported. What a function reads is read where its name is used, and not where it is defined.
+Nothing is run or imported. What a function reads is read where its name is used, and not where it is defined. Lines
+that are no Python (magics, calls of the shell) are taken off before, for what they themselves read and bind.
 """
 
 import ast
+import re
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from vibe_jupyter.notebook.cell_magics import NOT_PARSED, parse_quietly, python_of
 from vibe_jupyter.notebook.name_steps import BUILTINS, Act, CellNames, NameStep
 from vibe_jupyter.notebook.name_walk import StatementWalk
 
@@ -77,3 +79,128 @@ def _mentioned(steps: Iterable[NameStep]) -> Iterator[str]:
         if step.later is not None:
             yield from step.later.reads
             yield from step.later.binds
+
+
+NOT_PARSED: Final = (SyntaxError, ValueError, RecursionError, MemoryError, SystemError)
+"""What `ast.parse` may raise; the last on Python 3.11 when other threads parse meanwhile (CPython issue 106905)."""
+_CODE_MAGICS: Final = frozenset(
+    {"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "scalene", "snakeviz", "heat", "pyinstrument"}
+)
+"""Magics whose argument, or whose cell, is Python of the notebook's own."""
+_QUIET_CELL_MAGICS: Final = frozenset(
+    [
+        *("bash", "sh", "script", "cmd", "system", "sx", "perl", "ruby", "html", "HTML", "javascript", "js", "latex"),
+        *("markdown", "svg", "SVG", "writefile", "file", "vibe", "mermaid", "css"),
+    ]
+)
+_RUNNING_MAGICS: Final = frozenset(
+    [*("run", "load", "loadpy", "recall", "rerun", "rep", "macro", "reset", "reset_selective", "xdel", "pylab"), "R"]
+)
+_TARGET: Final = r"(?P<target>[^\n=%!?'\"#()]+?)[ \t]*=[ \t]*"
+_LINE_MAGIC: Final = re.compile(rf"^(?P<lead>[ \t]*(?:{_TARGET})?)%(?P<name>\w+)(?P<rest>.*)$")
+_COMMAND: Final = re.compile(rf"^(?P<lead>[ \t]*)(?:{_TARGET})?!{{1,2}}(?P<rest>.*)$")
+_HELP: Final = re.compile(r"^[ \t]*\?|^[^#'\"\n]*\?{1,2}[ \t]*$")
+_OPTIONS: Final = re.compile(r"^(?:[ \t]*-(?:[nrtp][ \t]*\d+|\w+|-[\w-]+(?:=\S+)?))*[ \t]*")
+_EXPANDED: Final = re.compile(r"\{([^{}\n]+)\}|\$([A-Za-z_]\w*)")
+_STORED: Final = re.compile(r"-r[ \t]+([\w \t]+)")
+_CAPTURED: Final = re.compile(r"(?:^|--(?:out|err)[ \t]+)([A-Za-z_]\w*)")
+
+_PROMPT: Final = re.compile(r"\s*%%vibe(?![\w.-])")
+
+
+def is_prompt(source: str) -> bool:
+    """Whether code begins with ``%%vibe``: a prompt of the user's, whose output is the record of its run."""
+    return _PROMPT.match(source) is not None
+
+
+def parse_quietly(code: str) -> ast.Module:
+    """Parse it without a second warning of what Python warned of when the code ran.
+
+    Raises:
+        SyntaxError: or another of `NOT_PARSED`.
+    """
+    if "\\" not in code:  # which is what the parser warns of
+        return ast.parse(code)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
+
+
+def python_of(source: str) -> tuple[str, CellNames]:
+    """The Python of a cell, and what its magics do besides."""
+    head = source.lstrip()
+    if head.startswith("%%"):
+        return _cell_magic(head)
+    if "%" not in source and "!" not in source and "?" not in source:
+        return source, CellNames()
+    try:
+        parse_quietly(source)
+    except NOT_PARSED:
+        return _without_line_magics(source)
+    return source, CellNames()
+
+
+def _cell_magic(source: str) -> tuple[str, CellNames]:
+    first, _, body = source.partition("\n")
+    name, _, rest = first[2:].strip().partition(" ")
+    if name == "vibe":
+        return "", CellNames(is_prompt=True)
+    if name in _CODE_MAGICS:
+        code, found = python_of(body)
+        steps = found.steps
+        if name == "capture":
+            steps = (*steps, *(NameStep(Act.BIND, one) for one in _CAPTURED.findall(rest.split("--")[0])[:1]))
+        one_line = _OPTIONS.sub("", rest) if name == "time" and not body.strip() else ""
+        return one_line or code, CellNames(steps, unknown=found.unknown, is_prompt=found.is_prompt)
+    if name in _QUIET_CELL_MAGICS:
+        bound = re.findall(r"--(?:out|err)[ \t]+(\w+)", rest)
+        return "", CellNames(tuple(NameStep(Act.BIND, one) for one in bound), frozenset(bound))
+    return "", CellNames(unknown=f"what the cell magic %%{name} does with names is not known")
+
+
+def _without_line_magics(source: str) -> tuple[str, CellNames]:
+    lines: list[str] = []
+    unknown = ""
+    is_prompt = False
+    for line in re.sub(r"^([ \t]*(?:\w+[ \t]*=[ \t]*)?[!%].*)\\\n", r"\1 ", source, flags=re.MULTILINE).split("\n"):
+        if found := _LINE_MAGIC.match(line):
+            name = found["name"]
+            if name == "vibe":
+                is_prompt = True
+            elif name in _RUNNING_MAGICS:
+                unknown = unknown or f"what the magic %{name} does with names is not known"
+            lines.append(_line_of_magic(found))
+        elif found := _COMMAND.match(line):
+            lines.append(_assigned(found["lead"], found["target"], _expanded(found["rest"])))
+        elif _HELP.match(line):
+            lines.append(f"{line[: len(line) - len(line.lstrip())]}pass")
+        else:
+            lines.append(line)
+    return "\n".join(lines), CellNames(unknown=unknown, is_prompt=is_prompt)
+
+
+def _line_of_magic(found: "re.Match[str]") -> str:
+    name, rest, target = found["name"], found["rest"], found["target"]
+    lead = found["lead"]
+    if name in _CODE_MAGICS:
+        return f"{lead}{_OPTIONS.sub('', rest) or 'None'}"
+    indent = lead[: len(lead) - len(lead.lstrip())]
+    if name == "store" and (stored := _STORED.search(rest)):
+        return indent + "; ".join(f"{one} = object()" for one in stored[1].split())
+    return _assigned(indent, target, _expanded(rest))
+
+
+def _assigned(indent: str, target: str | None, used: str) -> str:
+    return f"{indent}{target.strip()} = {used}" if target else f"{indent}{used}"
+
+
+def _expanded(command: str) -> str:
+    """What IPython puts into a command, as one expression."""
+    used: list[str] = []
+    for braced, plain in _EXPANDED.findall(command):
+        try:
+            ast.parse(code := braced or plain, mode="eval")
+        except NOT_PARSED:
+            continue
+        used.append(code)
+    return f"str(({', '.join(used)},))" if used else "str()"

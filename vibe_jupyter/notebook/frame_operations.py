@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from vibe_jupyter.notebook.cell_magics import NOT_PARSED, parse_quietly, python_of
+from vibe_jupyter.notebook.cell_names import NOT_PARSED, parse_quietly, python_of
 
 FILTER: Final = "boolean filter"
 SLICE: Final = "slice"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
+from vibe_jupyter.files.truncation import cut_end
 from vibe_jupyter.notebook.addresses import address
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
@@ -43,7 +44,7 @@ def outline_line(cell: Cell, short: Mapping[str, str], width: int) -> str:
         facts.append(f"({cell.state}: {cell.why})" if cell.why else f"({cell.state})")
     elif cell.kind == "raw":
         facts.append("(raw)")
-    result = cut(_result_words(cell), min(width, 60))
+    result = cut_end(_result_words(cell), min(width, 60))
     return " ".join([*facts, telling_line(cell, width, f" -> {result}" if result else "")])
 
 
@@ -62,14 +63,14 @@ def telling_line(cell: Cell, width: int, result: str = "") -> str:
     """
     lines = [line.strip() for line in cell.source.split("\n") if line.strip()]
     if cell.kind != "code":
-        return cut(next(iter(lines), "(empty)"), width) + result
+        return cut_end(next(iter(lines), "(empty)"), width) + result
     code = next((line for line in lines if not line.startswith(("#", "%%"))), "")
     words = takewhile(lambda line: line != code, lines)
     comment = next((line for line in words if _COMMENT.match(line)), "")
     if not code or not comment:
-        return cut(code or comment or next(iter(lines), "(empty)"), width) + result
-    behind = f"  {cut(comment, width // 2)}"
-    return cut(code, width - len(behind)) + result + behind
+        return cut_end(code or comment or next(iter(lines), "(empty)"), width) + result
+    behind = f"  {cut_end(comment, width // 2)}"
+    return cut_end(code, width - len(behind)) + result + behind
 
 
 def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
@@ -81,7 +82,7 @@ def heading_line(cells: Sequence[Cell], limit: int = HEADINGS) -> str:
     ]
     ends = [number - 1 for number, _ in headings[1:]] + [len(cells)]
     parts = [
-        f"#{number}{f'-{end}' if end > number else ''} {cut(text, 50)}"
+        f"#{number}{f'-{end}' if end > number else ''} {cut_end(text, 50)}"
         for (number, text), end in zip(headings, ends, strict=True)
     ]
     if not headings or headings[0][0] > 1:
@@ -104,11 +105,6 @@ def listed(words: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(words) - LISTED} more" if len(words) > LISTED else ""
     return ", ".join(words[:LISTED]) + more
-
-
-def cut(text: str, width: int) -> str:
-    """At most so many characters."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _result_words(cell: Cell) -> str:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
-from vibe_jupyter.files.file_stamps import FileStamp, stamp_file
+from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -208,21 +208,36 @@ def scan_folder(folder: Path, also: Sequence[str] = ()) -> FolderContents:
 def stamp_folder(folder: Path, also: Sequence[str] = ()) -> tuple[list[FileStamp], list[str]]:
     """How everything stands that `scan_folder` would read, and what it would pass over; opens nothing."""
     problems: list[str] = []
-    named = {*_candidate_files(folder, also, problems), folder / PROJECT_FOLDER}
-    return [stamp_file(path, follow_links=False) for path in sorted(named)], problems
+    places: set[Path] = set()
+    named = {*_candidate_files(folder, also, problems, places)}
+    return stamp_files(sorted(named | places), follow_links=False), problems
 
 
-def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> Iterator[Path]:
-    linked = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER) if (folder / name).is_symlink()]
+def _candidate_files(
+    folder: Path, also: Sequence[str], problems: list[str], places: set[Path] | None = None
+) -> Iterator[Path]:
+    """What would be read.
+
+    Args:
+        folder: of the project.
+        also: as `scan_folder`.
+        problems: gets what is passed over.
+        places: gets every path that was looked at for it: as long as they stand as they do, this finds the same.
+    """
+    places = set() if places is None else places
+    own_folders = [folder / name for name in (PROJECT_FOLDER, SHARED_FOLDER)]
+    places.update(own_folders)
+    linked = [own for own in own_folders if own.is_symlink()]
     problems += [f"{own} is a link; nothing is loaded through it" for own in linked]
     for name, ends in LOADED.items():
         path = folder / name
         if path.parent not in linked and path.parent.is_dir():
-            yield from _files_below(path, ends, problems)
+            yield from _files_below(path, ends, problems, places)
     for name in BESIDE:
-        yield from _files_below(folder / name, (), problems)
+        yield from _files_below(folder / name, (), problems, places)
     for name in also:
         path = Path(os.path.normpath(folder / name))
+        places.update(_path_steps(path, folder) if path.is_relative_to(folder) else ())
         if (
             path == folder
             or not path.is_relative_to(folder)
@@ -230,14 +245,16 @@ def _candidate_files(folder: Path, also: Sequence[str], problems: list[str]) -> 
         ):
             problems.append(f"{name} is not a path inside {folder}; not loaded")
         elif not any(path.is_relative_to(folder / known) for known in LOADED):
-            yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems)
+            yield from _files_below(path, (*LOADED_FILES, *AGENT_FILES), problems, places)
 
 
-def _files_below(path: Path, ends: tuple[str, ...], problems: list[str]) -> Iterator[Path]:
+def _files_below(path: Path, ends: tuple[str, ...], problems: list[str], places: set[Path]) -> Iterator[Path]:
+    places.add(path)
     if path.is_symlink():
         problems.append(f"{path} is a link; not loaded")
     elif path.is_dir():
         for root, folders, files in os.walk(path):
+            places.add(Path(root))
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
             yield from (Path(root, name) for name in sorted(files) if name.endswith(ends))
     elif os.path.lexists(path):

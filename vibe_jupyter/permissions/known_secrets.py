@@ -30,8 +30,8 @@ class KnownSecrets:
         self._names: dict[str, str] = {}
         """Value, as it may be spelled, to what it is called."""
         self._whole: set[str] = set()
-        self._heads: dict[str, tuple[str, ...]] = {}
-        """The first `SHORTEST` characters to the values that begin so."""
+        self.heads: dict[str, tuple[str, ...]] = {}
+        """The first `SHORTEST` characters to the values that begin so; empty where no value is known."""
         self._begins: dict[str, tuple[str, ...]] = {}
         """The first `_BEGIN` characters to the values that begin so."""
         self._longest = 0
@@ -48,7 +48,7 @@ class KnownSecrets:
         self._whole.add(value)
         for spelling in _spellings(value):
             if self._names.setdefault(spelling, name) is name:
-                for index, length in ((self._heads, SHORTEST), (self._begins, _BEGIN)):
+                for index, length in ((self.heads, SHORTEST), (self._begins, _BEGIN)):
                     index[spelling[:length]] = (*index.get(spelling[:length], ()), spelling)
                 self._longest = max(self._longest, len(spelling))
 
@@ -78,13 +78,11 @@ class KnownSecrets:
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where they stand, whole or cut off."""
-        if not self._heads:
-            return
         for head in self._heads_in(text):
             at = text.find(head)
             while at >= 0:
                 longest = 0
-                for value in self._heads[head]:
+                for value in self.heads[head]:
                     length = _agreement(text, at, value)
                     if length == len(value) or _is_fragment(text, at, value, length):
                         longest = max(longest, length)
@@ -100,9 +98,9 @@ class KnownSecrets:
 
     def _heads_in(self, text: str) -> list[str]:
         """The beginnings of values that stand in a text."""
-        if len(text) < _WINDOWS * len(self._heads):
-            return list(self._heads.keys() & {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)})
-        return [head for head in tuple(self._heads) if head in text]
+        if len(text) < _WINDOWS * len(self.heads):
+            return list(self.heads.keys() & {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)})
+        return [head for head in tuple(self.heads) if head in text]
 
     def _ends(self, text: str) -> Iterator[Span]:
         """The ends of values whose beginning was left out in the middle of a text."""

@@ -58,6 +58,8 @@ _OPAQUE: Final = frozenset(
     | {"id", "call_id", "approval_id", "question_id", "file_id", "run_id"}
 )
 """Fields that hold no text: ids, hashes, pictures."""
+_TEXTLESS: Final = frozenset({bool, int, float, type(None)})
+"""Types of values in which no text is."""
 
 HELD_LIMIT: Final = 8_000
 """Characters held back at most; what is longer is redacted as far as it came."""
@@ -193,7 +195,7 @@ class Redactor:
 
     def may_know(self, text: str) -> bool:
         """Whether a known value stands in a text, or begins in it and may go on after it."""
-        return self._known.may_stand_in(text) or self._learned.may_stand_in(text)
+        return any([one.may_stand_in(text) for one in (self._known, self._learned) if one.heads])
 
     def before_known(self, text: str, cut: int) -> int:
         """The last place up to `cut` at which a text can be cut without parting a known value."""
@@ -228,7 +230,10 @@ class Redactor:
             if not self._allows(span.kind) and not (span.name and self._allows(span.name)):
                 self._learn(text[span.start : span.end], span)
                 named.append(span)
-        return [*named, *self._known.spans(text), *self._learned.spans(text)]
+        for known in (self._known, self._learned):
+            if known.heads:
+                named += known.spans(text)
+        return named
 
     def _colored(self, text: str) -> str:
         """The same where codes of colours stand between a name and its value: they are looked through."""
@@ -264,15 +269,21 @@ class Redactor:
     def _mapped(self, value: object, key: str = "") -> object:
         match value:
             case str():
-                return self._field(key, value)
+                return value if key in _OPAQUE else self._field(key, value)
             case list():
                 return [self._mapped(item, key) for item in cast("list[object]", value)]
             case tuple():
-                return tuple(self._mapped(item, key) for item in cast("tuple[object, ...]", value))
+                return tuple([self._mapped(item, key) for item in cast("tuple[object, ...]", value)])
             case dict():
                 table = cast("dict[object, object]", value)
-                mapped = {name: self._mapped(item, str(name)) for name, item in table.items()}
-                return self._repaired(table, mapped)
+                mapped = {
+                    name: item
+                    if type(item) in _TEXTLESS or (type(item) is str and name in _OPAQUE)
+                    else self._mapped(item, str(name))
+                    for name, item in table.items()
+                }
+                is_told_of = table.get("type") == "reasoning" or "columns" in table
+                return self._repaired(table, mapped) if is_told_of else mapped
             case _:
                 return value
 

@@ -373,7 +373,9 @@ def shaped(text: str) -> Iterator[Span]:
         yield from _addresses(text)
     if "PRIVATE KEY" in text:
         yield from _blocks(text)
-    yield from _headers(text)
+    lower = text.lower()
+    if "bearer" in lower or "basic" in lower:
+        yield from _headers(text, lower)
 
 
 def _prefixed(text: str) -> Iterator[Span]:
@@ -388,8 +390,7 @@ def _prefixed(text: str) -> Iterator[Span]:
                 yield Span(*found.span(), "JWT")
 
 
-def _headers(text: str) -> Iterator[Span]:
-    lower = text.lower()
+def _headers(text: str, lower: str) -> Iterator[Span]:
     if "bearer" in lower:
         for found in _BEARER.finditer(text):
             if any(map(str.isdigit, found["s"])) or looks_random(found["s"]):

@@ -110,7 +110,7 @@ class AssistantMessage(Value):
     @property
     def text(self) -> str:
         """All text parts joined."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+        return "".join([part.text for part in self.parts if isinstance(part, TextPart)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

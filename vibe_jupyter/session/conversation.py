@@ -7,6 +7,7 @@ words, so requests of one conversation stay prefixes of each other. Nothing is e
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from vibe_jupyter.protocol import (
     AssistantMessage,
@@ -29,6 +30,8 @@ from vibe_jupyter.session.journal import EventLog, Journal, JournalContents, Jou
 
 NOT_STARTED = "Interrupted before it started: nothing was done."
 MAY_HAVE_RUN = "Interrupted: it may have run, wholly or in part. Check before doing it again."
+TITLE_LENGTH: Final = 80
+"""Characters of a title that a prompt gives."""
 RESULT_LOST = "It ran to its end, but the result was lost. Check before doing it again."
 
 
@@ -169,6 +172,13 @@ class _OpenCalls:
     def _interrupted_result(self, call: ToolCall) -> ToolMessage:
         text = TextPart(text=self._fates[call.id])
         return ToolMessage(call_id=call.id, name=call.name, parts=(text,), is_error=True)
+
+
+def title_of(prompt: str) -> str:
+    """The first line of a prompt that says something, shortened."""
+    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    line = "".join(filter(str.isprintable, line))
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
 def fold_history(events: Iterable[DurableEvent]) -> tuple[Message, ...]:

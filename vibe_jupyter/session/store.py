@@ -24,6 +24,7 @@ from pydantic import ConfigDict
 from vibe_jupyter.errors import ConfigError, JournalError
 from vibe_jupyter.protocol import MessageAdded, RunFinished, RunStarted, TextPart, UserMessage
 from vibe_jupyter.protocol.messages import Value
+from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.journal import (
     FILE_NAME,
     MAX_LINE,
@@ -45,8 +46,6 @@ INDEX_VERSION: Final = 1
 SHORT_ID: Final = 8
 """Characters by which a conversation is named; more where two begin alike."""
 ID_BYTES: Final = 16
-TITLE_LENGTH: Final = 80
-"""Characters of a title that a prompt gives."""
 NEAREST: Final = 3
 """Conversations named where none has the id."""
 _LIKE: Final = 0.3
@@ -299,13 +298,6 @@ def unique_ids(sessions: Sequence[SavedSession]) -> dict[str, str]:
 
 def _shared_length(one: str, other: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def title_of(prompt: str) -> str:
-    """The first line of a prompt that says something, shortened."""
-    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-    line = "".join(filter(str.isprintable, line))
-    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 
 
 def _nearest(part: str, sessions: Sequence[SavedSession]) -> list[SavedSession]:

@@ -1,7 +1,8 @@
-"""One skill, and which calls it leaves while it is in use."""
+"""One skill, how a prompt calls it, and which calls of tools it leaves while it is in use."""
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -70,3 +71,22 @@ def _is_listed(allowed: Sequence[str], names: Sequence[str]) -> bool:
     """Whether one of the names is allowed; what stands in brackets behind a name is not looked at."""
     patterns = [entry.partition("(")[0].casefold() for entry in allowed]
     return any(fnmatch.fnmatchcase(name.casefold(), pattern) for pattern in patterns for name in names)
+
+
+_CALL: Final = re.compile(r"\s*/(?=[A-Za-z0-9])(?P<words>[^\n]*)")
+_MOST_WORDS: Final = 32
+"""Of a name: as many as its longest can have."""
+
+
+def called_skill(prompt: str, skills: Iterable[Skill]) -> Skill | None:
+    """The skill whose name the prompt begins with, the longest name first; None where it is plain text."""
+    call = _CALL.match(prompt)
+    if call is None:
+        return None
+    by_name = {skill.name: skill for skill in skills if skill.user_invocable}
+    words = call["words"].split()[:_MOST_WORDS]
+    for count in range(len(words), 0, -1):
+        skill = by_name.get("-".join(words[:count]).casefold())
+        if skill is not None:
+            return skill
+    return None

@@ -85,7 +85,7 @@ class BackgroundCommands:
 
     def __init__(self, at_once: float = AT_ONCE) -> None:
         self._at_once = at_once
-        self._commands: tuple[BackgroundCommand, ...] = ()
+        self.commands: tuple[BackgroundCommand, ...] = ()
         """Those that run, and those whose end the model does not know."""
 
     async def start(
@@ -108,7 +108,7 @@ class BackgroundCommands:
         begun = BackgroundCommand(text, redact)
         task = begun.task = asyncio.create_task(run_command(command, begun.print))
         task.add_done_callback(begun.finish)
-        self._commands = (*self._commands, begun)
+        self.commands = (*self.commands, begun)
         try:
             await asyncio.wait([task], timeout=self._at_once)
         except asyncio.CancelledError:
@@ -116,16 +116,16 @@ class BackgroundCommands:
             raise
         if not task.done():
             return begun
-        self._commands = tuple(one for one in self._commands if one is not begun)
+        self.commands = tuple(one for one in self.commands if one is not begun)
         return task.result()
 
     def running(self) -> tuple[str, ...]:
         """The names of those that run."""
-        return tuple(command.name for command in self._commands if command.seconds is None)
+        return tuple(command.name for command in self.commands if command.seconds is None)
 
     def lines(self) -> list[str]:
         """How each stands, for the user."""
-        return [f"Background: {command.state}" for command in self._commands]
+        return [f"Background: {command.state}" for command in self.commands]
 
     def report(self, *, schema_only: bool) -> str:
         """What the model is shown with the next prompt; empty for nothing. The end of a command is reported once.
@@ -133,15 +133,15 @@ class BackgroundCommands:
         Args:
             schema_only: whether what they print may not be sent.
         """
-        told = self._commands
-        self._commands = tuple(command for command in told if command.seconds is None)
+        told = self.commands
+        self.commands = tuple(command for command in told if command.seconds is None)
         return (
             section("background", "\n".join(_report_text(one, schema_only=schema_only) for one in told)) if told else ""
         )
 
     async def end(self) -> None:
         """End and forget all."""
-        commands, self._commands = self._commands, ()
+        commands, self.commands = self.commands, ()
         tasks = [command.task for command in commands if command.task is not None and not command.task.done()]
         for task in tasks:
             task.cancel()

@@ -19,8 +19,7 @@ from vibe_jupyter.ui.terminal_style import PLAIN, TerminalStyle, terminal_style
 from vibe_jupyter.ui.text_prompt import PromptTasks, TextPrompt
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.unprompted import ExtendedPage, UnpromptedFrontEnd
-from vibe_jupyter.ui.widget import WidgetFrontEnd
-from vibe_jupyter.ui.widget_fallback import WidgetFallback
+from vibe_jupyter.ui.widget import WidgetFallback, WidgetFrontEnd
 
 UPDATE_GAP = 0.25
 """Seconds between two renewals, which each send the whole view."""

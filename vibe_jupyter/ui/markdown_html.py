@@ -133,7 +133,7 @@ def _top_level(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def _render_block(tokens: list[Token], env: _Env) -> MarkdownBlock:
     line = tokens[0].map[0] if tokens[0].map else 0
-    if tokens[0].nesting == 1 and _begins_right(token.content for token in tokens):
+    if tokens[0].nesting == 1 and _begins_right([token.content for token in tokens]):
         tokens[0].attrs["dir"] = "rtl"
         if tokens[0].tag == "p" and env["look"] is not LIVE:
             tokens[0].attrs["style"] = KEPT_RIGHT

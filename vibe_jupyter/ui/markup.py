@@ -6,12 +6,15 @@ import re
 import struct
 from typing import NewType
 
-from vibe_jupyter.ui.text import escape_hidden
+from vibe_jupyter.ui.text import HIDDEN, escape_hidden
 
 Markup = NewType("Markup", str)
 """HTML that is safe to insert: written by us, every foreign text in it escaped."""
 
 _TYPESETTERS = re.compile(r"[$\\]")
+
+_SPECIAL = re.compile(r"[^ !#-%(-;=?-~]")
+"""A character of an attribute that `escape_text` may write otherwise; most attributes have none."""
 
 NOTHING = Markup("")
 
@@ -26,7 +29,7 @@ _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=%]*
 
 def escape_text(text: str) -> Markup:
     """Text for an element or a quoted attribute; hidden characters are written out."""
-    return Markup(html.escape(escape_hidden(text)))
+    return Markup(html.escape(text if HIDDEN.search(text) is None else escape_hidden(text)))
 
 
 def inert_text(text: str) -> Markup:
@@ -34,25 +37,24 @@ def inert_text(text: str) -> Markup:
 
     Every dollar and backslash stands in an element of its own: MathJax never joins delimiters across elements.
     """
-    return Markup(_TYPESETTERS.sub(lambda found: f"<span>{found[0]}</span>", escape_text(text)))
+    return Markup(_TYPESETTERS.sub(r"<span>\g<0></span>", escape_text(text)))
 
 
 def html_element(name: str, *children: Markup, **attributes: str | bool | None) -> Markup:
     """An element; ``_`` in an attribute's name is ``-``, a trailing one is dropped, None and False leave it out."""
-    written = "".join(map(_attribute_text, attributes, attributes.values()))
+    written = ""
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        written += f" {key.rstrip('_').replace('_', '-')}"
+        if value is not True:
+            written += f'="{escape_text(value) if _SPECIAL.search(value) else value}"'
     return Markup(f"<{name}{written}>{''.join(children)}</{name}>")
 
 
 def join_markup(*pieces: Markup) -> Markup:
     """Pieces one after the other."""
     return Markup("".join(pieces))
-
-
-def _attribute_text(key: str, value: str | bool | None) -> str:
-    name = key.rstrip("_").replace("_", "-")
-    if value is None or value is False:
-        return ""
-    return f" {name}" if value is True else f' {name}="{escape_text(value)}"'
 
 
 def is_link(address: str) -> bool:

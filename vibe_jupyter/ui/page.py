@@ -258,8 +258,15 @@ class PageChannel:
         self._outbox.note_snapshot(shown)
         self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in shown]}))
 
-    def patch(self, patches: Iterable[ViewPatch]) -> None:
-        """Send these with the next message: at once after a pause, else when the gap is over. On the loop."""
+    def patch(self, patches: Iterable[ViewPatch], hold: Callable[[], Sequence[KeptPiece]] | None = None) -> None:
+        """Send these with the next message: at once after a pause, else when the gap is over. On the loop.
+
+        Args:
+            patches: to what the page shows.
+            hold: makes what the document is to hold before the page hears of them; None for no change.
+        """
+        if hold is not None:
+            self._make_held = hold
         self._outbox.add(patches)
         self._send_when_due()
 
@@ -299,7 +306,8 @@ class PageChannel:
             strip(self._view)
 
     def _send_when_due(self) -> None:
-        due = self._sent_at + (LITTLE_GAP if self._outbox.is_little else PATCH_GAP) if self._outbox else math.inf
+        box = self._outbox
+        due = self._sent_at + (LITTLE_GAP if box.added <= FEW else PATCH_GAP) if box.waiting else math.inf
         if self._make_held is not None:
             due = min(due, max(self._sent_at + PATCH_GAP, self._hold_at))
         loop = asyncio.get_running_loop()
@@ -315,7 +323,7 @@ class PageChannel:
         now = self._sent_at = asyncio.get_running_loop().time()
         if self._make_held is not None and self._hold_at <= now:
             self._hold_latest(self._make_held)
-        if self._outbox:
+        if self._outbox.waiting:
             self._messages += 1
             self._tell_page({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
         self._send_when_due()
@@ -327,7 +335,7 @@ class PageChannel:
         loop, began = asyncio.get_running_loop(), self._sent_at
         held = make()
         self.output.hold(held)
-        if self._outbox:
+        if self._outbox.waiting:
             self._sent_at += PATCH_GAP  # two messages are sent, so the next comes after two gaps
         took = loop.time() - began
         self._hold_at = loop.time() + max(
@@ -429,21 +437,14 @@ class PatchOutbox:
     """Keeps the order of changes; a part put twice is put once, and of a text that grows only what is new is sent."""
 
     def __init__(self) -> None:
-        self._patches: list[ViewPatch] = []
+        self.waiting: list[ViewPatch] = []
+        """In order."""
         self._last: dict[str, int] = {}
         """Place of the last waiting patch of a part."""
         self._told: dict[str, str] = {}
         """The HTML of each growing text, as the page has it."""
-        self._added = 0
+        self.added = 0
         """Characters of the waiting text; more than `FEW` when a step, a card or the like waits too."""
-
-    def __bool__(self) -> bool:
-        return bool(self._patches)
-
-    @property
-    def is_little(self) -> bool:
-        """Whether all that waits is a little more of an answer."""
-        return self._added <= FEW
 
     def add(self, patches: Iterable[ViewPatch]) -> None:
         """Let these wait behind the others."""
@@ -452,8 +453,8 @@ class PatchOutbox:
 
     def take(self) -> list[ViewPatch]:
         """Everything that waits, in order; nothing waits afterwards."""
-        taken = [self._shortened(patch) for patch in self._patches]
-        self._patches, self._last, self._added = [], {}, 0
+        taken = [self._shortened(patch) for patch in self.waiting]
+        self.waiting, self._last, self.added = [], {}, 0
         return taken
 
     def note_snapshot(self, parts: Iterable[ViewPart]) -> None:
@@ -462,14 +463,15 @@ class PatchOutbox:
 
     def _add_patch(self, patch: ViewPatch) -> None:
         place = self._last.get(patch["id"])
-        waiting = self._patches[place] if place is not None else None
+        waiting = self.waiting[place] if place is not None else None
         had = (waiting or {}).get("html", self._told.get(patch["id"], ""))
-        self._added += max(0, len(patch.get("html", "")) - len(had)) if _is_of_answer(patch) else FEW + 1
+        is_of_answer = patch.get("kind") in ("prose", "tail")
+        self.added += max(0, len(patch.get("html", "")) - len(had)) if is_of_answer else FEW + 1
         if waiting is not None and "html" in waiting and "html" in patch and "before" not in patch:
             waiting.update(patch)
         else:
-            self._patches.append(patch.copy())
-            self._last[patch["id"]] = len(self._patches) - 1
+            self.waiting.append(patch.copy())
+            self._last[patch["id"]] = len(self.waiting) - 1
 
     def _shortened(self, patch: ViewPatch) -> ViewPatch:
         """The same, with the part of the HTML alone that the page does not have."""
@@ -478,10 +480,6 @@ class PatchOutbox:
             self._told[patch["id"]] = html
         same = _common_length(had, html)
         return {**patch, "html": html[same:], "keep": _utf16_length(html[:same])} if same else patch
-
-
-def _is_of_answer(patch: ViewPatch) -> bool:
-    return patch.get("kind") in ("prose", "tail")
 
 
 def _common_length(one: str, other: str) -> int:

@@ -25,8 +25,8 @@ from vibe_jupyter.ui.status_line import (
     StatusLine,
     clock_text,
     error_words,
+    facts_without_server,
     plain_lines,
-    run_facts,
 )
 from vibe_jupyter.ui.step import (
     THOUGHT,
@@ -112,7 +112,7 @@ def static_pieces(
     ends: Sequence[StepEntry] = (),
 ) -> list[MimeBundle]:
     """The same in pieces: one ends with each of these steps, whose outputs stand behind it in the cell."""
-    facts_shown = _shown_facts(foot, keep)
+    facts_shown, facts_told = _shown_facts(foot, keep)
     if not keep.times:  # what only informs is how long a retry waited
         entries = [entry for entry in entries if not isinstance(entry, NoticeEntry) or _is_worth_showing(entry)]
     if keep.form == "none":
@@ -124,14 +124,13 @@ def static_pieces(
         made = _Kept(detail_limit, answer_limit, keep)
         *before, last = made.bodies(entries, ends)
         note = _notice_html(NoticeEntry("info", NOT_OVER_NOTE)) if foot.words == NOT_OVER else NOTHING
-        last += [note, changed_html(foot.changed), _foot_line(foot, facts_shown)]
+        last += [note, changed_html(foot.changed) if foot.changed else NOTHING, _foot_line(foot, facts_shown)]
         htmls = [
             _without_blank_lines(html_element("div", *body, style=_WHOLE)) if body else NOTHING
             for body in (*before, last)
         ]
         if sum(map(len, htmls)) <= KEPT_LIMIT:
             break
-    facts_told = _shown_facts(foot, keep, with_server=True)
     plain = _plain_summary(entries, [foot.words, *_counted_steps(entries), *facts_told], answer, foot)
     return [
         *({"text/html": html, "text/plain": ""} for html in htmls[:-1]),
@@ -159,6 +158,8 @@ def _without_blank_lines(html: Markup) -> Markup:
 
 def _least_length(entries: Sequence[TranscriptEntry], detail_limit: int, answer_limit: int) -> int:
     """Characters the HTML has at least: a cheap way to see that it is too long."""
+    if not entries:
+        return 0
     texts = [min(len(entry.text), answer_limit) for entry in entries if isinstance(entry, StreamingText)]
     previews = [step.preview.text for step in call_steps(entries) if step.preview is not None]
     return sum(texts) + sum(min(len(text), detail_limit) for text in previews)
@@ -178,7 +179,7 @@ class _Kept:
             return [*([] for _ in ends), self._summary_html(entries)]
         pieces: list[list[Markup]] = []
         begins = 0
-        for end in (entries.index(step) for step in ends):
+        for end in map(entries.index, ends):
             before, step = entries[begins:end], entries[end : end + 1] if end >= begins else ()
             pieces.append([*self._folded(before), *map(self._entry_html, step)])
             begins = max(begins, end + 1)
@@ -196,12 +197,14 @@ class _Kept:
         return line + [self._entry_html(entry) for entry in rest]
 
     def _full_html(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
-        last = max((at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)), default=-1)
+        last = max([at for at, entry in enumerate(entries) if isinstance(entry, StepEntry)], default=-1)
         after = _without_plan(entries[last + 1 :])
-        return [*self._folded(entries[: last + 1]), *(self._entry_html(entry) for entry in after)]
+        return [*self._folded(entries[: last + 1]), *map(self._entry_html, after)]
 
     def _folded(self, entries: Sequence[TranscriptEntry]) -> list[Markup]:
         """More than one step in one line, which opens."""
+        if not entries:
+            return []
         before = _without_plan(entries)
         steps = call_steps(before)
         shown = [self._entry_html(entry) for entry in before] if self._detail_limit is not None else []
@@ -268,7 +271,7 @@ def _notice_html(entry: NoticeEntry) -> Markup:
 
 
 def _without_plan(entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
-    return [entry for entry in entries if not isinstance(entry, PlanEntry)]
+    return [entry for entry in entries if not isinstance(entry, PlanEntry)] if entries else []
 
 
 def _is_worth_showing(entry: TranscriptEntry) -> bool:
@@ -307,17 +310,17 @@ def call_steps(entries: Sequence[TranscriptEntry]) -> list[Step]:
     return [entry.step for entry in entries if isinstance(entry, StepEntry) and entry.step.name != THOUGHT]
 
 
-def _shown_facts(foot: StatusLine, keep: RunRetention, *, with_server: bool = False) -> list[str]:
-    """What the foot says behind the state."""
-    return (
-        [clock_text(foot), *run_facts(foot, with_server=with_server)]
-        if keep.times
-        else run_facts(replace(foot, usage=Usage(), cost=None, context=None), with_server=with_server)
-    )
+def _shown_facts(foot: StatusLine, keep: RunRetention) -> tuple[list[str], list[str]]:
+    """What the foot says behind the state: in HTML, and in plain text with the server."""
+    if not keep.times:
+        return facts_without_server(replace(foot, usage=Usage(), cost=None, context=None))
+    clock = clock_text(foot)
+    shown, told = facts_without_server(foot)
+    return [clock, *shown], [clock, *told]
 
 
 def _counted_steps(entries: Sequence[TranscriptEntry]) -> list[str]:
-    steps = len(call_steps(entries))
+    steps = len(call_steps(entries)) if entries else 0
     return [plural_text(steps, "step")] if steps else []
 
 
@@ -333,7 +336,7 @@ def _plain_summary(entries: Sequence[TranscriptEntry], last_line: Sequence[str],
     pieces = [
         readable_text(shorten_text(answer.strip(), PLAIN_LIMIT)),
         *errors,
-        readable_text(changed_text(foot.changed)),
+        readable_text(changed_text(foot.changed)) if foot.changed else "",
         readable_text(" · ".join(last_line)),
     ]
     return "\n\n".join(filter(None, pieces))

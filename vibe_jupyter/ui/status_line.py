@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from vibe_jupyter.protocol import FinishReason, Usage
 from vibe_jupyter.ui.changed_line import ChangedName
@@ -13,6 +13,7 @@ from vibe_jupyter.ui.text import count_text, one_line, output_text, plural_text,
 
 State = Literal["working", "waiting", "done", "stopped", "failed"]
 
+_GOING_ON: Final = frozenset({"working", "waiting"})
 _ENDS: dict[FinishReason, tuple[State, str]] = {
     "stop": ("done", "Done"),
     "length": ("stopped", "Truncated (token limit)"),
@@ -31,6 +32,11 @@ _STOP = html_element(
     "button", icon_html("stop"), Markup("Stop"), type="button", class_="vibe-button vibe-stop", data_vibe_action="stop"
 )
 
+_DOT = html_element("i", class_="vibe-dot")
+_SPACER = html_element("span", class_="vibe-spacer")
+
+_SERVER: Final = 2
+"""The place of the server among the facts."""
 USUAL_AGENT = "default"
 """The agent whose name goes without saying."""
 NOT_OVER = "Not finished"
@@ -76,7 +82,7 @@ class StatusLine:
     @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
-        return self.state not in ("working", "waiting")
+        return self.state not in _GOING_ON
 
 
 def end_words(reason: FinishReason) -> tuple[State, str]:
@@ -91,21 +97,28 @@ def run_facts(foot: StatusLine, *, with_server: bool = False) -> list[str]:
         foot: what is known.
         with_server: also where there is a tooltip for it (`server_tip`).
     """
-    turns = plural_text(foot.turn, "turn") if foot.is_over else f"turn {foot.turn}"
-    return [
-        fact
-        for fact in (
-            f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
-            one_line(foot.model),
-            one_line(foot.provider) if with_server else "",
-            "no values sent" if foot.schema_only else "",
-            turns if foot.turn else "",
-            _tokens_text(foot),
-            f"${foot.cost:.3f}" if foot.cost is not None else "",
-            context_text(foot),
-        )
-        if fact
-    ]
+    return list(filter(None, (*_facts_but_context(foot, with_server=with_server), context_text(foot))))
+
+
+def facts_without_server(foot: StatusLine) -> tuple[list[str], list[str]]:
+    """`run_facts` without the server, and with it."""
+    facts = (*_facts_but_context(foot, with_server=True), context_text(foot))
+    return list(filter(None, (*facts[:_SERVER], *facts[_SERVER + 1 :]))), list(filter(None, facts))
+
+
+def _facts_but_context(foot: StatusLine, *, with_server: bool = False) -> tuple[str, ...]:
+    """The same but for the last; empty where one is not known."""
+    is_over = foot.state not in _GOING_ON
+    turns = plural_text(foot.turn, "turn") if is_over else f"turn {foot.turn}"
+    return (
+        f"agent {one_line(foot.agent)}" if foot.agent not in ("", USUAL_AGENT) else "",
+        one_line(foot.model),
+        one_line(foot.provider) if with_server else "",
+        "no values sent" if foot.schema_only else "",
+        turns if foot.turn else "",
+        _tokens_text(foot.usage, is_over=is_over),
+        f"${foot.cost:.3f}" if foot.cost is not None else "",
+    )
 
 
 def server_tip(foot: StatusLine) -> str | None:
@@ -115,14 +128,13 @@ def server_tip(foot: StatusLine) -> str | None:
 
 def foot_html(foot: StatusLine, *, can_stop: bool = True) -> Markup:
     """The line in the live view; the page counts the seconds on while it goes on, and it mostly can be stopped."""
-    dot = html_element("i", class_="vibe-dot")
-    facts = [fact for fact in run_facts(foot) if fact != context_text(foot)]
+    facts = [html_element("span", inert_text(fact)) for fact in _facts_but_context(foot) if fact]
     return html_element(
         "div",
-        html_element("span", dot, inert_text(foot.words), class_="vibe-state"),
+        html_element("span", _DOT, inert_text(foot.words), class_="vibe-state"),
         html_element("span", inert_text(clock_text(foot)), class_="vibe-clock", data_vibe_clock=f"{foot.seconds:.1f}"),
-        *(html_element("span", inert_text(fact)) for fact in facts),
-        html_element("span", class_="vibe-spacer"),
+        *facts,
+        _SPACER,
         _context_html(foot),
         _STOP if can_stop and not foot.is_over else NOTHING,
         class_="vibe-foot",
@@ -151,16 +163,16 @@ def foot_line(foot: StatusLine) -> str:
 
 def clock_text(foot: StatusLine) -> str:
     """The seconds: whole ones while they are counted."""
-    return seconds_text(foot.seconds) if foot.is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
+    is_over = foot.state not in _GOING_ON
+    return seconds_text(foot.seconds) if is_over else seconds_text(float(int(foot.seconds))).replace(".0 s", " s")
 
 
-def _tokens_text(foot: StatusLine) -> str:
-    usage = foot.usage
+def _tokens_text(usage: Usage, *, is_over: bool) -> str:
     total = usage.prompt_tokens + usage.completion_tokens
-    if not foot.is_over:
+    if not is_over:
         return f"{count_text(total)} tokens" if total else ""
     counts = ((usage.prompt_tokens, "tokens in"), (usage.cached_tokens, "cached"), (usage.completion_tokens, "out"))
-    return ", ".join(f"{count_text(count)} {word}" for count, word in counts if count)
+    return ", ".join([f"{count_text(count)} {word}" for count, word in counts if count])
 
 
 def notice_html(level: str, text: str, wait: float = 0.0) -> Markup:

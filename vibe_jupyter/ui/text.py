@@ -17,7 +17,7 @@ LONG_BLANK = 64
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _LONE_RETURN = re.compile(r"\r+(?!\n)")
-_SUSPECT = re.compile(
+HIDDEN = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad"
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
@@ -25,6 +25,7 @@ _SUSPECT = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
     "]"
 )
+"""A character that is never shown raw; a text without one is shown as it is."""
 _BLANKS = re.compile(rf"[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]{{{LONG_BLANK},}}")
 _ZERO_WIDTH_JOINER = "\u200d"
 _EMOJI_STYLE = "\ufe0f"
@@ -36,7 +37,7 @@ def escape_hidden(text: str) -> str:
 
     The joiner and the style mark of emoji stay where they stand between or behind pictures.
     """
-    return _SUSPECT.sub(_written_out, text.replace("\r\n", "\n"))
+    return HIDDEN.sub(_written_out, text.replace("\r\n", "\n"))
 
 
 def has_hidden(text: str) -> bool:
@@ -47,12 +48,12 @@ def has_hidden(text: str) -> bool:
 
 def readable_text(text: str) -> str:
     """`escape_hidden`, with terminal colours taken off first: for what a model says."""
-    return escape_hidden(_SGR.sub("", text))
+    return text if HIDDEN.search(text) is None else escape_hidden(_SGR.sub("", text))
 
 
 def output_text(text: str) -> str:
     """`readable_text`, where a return to the line's start begins a new line: for what a program prints."""
-    return readable_text(_LONE_RETURN.sub("\n", text.replace("\r\n", "\n")))
+    return text if HIDDEN.search(text) is None else readable_text(_LONE_RETURN.sub("\n", text.replace("\r\n", "\n")))
 
 
 def fold_blanks(text: str) -> str:

@@ -221,7 +221,7 @@ class TranscriptCalls:
 
     def _finish_call(self, event: ToolFinished) -> None:
         self._input_waits(event.call_id, False)
-        plan = read_plan(event.display.get(PLAN_MIME))
+        plan = read_plan(event.display[PLAN_MIME]) if PLAN_MIME in event.display else None
         if plan is not None:
             self._show_plan(plan)
             if event.call_id not in self._calls:
@@ -342,7 +342,8 @@ class Transcript:
         """Take the next event; the patches bring a page that shows `parts` up to date."""
         before = self._foot
         self._take_event(event)
-        if self._foot.is_over or replace(self._foot, seconds=before.seconds) != before:  # the page counts the seconds
+        # The page counts the seconds.
+        if self._foot is not before and (self._foot.is_over or replace(self._foot, seconds=before.seconds) != before):
             self._sheet.put(FOOT, "foot", foot_html(self._foot))
         return self._sheet.take_patches()
 
@@ -391,7 +392,8 @@ class Transcript:
     @property
     def answer_text(self) -> str:
         """What the model said in its last message; cells by their numbers."""
-        return with_cell_words(self._speech.last, self.find_cell)
+        said = self._speech.last
+        return with_cell_words(said, self.find_cell) if "{{" in said else said
 
     @property
     def end_words(self) -> str:
@@ -492,7 +494,7 @@ class Transcript:
         if isinstance(event, RunFinished):
             state, words = end_words(event.reason)
             known = {"turn": event.turns, "usage": event.usage, "cost": event.cost, "seconds": event.seconds}
-            changed = changed_names(event.changed, self.find_cell)
+            changed = changed_names(event.changed, self.find_cell) if event.changed else ()
             return replace(foot, state=state, words=words, changed=changed, **known)
         waits = self._calls.waiting
         words = "Waiting for you" if waits else self._working

@@ -5,12 +5,18 @@ The page is a mirror: it says that it is alive when it draws the view, and gets 
 What this cannot promise: a decision is taken from the widget's channel only, but code that already runs in this kernel
 reaches that channel as well as the page does. Approvals protect until the first hostile code was approved, not after.
 A decision that no message of a front end carried is recorded as made by code; that detects, and does not prevent.
+
+A live view that no page draws in time gives way to another front end (`WidgetFallback`). The kernel can make the widget
+where the page cannot draw it: the packages of the two may be apart. Nothing says so but silence.
 """
 
 import asyncio
 import contextlib
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
+from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.protocol import (
     Answer,
     ApprovalRequested,
@@ -27,7 +33,7 @@ from vibe_jupyter.protocol import (
     ToolCallDelta,
     ToolProgress,
 )
-from vibe_jupyter.ui.front_end import Handled, Metadata, Send
+from vibe_jupyter.ui.front_end import CallOnMainThread, FrontEnd, Handled, Metadata, Send
 from vibe_jupyter.ui.page import FromPage, PageChannel, ShownView, ViewAlive, ViewLoaded
 from vibe_jupyter.ui.transcript import Transcript
 
@@ -111,18 +117,21 @@ class WidgetFrontEnd:
 
     async def on_event(self, event: Event) -> None:
         """Bring the page up to date."""
-        self.listen()
-        self._count_pending(event)
+        if self._loop is None:
+            self.listen()
+        if isinstance(event, ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered):
+            self._count_pending(event)
         if isinstance(event, RunFinished):
             self._transcript.fold(event)
             self._send = None
             self._page.drop()  # the kept form takes the place of the view right away
             return
         patches = self._transcript.apply(event)
-        if not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
+        holds = not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress)
+        if self._drawn.is_set():
+            self._page.patch(patches, self._transcript.held_pieces if holds else None)
+        elif holds:
             self._page.hold(self._transcript.held_pieces)
-        if self.alive:
-            self._page.patch(patches)
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
@@ -156,7 +165,7 @@ class WidgetFrontEnd:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody looks any more
                 self._loop.call_soon_threadsafe(function)
 
-    def _count_pending(self, event: Event) -> None:
+    def _count_pending(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
         match event:
             case ApprovalRequested():
                 self._waiting.add(event.approval_id)
@@ -166,8 +175,6 @@ class WidgetFrontEnd:
                 self._waiting.add(event.question_id)
             case QuestionAnswered():
                 self._waiting.discard(event.question_id)
-            case _:
-                pass
 
     def _hear_page(self, message: FromPage, by: DecidedBy) -> None:
         if isinstance(message, ViewLoaded | ViewAlive):
@@ -189,3 +196,128 @@ class WidgetFrontEnd:
         if asked in self._waiting:
             self._waiting.discard(asked)
             self._send(command, by=by)
+
+
+PUMP_TURN = 0.1
+"""Seconds in which a free main thread has surely looked at its messages."""
+SILENT_PAGE = (
+    "The live view could not load, so this run continues as plain text. "
+    "The live view needs the package anywidget where JupyterLab, or the editor, runs."
+)
+IN_ITS_PLACE: MimeBundle = {
+    "text/html": f'<p style="margin:2px 0;opacity:0.75">{SILENT_PAGE}</p>',
+    "text/plain": SILENT_PAGE,
+}
+"""What is left of a view that nobody saw."""
+
+
+class WidgetFallback:
+    """Shows a run live, and from the beginning through another front end if the page stays silent."""
+
+    def __init__(self, live: WidgetFrontEnd, *, fallback: Callable[[], FrontEnd], call_main: CallOnMainThread) -> None:
+        self._live = live
+        self._make_fallback = fallback
+        self._call_main = call_main
+        self._send: Send | None = None
+        self._opened_at = 0.0
+        self._closed = False
+        self._watch: asyncio.Task[None] | None = None
+        self._replaying = False
+        self._events: deque[Event] = deque()
+        """What a fall-back would have to be told."""
+        self._fallback: FrontEnd | None = None
+
+    @property
+    def shown(self) -> ShownView | None:
+        """What a reloaded page needs to draw the live view again; None where there is none."""
+        return self._live.shown if self._fallback is None else None
+
+    def open(self, send: Send) -> None:
+        """Show an empty view. Main thread."""
+        self._send = send
+        self._opened_at = time.monotonic()
+        self._live.open(send)
+
+    def divide(self, call_id: str) -> None:
+        """A call has put outputs into the cell. Main thread."""
+        if self._fallback is None:
+            self._live.divide(call_id)
+
+    def join(self) -> None:
+        """A page was loaded. From any thread."""
+        if self._fallback is None:
+            self._live.join()
+
+    async def on_event(self, event: Event) -> None:
+        """Pass the event on; keep it as long as it may have to be told again."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_page())
+        if self._fallback is not None and not self._replaying:
+            await self._fallback.on_event(event)
+            return
+        if self._live.alive and not self._replaying:
+            self._events.clear()
+        else:
+            self._events.append(event)
+        await self._live.on_event(event)
+        if isinstance(event, RunFinished):
+            await self._end_watch()
+
+    async def is_drawn(self, *, within: float) -> bool:
+        """Whether a page shows the run by now, or in so many seconds."""
+        return self._fallback is not None or await self._live.is_drawn(within=within)
+
+    async def attended(self) -> bool:
+        """There is the view, or else a text prompt."""
+        return True
+
+    def close(self, metadata: Metadata | None = None) -> MimeBundle:
+        """Leave the kept form in the output. Main thread."""
+        self._closed = True
+        return (self._fallback or self._live).close(metadata)
+
+    async def _watch_page(self) -> None:
+        try:
+            await self._hear_until(self._opened_at + LOADED_WITHIN)
+            self._live.offer_widget()
+            await self._hear_until(self._opened_at + ALIVE_GRACE)
+            if self._live.alive:
+                return
+            self._replaying = True
+            await self._call_main(self._take_over)
+        except NotebookError:
+            return  # the cell is over
+        await self._replay_events()
+
+    async def _hear_until(self, moment: float) -> None:
+        """Wait; the page may have spoken while the main thread was busy with code, so let it look at its messages."""
+        await asyncio.sleep(moment - time.monotonic())
+        await self._call_main(_return_nothing)
+        await asyncio.sleep(PUMP_TURN)
+        await self._call_main(_return_nothing)
+
+    async def _replay_events(self) -> None:
+        while self._fallback is not None and self._events:
+            await self._fallback.on_event(self._events.popleft())
+        self._replaying = False
+
+    def _take_over(self) -> None:
+        if self._closed or self._send is None:
+            return
+        self._live.leave(IN_ITS_PLACE)
+        fallback = self._make_fallback()
+        fallback.open(self._send)
+        self._fallback = fallback
+
+    async def _end_watch(self) -> None:
+        """Let a change of front ends come to its end; else stop waiting for the page."""
+        assert self._watch is not None
+        if not self._replaying:
+            self._watch.cancel()
+        await asyncio.wait([self._watch])
+        if not self._watch.cancelled():
+            self._watch.result()
+
+
+def _return_nothing() -> None:
+    pass

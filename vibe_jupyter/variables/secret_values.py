@@ -12,7 +12,7 @@ from itertools import islice
 from traceback import walk_tb
 from typing import Any, Final, cast
 
-from vibe_jupyter.variables.adapters import instance_dict, is_one_of, loaded_attribute, pairs_of, type_of
+from vibe_jupyter.variables.adapters import instance_dict, loaded_attribute, pairs_of
 
 LOOKED_AT: Final = 5_000
 """Values looked at in one search."""
@@ -26,8 +26,8 @@ ITEMS: Final = 300
 """Items of one container looked at, and values of one column at each end."""
 FRAMES: Final = 20
 """Innermost frames of the last error whose variables are looked at."""
-_MAPPINGS: Final = (dict, OrderedDict, defaultdict)
-_SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_MAPPINGS: Final = frozenset(map(id, (dict, OrderedDict, defaultdict)))
+_SEQUENCES: Final = frozenset(map(id, (list, tuple, set, frozenset, deque)))
 _LIBRARIES: Final = ("pandas", "polars")
 _PLAIN: Final = (int, float, bool, complex, types.NoneType)
 _CODE: Final = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
@@ -80,6 +80,7 @@ class _Search:
     def __init__(self, names_secret: Callable[[str], bool], holds_secret: Callable[[str, str], bool]) -> None:
         self._names_secret = names_secret
         self._holds_secret = holds_secret
+        self._frames = _loaded_frames()
         self._room = LOOKED_AT
         self._seen: set[int] = set()
 
@@ -99,12 +100,12 @@ class _Search:
 
     def _parts(self, name: str, value: Any) -> Iterable[tuple[str, object]]:
         """What is inside, each with the name it goes by."""
-        cls = type_of(value)
-        if is_one_of(cls, _MAPPINGS):
+        cls = id(cast("type[object]", type(value)))
+        if cls in _MAPPINGS:
             return _named(value, name)
-        if is_one_of(cls, _SEQUENCES):
+        if cls in _SEQUENCES:
             return [(name, item) for item in islice(tuple(value), ITEMS)]
-        if any(cls is loaded_attribute(library, kind) for library in _LIBRARIES for kind in ("DataFrame", "Series")):
+        if cls in self._frames:
             try:
                 return self._column_values(name, value)
             except Exception:  # noqa: BLE001 - a library's own failure on a rare frame is no reason to fail a run
@@ -117,6 +118,13 @@ class _Search:
             return [(label, item) for label in labels for item in _ends(value, label)]
         label = value.name if type(value.name) is str and value.name else name
         return [(label, item) for item in _values(value)] if self._names_secret(label) else []
+
+
+def _loaded_frames() -> frozenset[int]:
+    """The classes of frames and columns that are imported, by identity too."""
+    libraries = [library for library in _LIBRARIES if library in sys.modules]
+    classes = [loaded_attribute(library, kind) for library in libraries for kind in ("DataFrame", "Series")]
+    return frozenset(id(cls) for cls in classes if cls is not None)
 
 
 def _named(mapping: Mapping[Any, object], name: str) -> list[tuple[str, object]]:

@@ -10,7 +10,7 @@ from vibe_jupyter.files.images import fit_image
 from vibe_jupyter.kernel.capture import plain_text
 from vibe_jupyter.kernel.outputs import Output
 from vibe_jupyter.notebook.access import CellReads
-from vibe_jupyter.notebook.cell_magics import is_prompt
+from vibe_jupyter.notebook.cell_names import is_prompt
 from vibe_jupyter.notebook.document import html_text
 from vibe_jupyter.protocol import Cell, CellKind, ExecutionResult, ImagePart, Preview, Resource
 from vibe_jupyter.safe_imports import without_working_folder

@@ -17,8 +17,7 @@ from vibe_jupyter.permissions.shell.git_commands import NARROWING, SUBCOMMANDS, 
 from vibe_jupyter.permissions.shell.git_config import Trait, text_of
 from vibe_jupyter.permissions.shell.git_repository import Repository
 from vibe_jupyter.permissions.shell.operands import Operands
-from vibe_jupyter.permissions.shell.option_values import is_safe_pattern
-from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions
+from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, is_safe_pattern
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall
 
 _GLOBAL: Final = ("--no-pager", "-P", "--no-optional-locks")

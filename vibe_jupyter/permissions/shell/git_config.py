@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.option_values import is_safe_date, is_safe_format, is_safe_pattern
+from vibe_jupyter.permissions.shell.options import is_safe_date, is_safe_format, is_safe_pattern
 
 Trait = Literal["worktree", "patch", "external", "log", "search", "blame", "remote", "stash"]
 """What a command of git does: compares files, shows changes, lets other programs show them, lists commits, searches

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.option_values import is_narrow, is_safe_pattern
-from vibe_jupyter.permissions.shell.options import CommandArgument, option_table
+from vibe_jupyter.permissions.shell.options import CommandArgument, is_narrow, is_safe_pattern, option_table
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, ReadOnlyCommand, Rule, check_input
 
 SCRIPT_LIMIT: Final = 1_000

@@ -1,9 +1,10 @@
-"""Options of a command: which are known to be read-only, and whether they take a value.
+"""Options of a command: which are known to be read-only, whether they take a value, and which values are safe.
 
 A table is one text: ``-al`` two flags · ``-n:number`` a flag with a value · ``-#`` a number as flag, ``-5`` ·
 ``--all`` · ``--lines:number`` as ``--lines=5`` or ``--lines 5`` · ``--color?word`` with or without ``=value`` ·
 ``-L;number`` a flag whose value must be the next argument, since this program would read ``-Lo`` as two flags.
-Anything else is refused, shortened long options too.
+Anything else is refused, shortened long options too. A safe value makes a program run nothing, and does not keep it
+running for ever.
 """
 
 import re
@@ -12,7 +13,49 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from vibe_jupyter.permissions.shell import UnknownCommand
-from vibe_jupyter.permissions.shell.option_values import is_narrow, is_safe_date, is_safe_format, is_safe_pattern
+
+_REPEAT: Final = re.compile(r"\\?\{(\d*)(?:,(\d*))?\\?\}")
+_BACK_REFERENCE: Final = re.compile(r"\\(?:[1-9]|[gk])")
+_FORMATS: Final = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw")
+_FORMAT: Final = re.compile(r"(?:[^%]|%(?![-+ ]?G|\(describe|[-+ ]?\(describe|<<))*", re.DOTALL)
+"""No ``%G``, for which git runs gpg."""
+_DATE: Final = re.compile(r"[\w,.:-]*|format(?:-local)?:(?:[^%]|%[-_^#EO]?[A-Za-z%])*", re.DOTALL | re.ASCII)
+"""No width, which may fill the memory."""
+_WIDE: Final = re.compile(r"\d{4,}|\*")
+_SPECIFIER: Final = re.compile(r"%[^A-Za-z%]*")
+REPEATS_LIMIT: Final = 255
+"""What the counted repetitions of one search pattern come to when they are multiplied."""
+PATTERN_LIMIT: Final = 1_000
+"""Characters of a search pattern."""
+
+
+def is_safe_format(text: str) -> bool:
+    """Whether a format of git prints commits, makes git run nothing, and pads nothing without bound."""
+    if text in _FORMATS or not text:
+        return True
+    return "%" in text and _FORMAT.fullmatch(text) is not None and not re.search(r"\d{4,}", text)
+
+
+def is_safe_date(text: str) -> bool:
+    """Whether a way to write dates has no widths that could fill the memory."""
+    return len(text) <= 100 and _DATE.fullmatch(text) is not None
+
+
+def is_narrow(text: str) -> bool:
+    """Whether no specifier of a format, as of ``printf`` or ``stat``, pads without bound."""
+    return not any(_WIDE.search(specifier) for specifier in _SPECIFIER.findall(text))
+
+
+def is_safe_pattern(text: str) -> bool:
+    """Whether a search pattern cannot take for ever: no back reference, no huge or nested counts."""
+    if _BACK_REFERENCE.search(text) or len(text) > PATTERN_LIMIT:
+        return False
+    product = 1
+    for least, most in _REPEAT.findall(text):
+        if max(len(least), len(most)) > 3:
+            return False
+        product *= max(int(most or 0), int(least or 0), 1)
+    return product <= REPEATS_LIMIT and not re.search(r"\{\d{4,}", text)
 
 
 @dataclass(frozen=True, slots=True)

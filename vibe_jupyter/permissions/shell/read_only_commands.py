@@ -7,8 +7,13 @@ from typing import Final, Literal
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.operands import Operands
-from vibe_jupyter.permissions.shell.option_values import is_safe_date
-from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, OptionTable, option_table
+from vibe_jupyter.permissions.shell.options import (
+    CommandArgument,
+    GivenOptions,
+    OptionTable,
+    is_safe_date,
+    option_table,
+)
 
 
 @dataclass(frozen=True)

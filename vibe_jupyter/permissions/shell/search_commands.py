@@ -11,8 +11,13 @@ from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_changes import pathspecs
 from vibe_jupyter.permissions.shell.git_objects import bounded
 from vibe_jupyter.permissions.shell.operands import Found, Glob, Operands, plain_glob
-from vibe_jupyter.permissions.shell.option_values import is_narrow, is_safe_pattern
-from vibe_jupyter.permissions.shell.options import CommandArgument, GivenOptions, option_table
+from vibe_jupyter.permissions.shell.options import (
+    CommandArgument,
+    GivenOptions,
+    is_narrow,
+    is_safe_pattern,
+    option_table,
+)
 from vibe_jupyter.permissions.shell.read_only_commands import CommandCall, ReadOnlyCommand, check_input
 
 _GREP: Final = option_table(
