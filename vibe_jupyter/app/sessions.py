@@ -42,7 +42,6 @@ END_NOTE_WAIT: Final = 0.5
 LISTING_WAIT: Final = 2.0
 """Seconds in which a page tells its cells when nothing runs."""
 _COPY: Final = " (copy)"
-_NOTHING: Final = JournalNote(variables=(), background=())
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
 
@@ -85,7 +84,7 @@ class KernelSessions:
         """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
         self._ended: Sequence[str] = ()
         """Commands and cells that ran in the background when the conversation was closed; reported likewise."""
-        self._noted = _NOTHING
+        self._noted: JournalNote | None = None
         """What the last note said of variables, commands and cells."""
         self._named_in_notebook = ""
         """Id of the conversation that the notebook's metadata was last given."""
@@ -163,7 +162,7 @@ class KernelSessions:
         variables = self._parts.variables()
         names = tuple(sorted(name for name, value in variables.items() if type(value) is not ModuleType))
         note = JournalNote(variables=names, background=(*self.background.running(), *self.cells.running()))
-        if note != self._noted:
+        if note != (self._noted or JournalNote(variables=(), background=())):
             self._noted = note
             writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
             concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
@@ -248,7 +247,7 @@ class KernelSessions:
 
     def forget(self) -> None:
         """Close the conversation; the next prompt begins a new one."""
-        self._session_id, self._noted = secrets.token_hex(ID_BYTES), _NOTHING
+        self._session_id, self._noted = secrets.token_hex(ID_BYTES), None
         self._lost = self._ended = ()
         self.cells.forget()
         ending = self._parts.engine.submit(self.background.end())
