@@ -6,7 +6,6 @@ and none is None.
 
 import functools
 import json
-import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Located
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import Answered, Approval, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
 from vibe_jupyter.safe_imports import without_plugins
 
@@ -64,8 +64,8 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "run_cells": ("run_cell",),
 }
 """What tools were called before: settings and saved permissions may still say so."""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_SENTENCE: Final = re.compile(r".*?[.!?](?=\s)")
+_NAME: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_SENTENCE: Final = lazy_pattern(r".*?[.!?](?=\s)")
 
 
 def present_names(names: Iterable[str]) -> frozenset[str]:
