@@ -5,8 +5,7 @@ Light on purpose: completion imports this when the extension is loaded.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 
@@ -40,8 +39,7 @@ _CODE: Final = lazy_pattern(
 _DEFINITION: Final = lazy_pattern(r"[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[(\[]|class[ \t]+\w+[ \t]*[(\[:])")
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(NamedTuple):
     """What stands after one ``@``."""
 
     text: str
@@ -69,8 +67,7 @@ def unfinished_mention(before: str) -> Mention | None:
     return Mention(found["plain"], is_quoted=False) if quoted is None else Mention(quoted, is_quoted=True)
 
 
-@dataclass(frozen=True)
-class ResourceMention:
+class ResourceMention(NamedTuple):
     """What an MCP server offers to read, as a prompt names it."""
 
     server: str

@@ -7,9 +7,8 @@ Read by a parser of our own, stricter than git's: a line it does not know, asks.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
@@ -69,8 +68,7 @@ _SECTIONS: Final = ("pager", "trace2")
 _FILTERS: Final = ("filter.clean", "filter.process")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One line of the settings."""
 
     section: str

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
@@ -41,8 +41,7 @@ _IDX_MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
 _FOLDER_MODES: Final = (b"40000", b"040000")
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One name in a tree."""
 
     mode: bytes
@@ -54,8 +53,7 @@ class TreeEntry:
         return self.mode in _FOLDER_MODES
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(NamedTuple):
     """What of a commit is looked at."""
 
     tree: str
