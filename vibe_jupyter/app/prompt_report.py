@@ -9,7 +9,6 @@ from vibe_jupyter.agent.agent import RunHooks
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.agents import PlanReminder
 from vibe_jupyter.app.project import CurrentSettings
-from vibe_jupyter.app.prompt_pictures import PromptPictures
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
 from vibe_jupyter.context.mentions import MENTION_LIMIT, Mentions, cell_text, mentioned_cells
@@ -108,7 +107,11 @@ class PromptReport:
     ) -> RunHooks | None:
         """Hooks of a run, and before them the pictures that its prompt names, where the model sees them."""
         named = self._mentions.pictures(prompt, levels) if model.sees_images and "@" in prompt else []
-        return PromptPictures(self._mentions.workspace, named, others) if named else others
+        if not named:
+            return others
+        with without_working_folder():
+            from vibe_jupyter.app.prompt_pictures import PromptPictures
+        return PromptPictures(self._mentions.workspace, named, others)
 
     async def fresh(
         self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings, main_thread: MainThread

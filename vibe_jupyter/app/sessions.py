@@ -17,7 +17,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.background_cells import BackgroundCells
-from vibe_jupyter.app.lost_variables import loss_text, lost_variables
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT
 from vibe_jupyter.app.saved_sessions import SavedSessions, local_time, new_conversation
@@ -25,6 +24,7 @@ from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolEr
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal, JournalContents, JournalInUse, JournalNote
 from vibe_jupyter.session.store import ID_BYTES, SHORT_ID, SavedSession
@@ -287,6 +287,8 @@ class KernelSessions:
         self._session_id, self._offered = conversation.id, True
         self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None, title=title))
         self.begin_run()
+        with without_working_folder():
+            from vibe_jupyter.app.lost_variables import loss_text, lost_variables
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)

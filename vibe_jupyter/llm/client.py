@@ -170,7 +170,7 @@ class LLMClient:
         self._retry = retry or RetryPolicy()
         self._limits = limits or AnswerLimits()
         self._sleep = sleep
-        self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
+        self._bodies: dict[str, BodyEncoder] = {}
         self._affinity = affinity
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
@@ -301,7 +301,10 @@ class LLMClient:
             headers["Authorization"] = f"Bearer {endpoint.key}"
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._connections.client(endpoint)
-        body = self._bodies[request.model.server.dialect].encode(request, terms)
+        name = request.model.server.dialect
+        if name not in self._bodies:
+            self._bodies[name] = BodyEncoder(DIALECTS[name])
+        body = self._bodies[name].encode(request, terms)
         self.sent = SentRequest(request.model.name, request.model.server.host, body)
 
         async def note_sent(step: str, _info: object) -> None:
