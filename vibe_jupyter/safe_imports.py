@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
+_PLUGINS: Final = "pydantic.plugin._loader"
+
 _lock = threading.Lock()
 _kept: list[list[str]] = []
 """The path as the user has it, once for each import under way; they may overlap, on several threads."""
@@ -73,3 +75,23 @@ def _is_valid_address(term: str, value: str) -> bool:
     if sys.modules[_ADDRESS_GRAMMAR].is_valid_syntax is _is_valid_address:
         del sys.modules[_ADDRESS_GRAMMAR]
     return importlib.import_module(_ADDRESS_GRAMMAR).is_valid_syntax(term, value)
+
+
+@contextmanager
+def without_plugins() -> Generator[None]:
+    """Make pydantic models of ours ready without its plugins.
+
+    To find them it reads the metadata of every installed package, which takes longer than all our models together.
+    Where they were looked for already, because of the user's own models, nothing is different.
+    """
+    if _PLUGINS in sys.modules:
+        yield
+        return
+    stand_in = ModuleType(_PLUGINS)
+    stand_in.__dict__["get_plugins"] = tuple
+    sys.modules[_PLUGINS] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(_PLUGINS) is stand_in:
+            del sys.modules[_PLUGINS]

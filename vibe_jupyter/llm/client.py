@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vibe_jupyter.errors import ModelError
@@ -57,11 +57,6 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 
 MODEL_LIST_LIMIT = 8 * 1024 * 1024
 """Bytes of a server's list of models; those who resell others' have thousands."""
-
-NO_ANSWER = AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
-"""Stands between two messages of the user, and between a tool's result and the user."""
-GO_ON = UserMessage(parts=(TextPart(text="Go on."),))
-"""Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
 
 
 class FailedAttempt(NamedTuple):
@@ -175,7 +170,7 @@ class LLMClient:
         self._retry = retry or RetryPolicy()
         self._limits = limits or AnswerLimits()
         self._sleep = sleep
-        self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
+        self._bodies: dict[str, BodyEncoder] = {}
         self._affinity = affinity
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
@@ -306,7 +301,10 @@ class LLMClient:
             headers["Authorization"] = f"Bearer {endpoint.key}"
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._connections.client(endpoint)
-        body = self._bodies[request.model.server.dialect].encode(request, terms)
+        name = request.model.server.dialect
+        if name not in self._bodies:
+            self._bodies[name] = BodyEncoder(DIALECTS[name])
+        body = self._bodies[name].encode(request, terms)
         self.sent = SentRequest(request.model.name, request.model.server.host, body)
 
         async def note_sent(step: str, _info: object) -> None:
@@ -437,7 +435,7 @@ def arrange_messages(
         yield anchor, message
         previous = message
     if isinstance(previous, AssistantMessage):
-        yield GO_ON, GO_ON
+        yield _go_on(), _go_on()
 
 
 def _results_with_images(messages: Sequence[Message]) -> list[ToolMessage]:
@@ -504,11 +502,23 @@ class _ImagePlace(NamedTuple):
         return f"image {self.number} of {self.tool} {back} result{'s' * (back > 1)} earlier"
 
 
+@cache
+def _no_answer() -> Message:
+    """Stands between two messages of the user, and between a tool's result and the user."""
+    return AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
+
+
+@cache
+def _go_on() -> Message:
+    """Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
+    return UserMessage(parts=(TextPart(text="Go on."),))
+
+
 def _message_between(previous: Message | None, message: Message) -> Message | None:
     match previous, message:
         case (UserMessage() | ToolMessage(), UserMessage()):
-            return NO_ANSWER
+            return _no_answer()
         case (AssistantMessage(), AssistantMessage()):
-            return GO_ON
+            return _go_on()
         case _:
             return None

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource, ToolResult
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
@@ -21,10 +21,10 @@ UseSkill = Callable[[Skill], Awaitable[str]]
 """Begins to use a skill; gives what the model reads of it."""
 
 
-class SkillArgs(BaseModel):
+class SkillArgs(LazyModel):
     """Which skill, or which file of it."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1)
     file: str = ""
