@@ -78,6 +78,9 @@ _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 TAB_LENGTH = 24
 """Characters of a question that stand on its tab where it has no header."""
 
+NUMBER_KEYS = 9
+"""Choices of a question that a key chooses: 1 for the first."""
+
 SKIP = "-"
 """The answer that answers nothing, and ends the asking."""
 
@@ -344,10 +347,10 @@ def question_card_html(asked: QuestionAsked) -> Markup:
         ),
         html_element(
             "footer",
-            _question_button("next", "Next question", primary=True) if several else NOTHING,
-            _question_button("answer", "Answer", primary=True, hidden=several),
+            _question_button("next", "Next question", "⏎", primary=True) if several else NOTHING,
+            _question_button("answer", "Answer", "⏎", primary=True, hidden=several),
             html_element("span", class_="vibe-spacer"),
-            _question_button("skip", "Skip"),
+            _question_button("skip", "Skip", "Esc"),
         ),
         class_="vibe-card vibe-questions",
         role="group",
@@ -386,7 +389,7 @@ def _question_panel(question: Question, place: int, question_id: str, *, in_tabs
             "fieldset",
             html_element("legend", inert_text(question.question)),
             _address_link(question.link),
-            *(_option_html(option, kind, group) for option in question.options),
+            *(_option_html(option, kind, group, place) for place, option in enumerate(question.options, 1)),
             _own_words(question),
         ),
         id=_panel_id(question_id, place),
@@ -405,7 +408,7 @@ def _address_link(address: str) -> Markup:
     return html_element("p", shown, class_="vibe-question-link")
 
 
-def _option_html(option: Choice, kind: str, group: str) -> Markup:
+def _option_html(option: Choice, kind: str, group: str, place: int) -> Markup:
     control = Markup(
         f'<input type="{kind}" name="{escape_text(group)}" value="{escape_text(option.label)}" class="vibe-choice">'
     )
@@ -415,18 +418,26 @@ def _option_html(option: Choice, kind: str, group: str) -> Markup:
         if option.description
         else NOTHING
     )
-    return html_element("label", control, words, more, class_="vibe-option")
+    return html_element("label", control, words, more, _option_key(place), class_="vibe-option")
 
 
 def _own_words(question: Question) -> Markup:
     words = "Other…" if question.options else "Your answer"
-    return Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
+    field = Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
+    key = _option_key(len(question.options) + 1) if question.options else NOTHING
+    return html_element("div", field, key, class_="vibe-own")
 
 
-def _question_button(action: str, label: str, *, primary: bool = False, hidden: bool = False) -> Markup:
+def _option_key(place: int) -> Markup:
+    """The key that chooses what stands there; the page knows it by the place alone."""
+    return html_element("kbd", Markup(str(place)), aria_hidden="true") if place <= NUMBER_KEYS else NOTHING
+
+
+def _question_button(action: str, label: str, key: str, *, primary: bool = False, hidden: bool = False) -> Markup:
     return html_element(
         "button",
         escape_text(label),
+        html_element("kbd", escape_text(key), aria_hidden="true"),
         type="button",
         class_="vibe-button vibe-primary" if primary else "vibe-button",
         hidden=hidden,

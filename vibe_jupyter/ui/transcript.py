@@ -92,8 +92,9 @@ _PLAN_ID = "plan"
 class TranscriptCalls:
     """Folds the events of calls."""
 
-    def __init__(self, sheet: PartList, entries: list[TranscriptEntry]) -> None:
+    def __init__(self, sheet: PartList, entries: list[TranscriptEntry], clock: Callable[[], float]) -> None:
         self._sheet = sheet
+        self._clock = clock
         self._entries = entries
         self._calls: dict[str, StepEntry] = {}
         self._waiting: dict[str, str] = {}
@@ -141,6 +142,12 @@ class TranscriptCalls:
                 step = file_step(event)
                 self._show_step(self._call_entry(self._sheet.new_id("f"), step), step)
 
+    def refresh_times(self) -> None:
+        """Say of what runs how long it has."""
+        for call in self._calls.values():
+            if call.began is not None and call.step.outcome == "running":
+                self._show_step(call, call.step)
+
     def end(self) -> None:
         """The run is over: what is still open was interrupted."""
         self._waiting.clear()
@@ -151,6 +158,7 @@ class TranscriptCalls:
     def _show_card(self, event: ApprovalRequested) -> None:
         kept = event.kept or event
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
+        call.began = None
         self._waiting[event.approval_id] = event.call.id
         if event.review is None:
             self._sheet.put(call.part_id, "card", card_html(event), _part_behind(self._entries, call))
@@ -185,6 +193,7 @@ class TranscriptCalls:
     def _put_question(self, event: QuestionAsked) -> None:
         call = self._calls.get(event.call_id)
         if call is not None:
+            call.began = None
             self._waiting[event.question_id] = event.call_id
             self._sheet.put(call.part_id, "card", question_card_html(event))
 
@@ -200,6 +209,7 @@ class TranscriptCalls:
         if event.call_id not in self._calls and is_read_only(event.preview):
             self._join_group(event)
         call = self._call_entry(event.call_id, Step(event.headline))
+        call.began = self._clock()
         preview = event.preview or call.step.preview
         self._show_step(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
 
@@ -264,11 +274,13 @@ class TranscriptCalls:
         self._groups[part_id] = self._group
 
     def _show_step(self, call: StepEntry, step: Step) -> None:
-        call.step = step
+        call.step = replace(step, so_far=None if call.began is None else self._clock() - call.began)
         group = self._groups.get(call.part_id, ())
         nested = call.caller is not None
         html = (
-            group_html([one.step for one in group], nested=nested) if len(group) > 1 else step_html(step, nested=nested)
+            group_html([one.step for one in group], nested=nested)
+            if len(group) > 1
+            else step_html(call.step, nested=nested)
         )
         self._sheet.put(call.part_id, "step", html, _part_behind(self._entries, call))
 
@@ -331,7 +343,7 @@ class Transcript:
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries, find_cell)
-        self._calls = TranscriptCalls(self._sheet, self._entries)
+        self._calls = TranscriptCalls(self._sheet, self._entries, clock)
         self.ends = PieceEnds(self._entries)
         """Where the pieces of the kept form end."""
         self._foot = StatusLine(words=working)
@@ -355,6 +367,7 @@ class Transcript:
         """The whole live view, its clock as it stands now."""
         if not self._foot.is_over:
             self._refresh_wait()
+            self._calls.refresh_times()
             self._foot = replace(self._foot, seconds=self._clock() - self._began)
         self._sheet.put(FOOT, "foot", foot_html(self._foot))
         self._sheet.take_patches()  # a complete snapshot needs no patch
