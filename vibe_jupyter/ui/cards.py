@@ -19,6 +19,7 @@ from vibe_jupyter.protocol import (
     arguments_text,
 )
 from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes, without_lookalikes
+from vibe_jupyter.ui.cell_references import FindCell, no_cell
 from vibe_jupyter.ui.code import KEPT, KEPT_PRE, LIVE, CodeLook, code_html, code_lines
 from vibe_jupyter.ui.diff import (
     code_line,
@@ -85,7 +86,7 @@ SKIP = "-"
 """The answer that answers nothing, and ends the asking."""
 
 
-def card_html(request: ApprovalRequested) -> Markup:
+def card_html(request: ApprovalRequested, find_cell: FindCell = no_cell) -> Markup:
     """The card in the live view. Its buttons say what they do in attributes; the page sends the command."""
     heading = card_title(request)
     edited = editable_argument(request)
@@ -108,7 +109,14 @@ def card_html(request: ApprovalRequested) -> Markup:
         data_risk=request.risk,
         data_vibe_approval=request.approval_id,
         data_vibe_edits=request.preview.edits if edited is not None else None,
+        data_vibe_cells=written_cells(request, find_cell),
     )
+
+
+def written_cells(request: ApprovalRequested, find_cell: FindCell) -> str | None:
+    """Ids of the cells that the call would change, for the page to mark them; None for none."""
+    found = [find_cell(one.value) for one in request.resources if one.kind == "cell" and one.access == "write"]
+    return " ".join(cell.id for cell in found if cell is not None) or None
 
 
 def card_title(request: ApprovalRequested) -> str:

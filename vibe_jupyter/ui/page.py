@@ -40,6 +40,9 @@ PATCH_GAP = 0.1
 behind is not noticed."""
 LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
+END_WITHIN = 0.3
+"""Seconds after its answer in which a run mostly ends: until then the document need not be renewed, which costs as much
+as the whole text."""
 HOLD_RATE = 1_000_000
 """Characters a second of which the document is renewed at most, while a run goes on."""
 
@@ -263,8 +266,15 @@ class PageChannel:
         self._outbox.add(patches)
         self._send_when_due()
 
-    def hold(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
-        """Have the document hold this before the page hears more. On the loop."""
+    def hold(self, make: Callable[[], Sequence[KeptPiece]], *, rests: bool = False) -> None:
+        """Have the document hold this before the page hears more. On the loop.
+
+        Args:
+            make: gives what it is to hold.
+            rests: whether the run is about to end, which leaves the same in its place: then this may wait a little.
+        """
+        if rests:
+            self._hold_at = max(self._hold_at, asyncio.get_running_loop().time() + END_WITHIN)
         self._make_held = make
         self._send_when_due()
 

@@ -15,9 +15,11 @@ from vibe_jupyter.protocol import (
     Answer,
     ApprovalRequested,
     ApprovalResolved,
+    AssistantMessage,
     DecidedBy,
     Event,
     Interrupt,
+    MessageAdded,
     MimeBundle,
     QuestionAnswered,
     QuestionAsked,
@@ -120,7 +122,7 @@ class WidgetFrontEnd:
             return
         patches = self._transcript.apply(event)
         if not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress):
-            self._page.hold(self._transcript.held_pieces)
+            self._page.hold(self._transcript.held_pieces, rests=_is_answer(event))
         if self.alive:
             self._page.patch(patches)
 
@@ -189,3 +191,8 @@ class WidgetFrontEnd:
         if asked in self._waiting:
             self._waiting.discard(asked)
             self._send(command, by=by)
+
+
+def _is_answer(event: Event) -> bool:
+    """Whether it is a whole message that calls nothing, after which a run mostly ends."""
+    return isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and not event.message.calls
