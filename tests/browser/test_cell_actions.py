@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, open_prompt
 from tests.browser.test_accessibility import violations
+from vibe_jupyter.protocol import CellOrigin, source_hash
 from vibe_jupyter.testing import ScriptedModel, answer, call, say, status
 
 pytestmark = pytest.mark.browser
@@ -139,6 +140,12 @@ def test_code_that_ran_becomes_a_cell_while_the_run_goes_on_and_when_it_is_over(
     keep.click()
     expect(kept).to_be_disabled()
     assert book.sources()[PROMPT + 1 :] == [code, code, "below = 1"]
+    marks = [book.call(f"panel => panel.content.model.cells.get({PROMPT + n}).getMetadata('vibe')") for n in (1, 2)]
+    for mark in marks:  # of the one that was kept in mid-run as well
+        origin = CellOrigin.model_validate(mark)
+        assert origin.model == f"scripted@{model.url.split('/')[2]}"
+        assert (origin.run, origin.prompt) == (1, book.ids[PROMPT])
+        assert (origin.approved.by, origin.source) == ("user", source_hash(code))
     book.wait(f"panel => panel.content.activeCellIndex === {PROMPT + 1}")
 
 
