@@ -157,7 +157,9 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     first = card.get_attribute("data-vibe-approval")
     meant = lab.page.locator("[data-vibe-proposed]")
     expect(meant).to_have_count(1)
-    expect(lab.cell(2)).to_have_attribute("data-vibe-proposed", "Change waits for your approval")
+    expect(meant).to_contain_text("a = 1")
+    label = meant.locator(".jp-Cell-inputWrapper").evaluate("node => getComputedStyle(node, '::after').content")
+    assert label == '"Change waits for your approval"'
     lab.picture(lab.cell(2), "proposed")
     card.get_by_role("button", name="Edit").click()
     card.locator("textarea").fill("b = 30")

@@ -44,11 +44,11 @@ def test_only_the_checked_changes_are_made_and_undo_takes_them_back(lab: Lab, mo
 
     rows = card.locator("details")
     assert [one.split("\n") for one in rows.locator("summary").all_inner_texts()] == [
-        ["Insert a new cell below", "rows = 344", "+2"],
-        ["Insert a new cell below", "# What was measured", "+1"],
-        ["Write clean.csv", "a,b", "+2", "8 bytes"],
+        ["Insert a new cell below", "rows = 344", "+2 −0"],
+        ["Insert a new cell below", "# What was measured", "+1 −0"],
+        ["Write clean.csv", "a,b", "+2 −0", "8 bytes"],
     ]
-    expect(card.locator("header")).to_contain_text("changes your notebook · writes a file")
+    expect(card.locator("header")).to_contain_text("Changes your notebook · writes a file")
     expect(rows.first.locator(".vibe-code")).to_be_hidden()
     card.locator("summary").first.locator("b").click()
     expect(rows.first.locator(".vibe-code")).to_be_visible()

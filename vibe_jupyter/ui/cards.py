@@ -206,21 +206,39 @@ def _grant_scope(pattern: str) -> str:
 
 def _card_header(request: ApprovalRequested) -> Markup:
     words = [escape_lookalikes(one_line(note)) for note in (request.headline.note, request.preview.note)]
-    notes = [*words, size_note(request.preview)]
+    is_diff = request.preview.kind == "diff"
+    notes = words if is_diff else [*words, size_note(request.preview)]
     warning = NOTHING if request.risk == "low" else icon_html("warning")
     return html_element(
         "header",
         icon_html(tool_icon(request.call.name)),
         html_element("b", inert_text(card_title(request))),
         *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
+        counts_html(request.preview) if is_diff else NOTHING,
         html_element("span", warning, inert_text(one_line(_reason_text(request), EFFECT_LENGTH)), class_="vibe-why"),
     )
+
+
+def counts_html(preview: Preview) -> Markup:
+    """How many lines it adds and removes; of code all are new, and of words it says nothing."""
+    if preview.kind == "text":
+        return html_element("span", class_="vibe-size")
+    added, removed = count_changes(preview.text) if preview.kind == "diff" else (len(preview.text.splitlines()), 0)
+    plus = html_element("span", inert_text(f"+{added}"), class_="vibe-added")
+    minus = html_element("span", inert_text(f"−{removed}"), class_="vibe-removed")
+    said = f"{plural_text(added, 'line')} added, {removed} removed"
+    return html_element("span", plus, Markup(" "), minus, class_="vibe-size", role="img", aria_label=said)
+
+
+def sentence_text(words: str) -> str:
+    """The same with a capital at its beginning."""
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _reason_text(request: ApprovalRequested) -> str:
     """Why it asks; of what weighs high, what makes it so, unless there is more to say."""
     tags = list(dict.fromkeys(effect.tag for effect in request.effects if effect.risk == "high"))
-    return " · ".join(tags) if tags and " · " not in request.reason else request.reason
+    return sentence_text(" · ".join(tags) if tags and " · " not in request.reason else request.reason)
 
 
 def _effect_rows(effects: Sequence[Effect]) -> Markup:

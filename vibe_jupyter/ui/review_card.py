@@ -13,12 +13,14 @@ from vibe_jupyter.ui.cards import (
     LOOKALIKE_WARNING,
     card_hints,
     card_title,
+    counts_html,
     preview_html,
+    sentence_text,
     written_cells,
 )
 from vibe_jupyter.ui.cell_references import FindCell, no_cell
 from vibe_jupyter.ui.code import LIVE
-from vibe_jupyter.ui.diff import count_changes, read_diff
+from vibe_jupyter.ui.diff import read_diff
 from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text
 from vibe_jupyter.ui.text import one_line, plural_text
@@ -87,7 +89,7 @@ def _row(request: ApprovalRequested, find_cell: FindCell) -> Markup:
             icon_html(tool_icon(request.call.name)),
             html_element("b", inert_text(title)),
             html_element("span", _summary(request), class_="vibe-note"),
-            html_element("span", *_size(request), class_="vibe-size"),
+            counts_html(request.preview),
             html_element("span", inert_text(_result_text(request)), class_="vibe-result"),
             *(html_element("span", inert_text(hint), class_="vibe-why") for hint in warnings),
         ),
@@ -101,7 +103,8 @@ def _row(request: ApprovalRequested, find_cell: FindCell) -> Markup:
 def _reasons_text(requests: Sequence[ApprovalRequested]) -> str:
     """Why the card asks, each reason once."""
     reasons = (reason for request in requests for reason in request.reason.split(_BETWEEN))
-    return one_line(escape_lookalikes(_BETWEEN.join(dict.fromkeys(filter(None, reasons)))), EFFECT_LENGTH)
+    said = sentence_text(_BETWEEN.join(dict.fromkeys(filter(None, reasons))))
+    return one_line(escape_lookalikes(said), EFFECT_LENGTH)
 
 
 def _summary(request: ApprovalRequested) -> Markup:
@@ -124,16 +127,6 @@ def _result_text(request: ApprovalRequested) -> str:
     writes_file = any(one.kind == "path" and one.access == "write" for one in request.resources)
     is_whole = writes_file and request.preview.kind == "code"
     return bytes_text(len(request.preview.text.encode("utf-8", "surrogatepass"))) if is_whole else ""
-
-
-def _size(request: ApprovalRequested) -> tuple[Markup, ...]:
-    preview = request.preview
-    if preview.kind == "text":
-        return ()
-    added, removed = count_changes(preview.text) if preview.kind == "diff" else (len(preview.text.splitlines()), 0)
-    plus = html_element("span", inert_text(f"+{added}"), class_="vibe-added")
-    minus = html_element("span", inert_text(f"−{removed}"), class_="vibe-removed")
-    return (plus, Markup(" "), minus) if removed else (plus,)
 
 
 def _touched_words(requests: Sequence[ApprovalRequested]) -> str:

@@ -3,7 +3,8 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 
 import { waitingCards } from "./waiting";
 
-const MARK = "data-vibe-proposed"; // its value stands in the mark
+const MARK = "data-vibe-proposed";
+const LABEL = "--vibe-proposed"; // what the mark says, for the stylesheet
 
 /** Mark the cells that a waiting card asks to change: what it shows is about them, and they may be far from it. */
 export function markProposals(panel: NotebookPanel, words: TranslationBundle): void {
@@ -12,7 +13,8 @@ export function markProposals(panel: NotebookPanel, words: TranslationBundle): v
     if (!meant.has(model.id)) {
       node.removeAttribute(MARK);
     } else if (!node.hasAttribute(MARK)) {
-      node.setAttribute(MARK, words.__("Change waits for your approval"));
+      node.setAttribute(MARK, "");
+      node.style.setProperty(LABEL, JSON.stringify(words.__("Change waits for your approval")));
     }
   }
 }
