@@ -121,6 +121,7 @@ export class RunEnd {
     add("report", words.__("Write a Methods Section"));
     add("rename", words.__("Rename Conversation…"), false);
     add("fork", words.__("Continue in a Copy"));
+    add("model", words.__("Choose Another Model…"), false);
     return menu;
   }
 
