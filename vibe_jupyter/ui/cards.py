@@ -72,6 +72,20 @@ EFFECT_LENGTH = 400
 """Characters of one line about an effect, and of why a card asks."""
 _RISK_SIGNS: Mapping[Risk, str] = {"low": "·", "medium": "!", "high": "‼"}
 
+_EFFECT_ICONS: Mapping[str, str] = {
+    "Harmless": "read",
+    "Reads outside the project": "read",
+    "Reads secrets": "read",
+    "Changes files": "write",
+    "Changes the repository": "edit",
+    "Can't be undone": "delete",
+    "Runs code": "run",
+    "Downloads": "web",
+    "Leaves this computer": "web",
+    "Affects others": "web",
+}
+"""By the kind of an effect; others have a sign of warning."""
+
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
 _TOOLS = re.compile(r"\w+(?:\+\w+)*")
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
@@ -251,7 +265,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
             html_element("code", escape_text(escape_lookalikes(effect.part)), class_="vibe-part")
             if len(effects) > 1
             else NOTHING,
-            NOTHING if effect.risk == "low" else icon_html("warning"),
+            icon_html(_EFFECT_ICONS.get(effect.tag, "warning")),
             html_element("span", _worded(effect.text), class_="vibe-does"),
             html_element("span", inert_text(effect.tag), class_="vibe-tag"),
             html_element("span", _worded(effect.detail), class_="vibe-more") if effect.detail else NOTHING,
