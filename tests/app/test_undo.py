@@ -260,4 +260,6 @@ def test_the_output_of_a_run_says_what_undoes_it_where_it_changed_something(sess
     idle = page.run("%%vibe\nlook")
     said, nothing = (cell.outputs[-1]["metadata"]["vibe_jupyter"] for cell in (edited, idle))
     assert said["undo"] == {"conversation": page.metadata["conversation"], "run": 1}
-    assert sorted(nothing) == ["prompt", "reason"]
+    assert sorted(nothing) == ["author", "prompt", "reason"]
+    author = f"scripted@{session.model.url.split('/')[2]}"
+    assert nothing["author"] == {"model": author, "conversation": page.metadata["conversation"], "run": 2}

@@ -419,7 +419,7 @@ def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None
     wait_until(page, "() => window.spoken.some(words => words.includes('Done'))")
     spoken: list[str] = page.evaluate("() => { window.listener.disconnect(); return window.spoken; }")
     assert spoken == [
-        "Approval: Run code. runs code in this kernel. Waiting for you",
+        "Approval: Run code. Runs code in this kernel. Waiting for you",
         "The server is busy. Retrying in 8 s.",
         "Vibe run: Done",
     ]

@@ -157,6 +157,12 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     view = start(lab)
     card = view.get_by_role("group", name=re.compile("^Approval: Edit cell"))
     first = card.get_attribute("data-vibe-approval")
+    meant = lab.page.locator("[data-vibe-proposed]")
+    expect(meant).to_have_count(1)
+    expect(meant).to_contain_text("a = 1")
+    label = meant.locator(".jp-Cell-inputWrapper").evaluate("node => getComputedStyle(node, '::after').content")
+    assert label == '"Change waits for your approval"'
+    lab.picture(lab.cell(2), "proposed")
     card.get_by_role("button", name="Edit").click()
     card.locator("textarea").fill("b = 30")
     lab.cell(2).locator(".cm-line").first.click()
@@ -171,6 +177,7 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     assert card.get_attribute("data-vibe-approval") != first
     allow(view, re.compile("^Approval: Edit cell"))
     over(lab)
+    expect(meant).to_have_count(0)
     assert cells(lab)[2]["source"] == "a = 1 # mine!\nb = 3"
     assert len(model.requests) == 3
     assert "changed" not in model.requests[2].tool_results[-1].split("\n")[0]

@@ -32,8 +32,21 @@ class UndoableRun(NamedTuple):
     number: int
 
 
+class RunAuthor(NamedTuple):
+    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
+
+    model: str
+    conversation: str = ""
+    run: int | None = None
+
+
 def output_metadata(
-    reason: FinishReason | None, key: str, undoable: UndoableRun | None = None, not_undone: Sequence[str] = ()
+    reason: FinishReason | None,
+    key: str,
+    undoable: UndoableRun | None = None,
+    not_undone: Sequence[str] = (),
+    *,
+    author: RunAuthor | None = None,
 ) -> dict[str, JsonValue]:
     """What stands in the metadata of the output of a run.
 
@@ -42,12 +55,15 @@ def output_metadata(
         key: of its cell's prompt; empty where it had none.
         undoable: the run, where it made changes.
         not_undone: variables that it may have changed unasked, and that undo would not restore.
+        author: whose code it shows; None where that is not known.
     """
     said: dict[str, JsonValue] = {"reason": reason}
     if key:
         said["prompt"] = key
     if undoable is not None:
         said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
+    if author is not None:
+        said["author"] = author._asdict()
     if not_undone:
         said["not_undone"] = list(not_undone)
     return {METADATA_KEY: said}
