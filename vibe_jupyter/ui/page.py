@@ -108,6 +108,7 @@ class ViewOver(TypedDict):
     words: str
 
 
+MakePieces = Callable[[], Sequence[KeptPiece]]
 ToPage = ViewSnapshot | ViewPatches | ViewOver
 
 
@@ -219,7 +220,7 @@ class PageChannel:
         self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
-        self._make_held: Callable[[], Sequence[KeptPiece]] | None = None
+        self._make_held: MakePieces | None = None
         """Makes what the document is to hold next; None while it holds the latest."""
         self._hold_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -261,13 +262,7 @@ class PageChannel:
         self._outbox.note_snapshot(shown)
         self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in shown]}))
 
-    def patch(
-        self,
-        patches: Iterable[ViewPatch],
-        hold: Callable[[], Sequence[KeptPiece]] | None = None,
-        *,
-        rests: bool = False,
-    ) -> None:
+    def patch(self, patches: Iterable[ViewPatch], hold: MakePieces | None = None, *, rests: bool = False) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop.
 
         Args:
@@ -276,24 +271,20 @@ class PageChannel:
             rests: as `hold`.
         """
         if hold is not None:
-            self._note_held(hold, rests=rests)
+            if rests:
+                self._hold_at = max(self._hold_at, asyncio.get_running_loop().time() + END_WITHIN)
+            self._make_held = hold
         self._outbox.add(patches)
         self._send_when_due()
 
-    def hold(self, make: Callable[[], Sequence[KeptPiece]], *, rests: bool = False) -> None:
+    def hold(self, make: MakePieces, *, rests: bool = False) -> None:
         """Have the document hold this before the page hears more. On the loop.
 
         Args:
             make: gives what it is to hold.
             rests: whether the run is about to end, which leaves the same in its place: then this may wait a little.
         """
-        self._note_held(make, rests=rests)
-        self._send_when_due()
-
-    def _note_held(self, make: Callable[[], Sequence[KeptPiece]], *, rests: bool) -> None:
-        if rests:
-            self._hold_at = max(self._hold_at, asyncio.get_running_loop().time() + END_WITHIN)
-        self._make_held = make
+        self.patch((), make, rests=rests)
 
     def drop(self) -> None:
         """Forget what waits. On the loop."""
@@ -348,7 +339,7 @@ class PageChannel:
             self._tell_page({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
         self._send_when_due()
 
-    def _hold_latest(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
+    def _hold_latest(self, make: MakePieces) -> None:
         self._make_held = None
         if self.output is None:
             return
