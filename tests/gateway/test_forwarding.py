@@ -84,7 +84,7 @@ async def test_an_answer_that_has_said_all_leaves_its_connection_to_the_next_req
         for _ in range(3):
             answer = await forwarder.post(model_at(server.url), body)
             assert answer.status == 200
-            async for piece in answer.pieces():
+            while piece := await answer.read():
                 if b"[DONE]" in piece:
                     forwarder.let_end(answer)
                     break

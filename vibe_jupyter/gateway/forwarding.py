@@ -5,7 +5,7 @@ By aiohttp, which reads HTTP in C: a request costs a third of what it does with 
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -44,17 +44,12 @@ class OpenAnswer:
         self._endpoint = endpoint
         self._ends_by_itself = False
 
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body, read by read; asked again, what is left of it.
+    async def read(self) -> bytes:
+        """The next piece of the body; empty at its end.
 
         Raises:
             ModelError: it broke off.
         """
-        while piece := await self._read():
-            yield piece
-
-    async def _read(self) -> bytes:
-        """Empty at the end."""
         try:
             return await self._response.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
@@ -67,7 +62,7 @@ class OpenAnswer:
             ModelError: it broke off, or is longer.
         """
         body = bytearray()
-        while piece := await self._read():
+        while piece := await self.read():
             body += piece
             if len(body) > most:
                 raise ModelError(f"{self._endpoint.place} sent more than {most:,} bytes.", kind="limit")
@@ -86,7 +81,7 @@ class OpenAnswer:
         try:
             with suppress(TimeoutError, ModelError):
                 async with asyncio.timeout(END_SECONDS):
-                    while await self._read():
+                    while await self.read():
                         pass
         finally:
             self._response.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
@@ -209,7 +208,7 @@ class RelayingClient(LLMClient):
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
         frames = SSEDecoder(max_event=self._limits.event)
-        async for piece in answer.pieces():
+        while piece := await answer.read():
             if await self._pass_on(frames, piece):
                 self._forwarder.let_end(answer)
                 break
@@ -263,7 +262,6 @@ async def _pass_answer(answer: OpenAnswer, wire: AnswerWire) -> None:
         await wire.answer(answer.status, await answer.whole(_ERROR_BODY), headers)
         return
     await wire.begin(answer.status, headers, stream=is_stream(answer.headers.get("content-type", "")))
-    async with aclosing(answer.pieces()) as pieces:
-        async for piece in pieces:
-            await wire.write(piece)
+    while piece := await answer.read():
+        await wire.write(piece)
     await wire.write(b"", more=False)
