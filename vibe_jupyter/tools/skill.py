@@ -27,7 +27,7 @@ SPEC: Final = ToolSpec.model_construct(
         "type": "object",
     },
 )
-"""As `vibe_jupyter.tools.contract.tool_spec` writes it, which takes 3 ms before the first request."""
+"""As `vibe_jupyter.tools.contract.tool_spec` writes it, so that no first request waits for it."""
 
 UseSkill = Callable[[Skill], Awaitable[str]]
 """Begins to use a skill; gives what the model reads of it."""
