@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource, ToolResult, ToolSpec
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
@@ -16,6 +16,18 @@ LONGEST: Final = 40_000
 """Characters of a skill, or of one of its files, that the model is given whole."""
 LARGEST_FILE: Final = 1_048_576
 """Bytes of a file that is read."""
+
+SPEC: Final = ToolSpec.model_construct(
+    name="skill",
+    description="Load the instructions of a skill, or read one file of it.",
+    parameters={
+        "additionalProperties": False,
+        "properties": {"name": {"type": "string"}, "file": {"type": "string"}},
+        "required": ["name"],
+        "type": "object",
+    },
+)
+"""As `vibe_jupyter.tools.contract.tool_spec` writes it, so that no first request waits for it."""
 
 UseSkill = Callable[[Skill], Awaitable[str]]
 """Begins to use a skill; gives what the model reads of it."""
@@ -33,8 +45,8 @@ class SkillArgs(LazyModel):
 class SkillTool:
     """Reads in the folders of skills alone, which is why it asks nobody."""
 
-    name = "skill"
-    description = "Load the instructions of a skill, or read one file of it."
+    name = SPEC.name
+    description = SPEC.description
     level: Level = "always"
     arguments = SkillArgs
     without_values: WithoutValues = "always"
