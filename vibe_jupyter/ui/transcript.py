@@ -5,7 +5,7 @@ the notebook keeps. The same events always give the same bundle.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -254,18 +254,14 @@ class TranscriptCalls:
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
         if call is None:
-            caller = self._caller_of(call_id)
+            caller = _caller_of(self._calls, call_id)
             call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step, caller)
             self._entries.insert(_next_place(self._entries, caller), call)
         return call
 
-    def _caller_of(self, call_id: str) -> StepEntry | None:
-        """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
-        return next((one for known, one in self._calls.items() if call_id.startswith(f"{known}/")), None)
-
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
-        last, caller = self._group[-1] if self._group else None, self._caller_of(event.call_id)
+        last, caller = self._group[-1] if self._group else None, _caller_of(self._calls, event.call_id)
         place = _next_place(self._entries, caller)
         follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
@@ -282,6 +278,11 @@ class TranscriptCalls:
         nested = call.caller is not None
         html = group_html(steps, nested=nested) if len(steps) > 1 else step_html(call.step, nested=nested)
         self._sheet.put(call.part_id, "step", html, _part_behind(self._entries, call))
+
+
+def _caller_of(calls: Mapping[str, StepEntry], call_id: str) -> StepEntry | None:
+    """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
+    return next((one for known, one in calls.items() if call_id.startswith(f"{known}/")), None)
 
 
 def _next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> int:
