@@ -17,12 +17,22 @@ HTML = "text/html"
 PLAIN = "text/plain"
 
 
+class RunAuthor(NamedTuple):
+    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
+
+    model: str
+    conversation: str = ""
+    run: int | None = None
+
+
 class KeptOutput(NamedTuple):
     """The kept form of one run."""
 
     html: str
     """As the notebook has it: not known to be ours."""
     plain: str
+    author: RunAuthor | None = None
+    """Who its metadata say wrote it; None where they say nothing that is known."""
 
 
 class UndoableRun(NamedTuple):
@@ -30,14 +40,6 @@ class UndoableRun(NamedTuple):
 
     conversation: str
     number: int
-
-
-class RunAuthor(NamedTuple):
-    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
-
-    model: str
-    conversation: str = ""
-    run: int | None = None
 
 
 def output_metadata(
@@ -79,7 +81,9 @@ def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
     found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
     if any(said.get("reason") != "stop" for said, _ in found):
         return ()
-    kept = tuple(KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN))) for _, data in found)
+    kept = tuple(
+        KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN)), _author(said)) for said, data in found
+    )
     return kept if all(output.html for output in kept) else ()
 
 
@@ -91,3 +95,11 @@ def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, obje
 
 def _mapping(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _author(said: Mapping[str, object]) -> RunAuthor | None:
+    match _mapping(said.get("author")):
+        case {"model": str(model), "conversation": str(conversation), "run": int() | None as run}:
+            return RunAuthor(model, conversation, run)
+        case _:
+            return None
