@@ -152,6 +152,24 @@ def test_the_answer_on_trust_and_a_change_of_what_was_trusted_count_at_once(
     assert states == ["unknown", "trusted", "changed", "trusted", "changed", "trusted", "unknown"]
 
 
+def test_an_agent_counts_as_soon_as_its_file_appears_changes_or_goes(
+    settings: KernelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_stamps, "SETTLED", 0)
+    file = own_file(settings).parent / "agents" / "brief.toml"
+    before = settings.current()
+    assert settings.current() is before
+    file.parent.mkdir()
+    for words in ("short", "terse"):
+        file.write_text(f'description = "{words}"\n', encoding="utf-8")
+        found = settings.current("brief")
+        assert found.profile.description == words
+        assert settings.current("brief") is found
+    file.unlink()
+    with pytest.raises(ConfigError, match="no agent 'brief'"):
+        settings.current("brief")
+
+
 def test_a_wrong_setting_is_told_at_each_reading_until_it_is_right(settings: KernelSettings) -> None:
     own_file(settings).write_text('max_turns = "many"\n', encoding="utf-8")
     for _ in range(2):

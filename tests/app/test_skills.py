@@ -122,6 +122,23 @@ def test_the_system_prompt_lists_name_description_and_path_and_says_to_load_a_sk
     assert f'path="{SHIPPED}/NAME/SKILL.md"' in said
 
 
+def test_a_skill_counts_as_soon_as_its_file_appears_changes_or_goes(places: Places) -> None:
+    """Also where everything else was read before and stands as it did."""
+    settled = "__import__('vibe_jupyter.files.file_stamps', fromlist=['']).SETTLED = "
+    places.session.wire.run(f"{settled}0")
+    try:
+        (places.user / "brief").mkdir(parents=True)
+        assert "/brief:" not in listing(places.session)
+        for words in ("Writes briefly.", "Writes tersely."):
+            file = places.add(places.user, "brief", described=words)
+            assert f"/brief: {words}" in listing(places.session)
+            assert f"/brief: {words}" in listing(places.session)
+        file.unlink()
+        assert "/brief:" not in listing(places.session)
+    finally:
+        places.session.wire.run(f"{settled}2_000_000_000")
+
+
 @pytest.mark.requirement("skills.prompt.escaped")
 def test_what_a_skill_says_of_itself_is_escaped_there(places: Places) -> None:
     folder = places.named / 'a "<b>" & c'
