@@ -114,11 +114,7 @@ class PromptReport:
     ) -> RunHooks | None:
         """Hooks of a run, and before them the pictures that its prompt names, where the model sees them."""
         named = self._mentions.pictures(prompt, levels) if model.sees_images and "@" in prompt else []
-        if not named:
-            return others
-        with without_working_folder():
-            from vibe_jupyter.app.prompt_pictures import PromptPictures
-        return PromptPictures(self._mentions.workspace, named, others)
+        return PromptPictures(self._mentions.workspace, named, others) if named else others
 
     async def fresh(
         self, around: Surroundings, levels: Mapping[str, Level], current: CurrentSettings, main_thread: MainThread
