@@ -27,7 +27,7 @@ PURE = frozenset({"agent", "bridge", "config", "session"})
 IN_SECOND_PAGE = frozenset(
     [
         *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),
-        *("test_native_cells", "test_notebook7", "test_run_view", "test_site", "test_vibe"),
+        *("test_native_cells", "test_notebook7", "test_run_view", "test_site", "test_step_outputs", "test_vibe"),
     ]
 )
 """About half of the work of all tests in the browser: what is left over when all others are done runs alone."""

@@ -21,6 +21,7 @@ from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
 from tests.browser.server import LabServer
 from tests.browser.stage import Stage, everything, messages
+from tests.tiers import further
 from tests.ui.runs import asked, finished, kept, resolved, said, transcript
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, looks
 from vibe_jupyter.protocol import Event, Notice, TextDelta
@@ -125,14 +126,21 @@ def classic_stage(browser: Browser, server: LabServer) -> Iterator[Stage]:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "themes",
+    [
+        pytest.param([(DARK, None), (DARK, "dark")], id="dark"),
+        further([(LIGHT, "light"), (HIGH_CONTRAST, None)], id="others"),
+    ],
+)
 def test_axe_finds_nothing_in_any_state_of_the_view_and_of_what_is_kept_whoever_sets_the_colours(
-    stage: Stage, tall: None, usual_look: None
+    stage: Stage, tall: None, usual_look: None, themes: list[tuple[str, str | None]]
 ) -> None:
     show_everything(stage)
     assert looked(stage.view, "live") == {}
     assert looked(stage.kept, "kept") == {}
     # Colours are all that a theme changes, or a system that sets its own.
-    for theme, scheme in ((LIGHT, "light"), (HIGH_CONTRAST, None), (DARK, None), (DARK, "dark")):
+    for theme, scheme in themes:
         use_theme(stage.lab, theme)
         stage.lab.page.emulate_media(forced_colors="active" if scheme else "none", color_scheme=scheme or "light")
         assert pale_words(stage.view) == {}, (theme, scheme)

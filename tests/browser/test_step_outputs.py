@@ -10,7 +10,7 @@ from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("step-outputs")]
+pytestmark = pytest.mark.browser
 
 FIGURE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
 PICTURE = 'img:not([width="16"])'
