@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.conftest import PATIENCE, Gateway, chat_body, chunks_of, gateway_at, text_of, until
+from tests.gateway import sdks
+from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, chunks_of, gateway_at, text_of, until
 from vibe_jupyter.config.settings import DEFAULT_ROUNDS
 from vibe_jupyter.gateway.server import KEEP_ALIVE_DEFAULT
 from vibe_jupyter.testing import ScriptedModel, answer, call, hold, raw, status
@@ -385,14 +386,41 @@ def test_a_tool_that_fails_is_a_result_for_the_model(gateway: Gateway) -> None:
 
 
 @pytest.mark.requirement("gateway.api.models.list", "gateway.api.models.status")
-def test_the_models_that_may_be_named_are_listed(gateway: Gateway) -> None:
-    listed = gateway.client.get("/v1/models").json()["data"]
+def test_the_models_that_may_be_named_are_listed_and_found_by_their_names(tmp_path: Path, own_home: Path) -> None:
+    settings = """
+[[providers]]
+name = "locked"
+api_base = "https://models.example.org/v1"
+api_key_env_var = "NO_SUCH_KEY"
+[[models]]
+name = "org/large"
+alias = "large"
+provider = "locked"
+"""
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, settings) as gateway:
+        listed = gateway.client.get("/v1/models").json()["data"]
 
-    found = {one["id"]: one for one in listed}
-    assert found["scripted"]["status"] == "loaded"
-    assert found["scripted"]["tools_available"] is True
-    assert found["scripted"]["mcp_tools_count"] >= 5
-    assert found["scripted"]["mcp_servers_connected"] == 1
+        found = {one["id"]: one for one in listed}
+        assert (listed[0]["id"], len(found)) == ("scripted", len(listed))
+        assert {"other-name", "large", "org/large"} <= found.keys()
+        assert (found["scripted"]["owned_by"], found["scripted"]["status"]) == ("here", "loaded")
+        assert found["scripted"]["tools_available"] is True
+        assert found["scripted"]["mcp_tools_count"] >= 5
+        assert found["scripted"]["mcp_servers_connected"] == 1
+        assert (found["org/large"]["owned_by"], found["org/large"]["status"]) == ("locked", "unloaded")
+        assert {name: gateway.client.get(f"/v1/models/{name}").json() for name in found} == found
+        assert gateway.client.get("/v1/models/org%2Flarge").json() == found["org/large"]
+        assert gateway.client.get("/v1/models/default").json() == listed[0]
+        assert gateway.client.get("/v1/models/").json()["data"] == listed
+
+
+def test_openais_own_client_lists_the_models_and_finds_each(gateway: Gateway) -> None:
+    found = sdks.use("openai_models", gateway.server.url, TOKEN)
+
+    assert found["names"][0] == "scripted"
+    assert found["found"] == found["names"]
+    assert found["missing"].pop("message").startswith("There is no model 'org/unknown'. Known: ")
+    assert found["missing"] == {"type": "not_found_error", "param": "model", "code": "model_not_found"}
 
 
 @pytest.mark.requirement("gateway.api.health.routes")
