@@ -418,14 +418,19 @@ def test_shell_calls_are_items_of_the_responses_api(gateway: Gateway) -> None:
 @pytest.mark.requirement("gateway.later.responses.citations", "gateway.later.responses.agentic")
 def test_files_are_cited_and_told_on_responses(gateway: Gateway) -> None:
     script = [call("bash", command="echo 1 > one.txt; echo 2 > two.txt"), "See one.txt."]
-    gateway.will(*script)
-    events = responses(gateway, session_id="s-cited")
+    first = gateway.will(*script)
+    events = responses(gateway, files=[{"name": "one.txt"}, {"name": "three.txt", "description": "The sum."}])
+    assert "- three.txt (txt): The sum." in str(gateway.model.requests[first - 1].messages)
     gateway.will(*script)
     whole = gateway.client.post("/v1/responses", json={"input": "Make it."}).json()
 
     made = [event.data for event in events if event.name == "file_produced"]
     phases = [event.data["phase"] for event in events if event.name == "agentic_tool_call_progress"]
-    assert [one["name"] for one in made] == ["one.txt", "two.txt"]
+    assert [(one["name"], one.get("code")) for one in made] == [
+        ("one.txt", None),
+        ("two.txt", None),
+        ("three.txt", "file_not_made"),
+    ]
     assert phases == ["calling", "complete"]
     for ended in (events[-1].data["response"], whole):
         one, two = ended["output"][-1]["content"][0]["annotations"]
@@ -436,7 +441,7 @@ def test_files_are_cited_and_told_on_responses(gateway: Gateway) -> None:
         assert found.text == "1\n"
     told = [event.data["annotation"] for event in events if event.name == "response.output_text.annotation.added"]
     assert told == events[-1].data["response"]["output"][-1]["content"][0]["annotations"]
-    assert [one["file_id"] for one in told] == [one["id"] for one in made]
+    assert [one["file_id"] for one in told] == [one["id"] for one in made[:2]]
 
 
 def test_openais_own_client_takes_shell_items_and_citations(gateway: Gateway) -> None:
