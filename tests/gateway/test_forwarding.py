@@ -11,12 +11,16 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from starlette.types import Message
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.chat_writer import ChatWriter
 from vibe_jupyter.gateway.forwarding import HEADER, SLICE, Forwarder
-from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
+from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms, pass_through
 from vibe_jupyter.gateway.rounds import Rounds
+from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.request import AnswerLimits, Model, Server
 from vibe_jupyter.testing import ScriptedModel
 
@@ -234,6 +238,23 @@ async def test_an_answer_that_breaks_off_says_that_the_connection_broke() -> Non
             await answer.whole(10)
         answer.close()
         await forwarder.close()
+
+
+async def test_a_stream_that_is_passed_on_and_breaks_off_says_so_and_ends() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    event = b'data: {"choices": []}\n\n'
+    forwarder, writer = Forwarder(user_agent="test"), ChatWriter(WriterTerms())
+    async with peer(BEGUN + b"%x\r\n%s\r\n" % (len(event), event), ends=True) as server:
+        await pass_through(forwarder, model_at(server.url), b"{}", writer, AnswerWire(send))
+        await forwarder.close()
+
+    said, error, end, _ = b"".join(one["body"] for one in sent if "body" in one).split(b"\n\n")
+    assert (said + b"\n\n", end, sent[-1]["more_body"]) == (event, b"data: [DONE]", False)
+    assert json.loads(error.removeprefix(b"data: "))["error"]["type"] == "upstream_error"
 
 
 async def test_a_silent_model_server_is_a_limit_and_none_at_all_a_missing_connection() -> None:

@@ -364,6 +364,20 @@ def test_what_the_rules_do_not_allow_is_not_run_also_by_own_tools(tmp_path: Path
         denied = gateway.chat("Look.", agent_permission="deny").json()["agentic_tool_calls"][0]
         assert "agent_permission is deny" in denied["result_content"]
 
+        gateway.will(call("run_code", code="1"), "Denied.")
+        stream = Streamed(gateway, session_id="s-asked")
+        asked = stream.asked()
+        answered(gateway, asked["approval_id"], decision="deny")
+        assert stream.text() == "Denied."
+        assert asked.pop("approval_id").startswith("appr_")
+        assert asked == {
+            "type": REQUIRED,
+            "session_id": "s-asked",
+            "round": 1,
+            "tool": {"source": "built_in", "kind": "code_execution", "label": "Python code"},
+            "arguments": {"code": "1"},
+        }
+
 
 def test_own_tools_are_offered_only_where_the_settings_name_them(gateway: Gateway, tmp_path: Path) -> None:
     def offered(one: Gateway, **fields: Any) -> set[str]:
