@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,12 +11,16 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from starlette.types import Message
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest
+from vibe_jupyter.gateway.chat_writer import ChatWriter
 from vibe_jupyter.gateway.forwarding import HEADER, SLICE, Forwarder
-from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
+from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms, pass_through
 from vibe_jupyter.gateway.rounds import Rounds
+from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.writer import WriterTerms
 from vibe_jupyter.llm.request import AnswerLimits, Model, Server
 from vibe_jupyter.testing import ScriptedModel
 
@@ -48,10 +53,19 @@ class Peer:
         self.left = asyncio.Event()
         self._answer = answer
         self._ends = ends
+        self._served: list[tuple[asyncio.StreamWriter, asyncio.Task[None] | None]] = []
+
+    async def close(self) -> None:
+        """End all connections."""
+        for writer, _ in self._served:
+            writer.transport.abort()
+        await asyncio.gather(*(task for _, task in self._served if task is not None), return_exceptions=True)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._served.append((writer, asyncio.current_task()))
         self.head = await reader.readuntil(b"\r\n\r\n")
-        length = next(line for line in self.head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        lines = self.head.lower().split(b"\r\n")
+        length = next((line for line in lines if line.startswith(b"content-length:")), b"content-length: 0")
         self.body = await reader.readexactly(int(length.partition(b":")[2]))
         self.asked.set()
         writer.write(self._answer)
@@ -74,6 +88,7 @@ async def peer(
             yield made
     finally:
         server.close()
+        await made.close()
 
 
 async def test_an_answer_that_has_said_all_leaves_its_connection_to_the_next_request() -> None:
@@ -106,19 +121,78 @@ async def test_a_body_of_many_slices_arrives_as_it_is() -> None:
         await forwarder.close()
 
 
-async def test_a_proxy_is_asked_for_other_machines_and_not_for_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize(
+    ("variable", "scheme"), [("http_proxy", "http://"), ("ALL_PROXY", "http://"), ("HTTP_PROXY", "")]
+)
+async def test_a_proxy_is_asked_for_other_machines_and_not_for_this_one(
+    monkeypatch: pytest.MonkeyPatch, variable: str, scheme: str
+) -> None:
     async with peer() as proxy, peer() as server:
-        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-        monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setenv(variable, scheme + urlsplit(proxy.url).netloc)
+        monkeypatch.setenv("NO_PROXY", "direct.invalid")
         forwarder = Forwarder(user_agent="test")
 
-        far = await forwarder.post(model_at("http://models.example.org/v1"), b"{}")
+        far = await forwarder.post(model_at("http://models.invalid/v1"), b"{}")
         near = await forwarder.post(model_at(server.url), b"{}")
 
         assert (far.status, near.status) == (200, 200)
-        assert proxy.head.startswith(b"POST http://models.example.org/v1/chat/completions HTTP/1.1\r\n")
+        assert proxy.head.startswith(b"POST http://models.invalid/v1/chat/completions HTTP/1.1\r\n")
         assert server.head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
+        with pytest.raises(ModelError, match="host not found"):
+            await forwarder.post(model_at("http://direct.invalid/v1"), b"{}")
+        await forwarder.close()
+
+
+@pytest.mark.usefixtures("no_proxies")
+async def test_a_proxy_gets_no_more_than_the_name_of_a_server_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
+    async with peer(refusal) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret@{urlsplit(proxy.url).netloc}")
+        forwarder = Forwarder(user_agent="test")
+
+        with pytest.raises(ModelError, match="the proxy answered 407") as refused:
+            await forwarder.post(model_at("https://models.invalid/v1"), b"{}")
+
+        assert proxy.head.startswith(b"CONNECT models.invalid:443 HTTP/1.1\r\n")
+        assert b"Proxy-Authorization: Basic " in proxy.head
+        assert "secret" not in str(refused.value)
+        await forwarder.close()
+
+
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ALL_PROXY", "socks5://me:secret@{}", "ALL_PROXY names a SOCKS proxy, which the gateway cannot use"),
+        ("HTTP_PROXY", "socks5h://me:secret@{}", "HTTP_PROXY names a SOCKS proxy, which the gateway cannot use"),
+        ("ALL_PROXY", "secret://{}", "ALL_PROXY names no HTTP proxy"),
+        ("HTTP_PROXY", "http://me:secret@[{}", "HTTP_PROXY names no HTTP proxy"),
+        ("HTTP_PROXY", "http://me:secret@ü..x", "cannot be read"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_named_with_the_next_step(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    async with peer() as proxy:
+        monkeypatch.setenv(variable, value.format(urlsplit(proxy.url).netloc))
+        forwarder = Forwarder(user_agent="test")
+
+        with pytest.raises(ModelError, match=said) as refused:
+            await forwarder.post(model_at("http://models.invalid/v1"), b"{}")
+
+        assert "Set HTTP_PROXY to an HTTP proxy that can be reached, or put models.invalid into NO_PROXY." in str(
+            refused.value
+        )
+        assert "secret" not in str(refused.value)
+        assert proxy.head == b""
         await forwarder.close()
 
 
@@ -164,6 +238,23 @@ async def test_an_answer_that_breaks_off_says_that_the_connection_broke() -> Non
             await answer.whole(10)
         answer.close()
         await forwarder.close()
+
+
+async def test_a_stream_that_is_passed_on_and_breaks_off_says_so_and_ends() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    event = b'data: {"choices": []}\n\n'
+    forwarder, writer = Forwarder(user_agent="test"), ChatWriter(WriterTerms())
+    async with peer(BEGUN + b"%x\r\n%s\r\n" % (len(event), event), ends=True) as server:
+        await pass_through(forwarder, model_at(server.url), b"{}", writer, AnswerWire(send))
+        await forwarder.close()
+
+    said, error, end, _ = b"".join(one["body"] for one in sent if "body" in one).split(b"\n\n")
+    assert (said + b"\n\n", end, sent[-1]["more_body"]) == (event, b"data: [DONE]", False)
+    assert json.loads(error.removeprefix(b"data: "))["error"]["type"] == "upstream_error"
 
 
 async def test_a_silent_model_server_is_a_limit_and_none_at_all_a_missing_connection() -> None:

@@ -144,11 +144,20 @@ class AgentParts:
         """
         if (known := self._models.get(name)) is not None:
             return known
-        asked = settings.active_model or config.DEFAULT_ACTIVE_MODEL if name in ("", DEFAULT) else name
-        if asked not in self.model_names(settings):
-            raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
-        self._models[name] = config.choose_model(settings, asked, self.environ)
+        self._models[name] = config.choose_model(settings, self.listed_name(name, settings), self.environ)
         return self._models[name]
+
+    def listed_name(self, name: str, settings: Settings) -> str:
+        """The one of `model_names` that a request's name stands for.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        names = self.model_names(settings)
+        listed = names[0] if name in ("", DEFAULT) else name
+        if listed not in names:
+            raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
+        return listed
 
     def model_id(self, name: str) -> str:
         """What the model that a request names is called at its server; empty where there is none of that name."""

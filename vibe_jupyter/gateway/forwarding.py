@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -29,6 +30,8 @@ READ: Final = 64 * 1024
 """Bytes of an answer that wait for the client; with twice as many the model server waits too."""
 HEADER: Final = 64 * 1024
 """Bytes of one header of an answer."""
+_PROXIES: Final = frozenset({"http", "https"})
+"""Schemes of proxies that can be used."""
 _CHAT_PATH: Final = "/chat/completions"
 _PATHS: Final = {"ollama": "/v1/chat/completions"}
 """Of Chat Completions, by dialect; Ollama speaks them beside an API of its own."""
@@ -147,6 +150,7 @@ class Forwarder:
         body: bytes | AsyncIterator[bytes] | None = None,
     ) -> OpenAnswer:
         session = self._session or self._open()
+        proxy = self._proxy(endpoint)
         try:
             async with asyncio.timeout(self._limits.answer):
                 response = await session.request(
@@ -155,7 +159,7 @@ class Forwarder:
                     data=body,
                     headers=headers,
                     allow_redirects=False,
-                    proxy=self._proxy(endpoint),
+                    proxy=proxy,
                     ssl=self._context() if endpoint.tls else True,
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
@@ -164,7 +168,7 @@ class Forwarder:
                 endpoint, _reason(problem), kind="limit" if waits else "connection"
             ) from None
         except ValueError as problem:
-            raise failures.unreachable_error(endpoint, f"its address or a proxy cannot be used: {problem}") from None
+            raise failures.unreachable_error(endpoint, f"its address cannot be used: {problem}") from None
         return OpenAnswer(response, endpoint)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -186,10 +190,15 @@ class Forwarder:
         return self._tls
 
     def _proxy(self, endpoint: Endpoint) -> str | None:
-        """That of the environment; it is asked for what is on other machines only."""
+        """That of the environment; it is asked for what is on other machines only.
+
+        Raises:
+            ModelError: it cannot be used.
+        """
         if endpoint.loopback or not self._proxies or proxy_bypass(endpoint.host):
             return None
-        return self._proxies.get("https" if endpoint.tls else "http") or self._proxies.get("all")
+        kind = next((one for one in ("https" if endpoint.tls else "http", "all") if one in self._proxies), None)
+        return None if kind is None else _proxy_url(endpoint, f"{kind.upper()}_PROXY", self._proxies[kind])
 
     def let_end(self, answer: OpenAnswer) -> None:
         """Close an answer that has said all once it has ended, so that its connection serves the next request too.
@@ -207,9 +216,33 @@ class Forwarder:
             await self._session.close()
 
 
+def _proxy_url(endpoint: Endpoint, variable: str, value: str) -> str:
+    """The address of a proxy, which may be given without its scheme.
+
+    Raises:
+        ModelError: it cannot be used; says so without the value, which may hold a password.
+    """
+    url = value if "://" in value else f"http://{value}"
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in _PROXIES and parts.hostname and parts.port != 0:
+            return url
+        is_socks = parts.scheme.startswith("socks")
+    except ValueError:
+        is_socks = False
+    words = "a SOCKS proxy, which the gateway cannot use" if is_socks else "no HTTP proxy"
+    raise failures.unreachable_error(endpoint, f"{variable} names {words}")
+
+
 def _reason(problem: BaseException) -> str:
     """A few words for a user."""
     match problem:
+        case aiohttp.InvalidURL():  # its text may hold a password
+            return "its address, or that of the proxy, cannot be read"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered {problem.status}"
+        case aiohttp.ClientProxyConnectionError():
+            return f"the proxy: {network_reason(problem.os_error)}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "the connection broke"
         case aiohttp.ClientConnectorCertificateError():

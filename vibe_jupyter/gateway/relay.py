@@ -100,8 +100,16 @@ class RelayTerms:
         elif done and done + 1 >= self.max_rounds:
             changes["tool_choice"] = "none"
         elif done and request.fields.tool_choice not in (None, "auto"):
-            changes["tool_choice"] = "auto"  # what was forced was done; forced again it would never end
+            changes["tool_choice"] = _unforced(request.fields.tool_choice)
         return request.upstream(changes)
+
+
+def _unforced(choice: JsonValue) -> JsonValue:
+    """A choice once it was followed: what was forced was done, and forced again it would never end."""
+    allowed = choice.get("allowed_tools") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(allowed, dict):
+        return "auto"
+    return {**choice, "allowed_tools": {**allowed, "mode": "auto"}}
 
 
 class RelayingClient(LLMClient):
@@ -208,11 +216,12 @@ class RelayingClient(LLMClient):
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
         frames = SSEDecoder(max_event=self._limits.event)
+        is_over = False
         while piece := await answer.read():
-            if await self._pass_on(frames, piece):
+            if is_over := await self._pass_on(frames, piece):
                 self._forwarder.let_end(answer)
                 break
-        if not self.stream.finished:
+        if not (is_over or self.stream.finished):  # some servers give no finish reason
             raise ModelError("The model server's answer broke off.", kind="connection")
         one, events = self.stream.end()
         if events:

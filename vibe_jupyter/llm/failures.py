@@ -117,6 +117,9 @@ def unreachable_error(
         step = "If its certificate comes from your own authority, set SSL_CERT_FILE to that authority's file."
     elif endpoint.loopback:
         step = f"Is the server running? Start it, or check {base}."
+    elif "proxy" in reason:
+        variable = "HTTPS_PROXY" if endpoint.tls else "HTTP_PROXY"
+        step = f"Set {variable} to an HTTP proxy that can be reached, or put {endpoint.host} into NO_PROXY."
     else:
         step = f"Check the network and {base}."
     return ModelError(_error_text(what, "", step), kind=kind)
