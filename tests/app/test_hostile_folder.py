@@ -185,7 +185,7 @@ def test_trust_is_asked_once_lists_what_comes_and_is_asked_again_when_that_chang
     (session.folder / ".vibe" / "tools" / "evil.py").write_text("1 / 0\n", encoding="utf-8")
     request = session.wire.send("%vibe and again")
     view = session.view(request)
-    view.wait_for("its settings or tools have changed")
+    view.wait_for("Its settings or tools have changed")
     view.command(type="approve", approval_id=view.card())
     refuse_servers(session, request)
     cell = session.wire.cell(request)

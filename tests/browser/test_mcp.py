@@ -33,7 +33,7 @@ def test_a_call_is_allowed_on_its_card_shows_how_far_it_is_and_what_it_gave(lab:
         view.get_by_role("button", name="Accept 1 server").click()
         card = view.get_by_role("group", name="Approval: Call measure")
         expect(card).to_contain_text("of lab")
-        expect(card).to_contain_text("calls an outside tool")
+        expect(card).to_contain_text("Calls an outside tool")
         expect(card.locator("pre")).to_contain_text('"gate": "here"')
         lab.pictures(card, "mcp-card")
         card.get_by_role("button", name="Edit").click()

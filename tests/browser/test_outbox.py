@@ -46,7 +46,7 @@ def test_merging_changes_nothing_of_what_is_shown(patches: list[ViewPatch], cut:
     outbox.add(patches[cut:])
     sent += outbox.take()
     assert shown(sent) == shown(patches)
-    assert not outbox
+    assert outbox.waiting == []
 
 
 def growing(html: str) -> ViewPatch:
@@ -75,11 +75,11 @@ def test_a_snapshot_is_what_the_page_has() -> None:
 def test_a_few_words_may_wait_longer_than_a_step() -> None:
     outbox = PatchOutbox()
     outbox.add([growing("a few words")])
-    assert outbox.is_little
+    assert outbox.added <= FEW
     outbox.add([{"id": "s1", "kind": "step", "html": ""}])
-    assert not outbox.is_little
+    assert outbox.added > FEW
     outbox.take()
     outbox.add([growing("a few words" + "x" * FEW)])
-    assert outbox.is_little
+    assert outbox.added <= FEW
     outbox.add([growing("a few words" + "x" * FEW + "x")])
-    assert not outbox.is_little
+    assert outbox.added > FEW

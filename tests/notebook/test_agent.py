@@ -126,7 +126,7 @@ def test_the_agent_reads_inserts_runs_and_mends_cells(shared_session: Session, p
     first = page.allow(cell)
     second = page.allow(cell, 2)
     end(page, cell)
-    assert "changes your notebook · runs code" in first
+    assert "Changes your notebook · runs code" in first
     assert first.startswith("Edit and run cell #1")
     assert second.startswith("Insert and run a new cell below")
     assert "lets the agent run any code" in first
@@ -237,7 +237,7 @@ def test_a_markdown_cell_with_a_remote_image_asks_with_its_address(shared_sessio
     cell = prompt(page, "%vibe --yes=insert_cell go")
     card = page.allow(cell)
     end(page, cell)
-    assert "changes your notebook · the page then loads https://evil.example/p.png?data=1" in card
+    assert "Changes your notebook · the page then loads https://evil.example/p.png?data=1" in card
     assert "Allow for this session" not in card
 
 
