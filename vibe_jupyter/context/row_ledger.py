@@ -21,6 +21,7 @@ from vibe_jupyter.notebook.frame_operations import (
     main_operations,
 )
 from vibe_jupyter.variables.frame_changes import frame_shape
+from vibe_jupyter.variables.plain_values import is_scalar
 
 TIME_LIMIT: Final = 0.02
 """Seconds of one look."""
@@ -140,7 +141,8 @@ class RowLedger:
         if before is None:  # it began before the ledger did
             return
         source = info.raw_cell
-        made = frame_operations(source)
+        has_frames = before or self._rows(_WORD.findall(source))
+        made = frame_operations(source) if has_frames else ()
         after = self._rows(one.target for one in made)
         changes = (_change(one, before, after) for one in made)
         number, cell = result.execution_count, getattr(info, "cell_id", None)
@@ -154,7 +156,9 @@ class RowLedger:
         for name in dict.fromkeys(names):
             if time.monotonic() > until:
                 break
-            if name in namespace and (shape := frame_shape(namespace[name])) is not None:
+            if name not in namespace or is_scalar(value := namespace[name]):
+                continue
+            if (shape := frame_shape(value)) is not None:
                 rows[name] = shape.rows
         return rows
 

@@ -19,14 +19,21 @@ from vibe_jupyter.protocol import (
     arguments_text,
 )
 from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes, without_lookalikes
-from vibe_jupyter.ui.code import KEPT, KEPT_PRE, LIVE, CodeLook, code_html, code_lines
-from vibe_jupyter.ui.diff import (
+from vibe_jupyter.ui.code import (
+    KEPT,
+    KEPT_PRE,
+    LIVE,
+    CodeLook,
+    code_html,
     code_line,
+    code_lines,
+    line_digits,
+    preview_language,
+)
+from vibe_jupyter.ui.diff import (
     count_changes,
     diff_lines,
     kept_diff,
-    line_digits,
-    preview_language,
     read_diff,
 )
 from vibe_jupyter.ui.icons import icon_html, tool_icon
