@@ -23,7 +23,7 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.notebook.kept_output import UndoableRun, output_metadata
+from vibe_jupyter.notebook.open_notebook import UndoableRun, output_metadata
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Cell,
