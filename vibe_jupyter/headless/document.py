@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
 from vibe_jupyter.notebook.document import (
-    METADATA_KEY,
     bound_output,
     brief_output,
     cell_mark,
@@ -18,6 +17,7 @@ from vibe_jupyter.notebook.document import (
     may_raise,
 )
 from vibe_jupyter.protocol.cells import (
+    METADATA_KEY,
     ORIGIN_KEY,
     CellEdit,
     CellMark,

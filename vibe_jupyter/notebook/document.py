@@ -13,12 +13,10 @@ from typing import Any, Final, Literal, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.outputs import Output, join_lines
-from vibe_jupyter.protocol import ORIGIN_KEY, Cell, CellEdit, CellMark, ExecutionResult
+from vibe_jupyter.protocol import METADATA_KEY, ORIGIN_KEY, Cell, CellEdit, CellMark, ExecutionResult
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
 from vibe_jupyter.tools.contract import OnAsking, unheard
 
-METADATA_KEY: Final = "vibe_jupyter"
-"""Where our words stand in a notebook's metadata."""
 HTML_READ: Final = 200_000
 """Characters of HTML read; what comes after is left out, and the text says so."""
 

@@ -1,36 +1,30 @@
-"""The notebook that owns this kernel: which one it is, found again for each run, and what runs leave in it.
+"""The notebook that owns this kernel: which one it is, found again for each run.
 
 The end of a run takes the place of its live view in the page that shows it. A notebook that was closed meanwhile, or
 whose cell was moved or brought back by undo, still holds the view, which nothing stands behind any more.
-
-The metadata of what a run leaves says how it ended, and to which prompt it is the answer: a word, and a number made of
-the prompt. Of what was asked and answered nothing is there.
 """
 
 import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
-from vibe_jupyter.kernel.outputs import join_lines
 from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.code_syntax import syntax_fault
-from vibe_jupyter.notebook.document import METADATA_KEY, Listing, Notebook
+from vibe_jupyter.notebook.document import Listing, Notebook
 from vibe_jupyter.notebook.file_notebook import FileNotebook
 from vibe_jupyter.notebook.live import LiveNotebook
-from vibe_jupyter.protocol import Cell, FinishReason, MimeBundle
+from vibe_jupyter.protocol import Cell, MimeBundle
 
-HTML: Final = "text/html"
-PLAIN: Final = "text/plain"
 VS_CODE: Final = "__vsc_ipynb_file__"
 """Variable in which VS Code tells the path."""
 SERVER: Final = "JPY_SESSION_NAME"
@@ -214,7 +208,7 @@ class FinishedRuns:
                 data, metadata = {**run.left}, {**run.metadata}
                 await self._bridge.request("keep", cell=run.cell, model_id=run.view, data=data, metadata=metadata)
                 for one in run.more:
-                    nothing: dict[str, JsonValue] = {HTML: "", PLAIN: ""}
+                    nothing: dict[str, JsonValue] = {"text/html": "", "text/plain": ""}
                     await self._bridge.request("keep", cell=run.cell, model_id=one, data=nothing)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request
@@ -232,63 +226,3 @@ class FinishedRuns:
             answer = await self._bridge.request("keep", cell=cell, model_id=view)
             if not answer.get("stands"):
                 await self._bridge.request("keep", cell=cell, model_id=view, data=data, adds=True)
-
-
-class KeptOutput(NamedTuple):
-    """The kept form of one run."""
-
-    html: str
-    """As the notebook has it: not known to be ours."""
-    plain: str
-
-
-class UndoableRun(NamedTuple):
-    """A run that changed cells or files, as `%vibe undo` finds it."""
-
-    conversation: str
-    number: int
-
-
-def output_metadata(
-    reason: FinishReason | None, key: str, undoable: UndoableRun | None = None, not_undone: Sequence[str] = ()
-) -> dict[str, JsonValue]:
-    """What stands in the metadata of the output of a run.
-
-    Args:
-        reason: how it ended; None where that is not known.
-        key: of its cell's prompt; empty where it had none.
-        undoable: the run, where it made changes.
-        not_undone: variables that it may have changed unasked, and that undo would not restore.
-    """
-    said: dict[str, JsonValue] = {"reason": reason}
-    if key:
-        said["prompt"] = key
-    if undoable is not None:
-        said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
-    if not_undone:
-        said["not_undone"] = list(not_undone)
-    return {METADATA_KEY: said}
-
-
-def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
-    """The outputs that are the answer to the prompt with this key; none where one of its runs did not come to its end.
-
-    Args:
-        outputs: of a cell, as nbformat has them.
-        key: of the prompt.
-    """
-    found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
-    if any(said.get("reason") != "stop" for said, _ in found):
-        return ()
-    kept = tuple(KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN))) for _, data in found)
-    return kept if all(output.html for output in kept) else ()
-
-
-def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """What the metadata of an output say of its run, and its data."""
-    said = _mapping(_mapping(_mapping(output).get("metadata")).get(METADATA_KEY))
-    return said, _mapping(_mapping(output).get("data"))
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}

@@ -3,8 +3,7 @@
 It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
 the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Code that tried
 what a copy may not do runs in two others, which write to files of their own (`sandbox/overlay.py`). Where that does not
-tell, only what it tried is said, since it may have gone another way for it. Which variables that the code may change
-cannot be undone is said of all code.
+tell, only what it tried is said, since it may have gone another way for it.
 """
 
 import time
