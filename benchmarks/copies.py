@@ -1,16 +1,22 @@
 """What a copy of the kernel costs: a plain run of code beside the same in a copy, by the size of the user's data.
 
-CPU of the copy, and of the kernel while it waits for it; the best of some rounds, since the machine is shared.
+CPU of the copy, and of the kernel while it waits for it; the best of some rounds, since the machine is shared. Then how
+long a click of the page waits for its answer (a comm message that is sent back) while the agent's code computes in a
+copy, with the larger data: the first clicks come while the kernel forks.
 """
 
 import json
+import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
+from tests.app.conftest import running_session
 from tests.kernel.matrix import INSTALLED
 from tests.kernel.wire import Wire, running_kernel
+from vibe_jupyter.testing import call, say
 
 SIZES: Final = (10, 160)
 """Megabytes of the user's data."""
@@ -18,6 +24,17 @@ ROUNDS: Final = 10
 AIM: Final = 80.0
 """Milliseconds of CPU more than a plain run takes, for both pieces of code."""
 CODE: Final = ("1 + 1", "data.mean()")
+CLICKS: Final = 60
+"""Comm messages while a copy computes."""
+COMPUTES: Final = 4.0
+"""Seconds for which it does."""
+LATENCY_AIM: Final = 50.0
+"""Milliseconds, for half of the clicks."""
+_ECHO: Final = """
+def echo(comm, message):
+    comm.on_msg(lambda message: comm.send(message['content']['data']))
+get_ipython().kernel.comm_manager.register_target('echo', echo)
+"""
 _MEASURE: Final = """
 import time, json
 def measured(code):
@@ -50,6 +67,36 @@ def measure(wire: Wire, code: str) -> tuple[float, float, float]:
     return plain, copy, kernel
 
 
+def measure_latency() -> tuple[list[float], list[float]]:
+    """Milliseconds of each click: while nothing runs, and while a copy of the kernel computes."""
+    with tempfile.TemporaryDirectory() as folder, running_session(INSTALLED, Path(folder)) as session:
+        wire = session.wire
+        wire.run("import os, numpy as np; os.environ['VIBE_SANDBOX__EXPLORE'] = 'sandbox'")
+        wire.run(f"{_ECHO}\ndata = np.ones({SIZES[-1] << 20} // 8)")
+        wire.send_shell("comm_open", {"comm_id": "echo-1", "target_name": "echo", "data": {}})
+        idle = [_click(wire) for _ in range(CLICKS)]
+        code = f"import time\nuntil = time.monotonic() + {COMPUTES}\nwhile time.monotonic() < until: data.mean()"
+        session.model.will_reply(call("run_code", code=code), say("Done."))
+        began, request = time.monotonic(), wire.send("%%vibe\nlook")
+        session.model.wait_for_request()
+        busy: list[float] = []
+        while not wire.is_idle(request) and time.monotonic() - began < COMPUTES:
+            busy.append(_click(wire))
+        wire.cell(request)
+        assert "in a copy of the kernel" in session.model.requests[-1].tool_results[0]
+        return idle, busy
+
+
+def _click(wire: Wire) -> float:
+    began = time.monotonic()
+    sent = {"clicked": began}
+    wire.comm("echo-1", sent)
+    wire.until(lambda: any(one["content"].get("data") == sent for one in wire.seen[-CLICKS:]), "an answer")
+    waited = 1e3 * (time.monotonic() - began)
+    time.sleep(COMPUTES / CLICKS / 2)
+    return waited
+
+
 def main() -> int:
     print(f"{'data':>8}  {'code':14}{'plain':>8}{'copy':>8}{'kernel':>8}   ms of CPU, best of {ROUNDS}")
     worst = 0.0
@@ -65,7 +112,15 @@ def main() -> int:
             print(f"          1 + 1 in a trial run: {cpu:.1f} ms of CPU, {wall:.1f} in all; ", end="")
             print(f"with files of its own: {cpu_with:.1f} and {wall_with:.1f}")
     print(f"overhead: {worst:.1f} ms at most; aim {AIM:.0f}")
-    return 0 if worst <= AIM else 1
+    medians = [0.0, 0.0]
+    for place, (when, clicks) in enumerate(zip(("nothing runs", "a copy computes"), measure_latency(), strict=True)):
+        medians[place] = statistics.median(clicks)
+        late = statistics.quantiles(clicks, n=20)[-1]
+        print(
+            f"a click while {when}: {medians[place]:.1f} ms, {late:.1f} of 1 in 20, {max(clicks):.1f} of {len(clicks)}"
+        )
+    print(f"aim: {LATENCY_AIM:.0f} ms")
+    return 0 if worst <= AIM and medians[1] <= LATENCY_AIM else 1
 
 
 if __name__ == "__main__":

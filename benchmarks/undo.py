@@ -1,7 +1,9 @@
 """What keeping variables for undo costs: code that changes a frame of 10,000,000 rows, with it and without, by turns.
 
 CPU of one thread; the best of some rounds, since the machine is shared. Keeping is all that a run adds: what is
-kept before its code, and what is compared at its end. Run it with ``PYTHONPATH=. python benchmarks/undo.py``.
+kept before its code, and what is compared at its end. It shares the columns, so that code which writes to one in place
+copies that one first, as any undo must: ``copy`` is what copying one column takes by itself. The aim is for what is
+more than that: 10 ms, or 5 % of code that takes longer. Run it with ``PYTHONPATH=. python benchmarks/undo.py``.
 """
 
 import sys
@@ -15,17 +17,18 @@ from vibe_jupyter.variables.kept import KeptVariables
 
 ROWS: Final = 10_000_000
 ROUNDS: Final = 7
-MOST_SHARE: Final = 0.05
-"""Of the run's own time."""
 MOST_MS: Final = 10.0
-"""Milliseconds of CPU."""
-CODE: Final = (
-    "frame['total'] = frame['a'] * frame['b']",
-    "frame = frame[frame['a'] > 0.5]",
-    "frame.loc[frame['a'] < 0.1, 'a'] = 0.1",
-    "frame['a'] = frame['a'].fillna(0.0)",
-    "frame = frame.sort_values('b')",
-)
+"""Milliseconds of CPU that keeping may add."""
+MOST_SHARE: Final = 0.05
+"""Of the run's own time, where that is more."""
+CODE: Final = {
+    "frame['total'] = frame['a'] * frame['b']": 0,
+    "frame = frame[frame['a'] > 0.5]": 0,
+    "frame.loc[frame['a'] < 0.1, 'a'] = 0.1": 1,
+    "frame['a'] = frame['a'].fillna(0.0)": 0,
+    "frame = frame.sort_values('b')": 0,
+}
+"""Each with the columns that it writes to in place."""
 
 
 def measure(code: str, *, keeps: bool) -> float:
@@ -44,17 +47,27 @@ def measure(code: str, *, keeps: bool) -> float:
     return 1e3 * (time.thread_time() - began)
 
 
+def measure_copy() -> float:
+    """Milliseconds of CPU of copying one column."""
+    column = np.random.default_rng(1).random(ROWS)
+    began = time.thread_time()
+    column.copy()
+    return 1e3 * (time.thread_time() - began)
+
+
 def main() -> int:
     print(f"{ROWS:,} rows of 5 columns; ms of CPU, best of {ROUNDS}")
-    print(f"{'without':>9}{'with':>9}{'more':>8}{'share':>8}")
+    print(f"{'without':>9}{'with':>9}{'copy':>9}{'more':>8}{'share':>8}")
     failed = False
-    for code in CODE:
-        rounds = [(measure(code, keeps=False), measure(code, keeps=True)) for _ in range(ROUNDS)]
-        plain, kept = (min(column) for column in zip(*rounds, strict=True))
-        more, share = kept - plain, kept / plain - 1
-        failed = failed or more > MOST_MS or share > MOST_SHARE
-        print(f"{plain:9.1f}{kept:9.1f}{more:8.1f}{share:8.1%}  {code}", flush=True)
-    print(f"aim: at most {MOST_MS:g} ms and {MOST_SHARE:.0%}")
+    for code, columns in CODE.items():
+        rounds = [
+            (measure(code, keeps=False), measure(code, keeps=True), columns * measure_copy()) for _ in range(ROUNDS)
+        ]
+        plain, kept, copied = (min(column) for column in zip(*rounds, strict=True))
+        more = kept - plain - copied
+        failed = failed or more > max(MOST_MS, MOST_SHARE * plain)
+        print(f"{plain:9.1f}{kept:9.1f}{copied:9.1f}{more:8.1f}{more / plain:8.1%}  {code}", flush=True)
+    print(f"aim: at most {MOST_MS:g} ms more, or {MOST_SHARE:.0%} where that is more, beside the copy")
     return int(failed)
 
 

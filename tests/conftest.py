@@ -15,6 +15,7 @@ from tests import failure_text, left_out
 from tests.kernel.fork_server import kernels_on_path
 from tests.reruns import RerunJudge
 from tests.shared_fixtures import SharedFixtures, is_in_browser
+from tests.tiers import choose_tier
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -26,7 +27,7 @@ PURE = frozenset({"agent", "bridge", "config", "session"})
 IN_SECOND_PAGE = frozenset(
     [
         *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),
-        *("test_native_cells", "test_notebook7", "test_run_view", "test_site", "test_vibe"),
+        *("test_native_cells", "test_notebook7", "test_run_view", "test_site", "test_step_outputs", "test_vibe"),
     ]
 )
 """About half of the work of all tests in the browser: what is left over when all others are done runs alone."""
@@ -54,6 +55,7 @@ def requirement_ids(item: pytest.Item) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    choose_tier(config.option.markexpr)
     # Where PYTHONDONTWRITEBYTECODE is set, each worker would compile all tests in each run: 7 s of CPU.
     sys.dont_write_bytecode = False
     config.pluginmanager.register(SharedFixtures())

@@ -194,8 +194,11 @@ def test_importing_every_module_says_and_does_nothing_even_without_a_home(tmp_pa
 LATER = {
     *("mcp", "httpx2", "markdown_it", "nh3", "tree_sitter", "tree_sitter_bash", "nbformat", "openai", "ipywidgets"),
     *("anywidget", "tomlkit", "click", "rich", "jsonschema", "zmq", "jupyter_core"),
+    "pydantic.plugin._loader",
 }
-"""What no first request needs: the server's answer, a card or a command brings it."""
+"""What no first request needs: the server's answer, a card or a command brings it; the last for plugins of models."""
+MOST_OF_OURS = 180
+"""Modules of ours that a first request may import."""
 OF_THE_VIEW = {"vibe_jupyter.ui", "vibe_jupyter.ui.front_end", "vibe_jupyter.ui.text"}
 """What settings and the table of models use of it."""
 LATER_OF_OURS = ("vibe_jupyter.ui.", "vibe_jupyter.permissions.shell.", "vibe_jupyter.mcp.", "vibe_jupyter.mcp_server.")
@@ -229,9 +232,47 @@ def test_the_first_request_waits_for_nothing_that_only_its_answer_needs(tmp_path
     assert "httpx" in said["modules"]
     assert LATER.intersection(said["modules"]) == set()
     assert {name for name in said["modules"] if name.startswith(LATER_OF_OURS)} <= OF_THE_VIEW
+    ours = [name for name in said["modules"] if name.split(".")[0] == "vibe_jupyter" and ".testing" not in name]
+    assert len(ours) <= MOST_OF_OURS, ours
     assert said["requests"] == 1
     assert "All done." in done.stdout
     assert said["collects"]
+
+
+def test_the_slow_grammar_of_addresses_is_made_by_who_checks_one(tmp_path: Path) -> None:
+    (tmp_path / "rfc3987_syntax.py").write_text(
+        "print('made')\ndef is_valid_syntax(term, value):\n    return (term, value) == ('iri', 'https://bücher.example')\n"
+    )
+    check = (
+        "from vibe_jupyter.safe_imports import defer_address_grammar\n"
+        "defer_address_grammar()\n"
+        "import rfc3987_syntax\n"
+        "from rfc3987_syntax import is_valid_syntax\n"  # as jsonschema does
+        "print('imported')\n"
+        "print(*[is_valid_syntax('iri', value) for value in ('https://bücher.example', 'no')])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", check], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split("\n")[:3] == ["imported", "made", "True False"]
+
+
+OWN_MODEL = """
+import sys
+from vibe_jupyter.protocol import TextPart
+TextPart(text="ours")
+before = "pydantic.plugin._loader" in sys.modules
+import pydantic
+class Own(pydantic.BaseModel):
+    number: int
+print(before, sys.modules["pydantic.plugin._loader"].__file__ is not None)
+"""
+
+
+def test_models_of_ours_are_made_ready_without_plugins_and_the_users_with_them() -> None:
+    done = subprocess.run([sys.executable, "-c", OWN_MODEL], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False True\n", "")
 
 
 def test_what_the_page_loads_stays_small() -> None:

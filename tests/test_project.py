@@ -71,14 +71,17 @@ def syntax() -> dict[str, ast.Module]:
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@pytest.mark.xdist_group("house")
 def test_no_two_public_classes_have_one_name(package: house.House) -> None:
     assert {name: places for name, places in package.classes.items() if len(places) > 1} == {}
 
 
+@pytest.mark.xdist_group("house")
 def test_no_modules_import_each_other_in_a_circle_not_even_late(package: house.House) -> None:
     assert house.import_circles(package.imports) == []
 
 
+@pytest.mark.xdist_group("house")
 def test_most_names_of_functions_say_what_is_done_to_what(package: house.House) -> None:
     assert sum(map(house.is_one_word, package.functions)) <= MAX_ONE_WORD * len(package.functions)
 
@@ -162,7 +165,8 @@ def test_one_documented_command_runs_the_tests_and_ci_runs_the_same() -> None:
     assert command == "exec make test"
     assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^test:.*\n(\t.*\n)*\t.*\$\(PYTEST\)$", makefile, re.MULTILINE)
+    assert re.search(r"^test:.*\n(\t.*\n)*\t.*\bcheck tests-alone$", makefile, re.MULTILINE)
+    assert re.search(r"^tests-alone:\n\t.*\$\(PYTEST\)$", makefile, re.MULTILINE)
 
 
 def test_no_file_names_a_package_registry() -> None:

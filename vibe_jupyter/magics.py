@@ -17,6 +17,7 @@ from vibe_jupyter.commands.registry import help_page, run_command
 from vibe_jupyter.context.read_ahead import ReadAhead
 from vibe_jupyter.errors import ConfigError, NotebookError, RunFailed, RunStopped, VibeError
 from vibe_jupyter.kernel.interrupts import Presses
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.options import Options, parse_line, whole_prompt
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from vibe_jupyter.commands.panel import PanelAnswer
     from vibe_jupyter.kernel.pump import Pump
 
-_QUESTION = re.compile(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
-_YES = re.compile(r"^\s*--yes=\S+")
+_QUESTION = lazy_pattern(r"^(\s*)%vibe[ \t]+(.*\?)[ \t]*$", re.MULTILINE)
+_YES = lazy_pattern(r"^\s*--yes=\S+")
 STOPPED = "the run was stopped; the cells queued after this one do not run"
 """What is left under the transcript of a run that the user stopped."""
 

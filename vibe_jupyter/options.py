@@ -2,18 +2,18 @@
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
-STOP_CELL = re.compile(r"\s*%vibe\s+stop\s*")
+STOP_CELL = lazy_pattern(r"\s*%vibe\s+stop\s*")
 """A whole cell that only asks for the end of the run; noticed while another cell's run is open."""
 
 OPTION_NAMES = ("--model", "--agent", "--max-turns", "--max-price", "--yes", "--keep", "--no-keep", "--keep-going")
-_OPTION = re.compile(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
+_OPTION = lazy_pattern(r"""(?P<name>--[^\s=]+)(?:=|\s+|$)(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>\S*))""")
 """An option and its value, which may stand in quotes."""
-_FLAG = re.compile(r"--(?P<name>keep-going|keep|no-keep)(?:\s+|$)")
+_FLAG = lazy_pattern(r"--(?P<name>keep-going|keep|no-keep)(?:\s+|$)")
 """An option without a value."""
 _KEY_LENGTH = 32
 """Hexadecimal digits of the key of a prompt."""

@@ -1,15 +1,22 @@
 """What we import comes from where packages are installed, never from the folder the kernel works in."""
 
 import gc
+import importlib
 import os
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final
+
+_PLUGINS: Final = "pydantic.plugin._loader"
 
 _lock = threading.Lock()
 _kept: list[list[str]] = []
 """The path as the user has it, once for each import under way; they may overlap, on several threads."""
+_ADDRESS_GRAMMAR: Final = "rfc3987_syntax"
 
 
 @contextmanager
@@ -50,3 +57,41 @@ def without_collections() -> Generator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def defer_address_grammar() -> None:
+    """Let jsonschema be imported without the grammar of addresses (IRIs), which takes a second of CPU to make.
+
+    jsonschema imports it to check values of the format `iri`. Whoever checks one gets it then.
+    """
+    if _ADDRESS_GRAMMAR not in sys.modules and (spec := find_spec(_ADDRESS_GRAMMAR)) is not None:
+        deferred = ModuleType(_ADDRESS_GRAMMAR)
+        deferred.__spec__ = spec
+        vars(deferred)["is_valid_syntax"] = _is_valid_address
+        sys.modules[_ADDRESS_GRAMMAR] = deferred
+
+
+def _is_valid_address(term: str, value: str) -> bool:
+    if sys.modules[_ADDRESS_GRAMMAR].is_valid_syntax is _is_valid_address:
+        del sys.modules[_ADDRESS_GRAMMAR]
+    return importlib.import_module(_ADDRESS_GRAMMAR).is_valid_syntax(term, value)
+
+
+@contextmanager
+def without_plugins() -> Generator[None]:
+    """Make pydantic models of ours ready without its plugins.
+
+    To find them it reads the metadata of every installed package, which takes longer than all our models together.
+    Where they were looked for already, because of the user's own models, nothing is different.
+    """
+    if _PLUGINS in sys.modules:
+        yield
+        return
+    stand_in = ModuleType(_PLUGINS)
+    stand_in.__dict__["get_plugins"] = tuple
+    sys.modules[_PLUGINS] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(_PLUGINS) is stand_in:
+            del sys.modules[_PLUGINS]

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { changedRunOf, lastNumbered, offerOf } from "../src/cell-actions/cell-state";
+import { answerIn } from "../src/cell-actions/kept-end";
 import { isPrompt, promptFor } from "../src/cell-actions/prompts";
 
 interface Made {
@@ -67,4 +68,10 @@ test("after a reload the newest run is the one with the highest number", () => {
   ];
   assert.equal(lastNumbered([first, second, other]), first);
   assert.equal(lastNumbered([other, cell({ source: "%%vibe\nnot yet" })]), null);
+});
+
+test("what is copied is the answer alone", () => {
+  assert.equal(answerIn("**Yes.**\n\nChanged is nothing.\n\nDone · 2.1 s"), "**Yes.**\n\nChanged is nothing.");
+  assert.equal(answerIn("Fixed.\n\nChanged: [4] edited\n\nDone · 2.1 s"), "Fixed.");
+  assert.equal(answerIn("Done · 2.1 s"), "");
 });

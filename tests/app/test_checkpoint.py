@@ -83,22 +83,31 @@ def test_states_are_listed_and_compared_unasked_and_restored_when_the_user_allow
 def test_variables_are_as_before_a_run_and_undo_takes_that_back(session: Session) -> None:
     page = ClickedPage(session.wire, "own_cell = 1")
     session.wire.run("parts = {'a': [1]}; alias = parts['a']; base = open('base.txt', 'w')")
+    (session.folder / "mine.txt").write_text("not the agent's\n", encoding="utf-8")
     state = "print(parts, alias, 'made' in globals())"
-    for code in ("parts['a'].append(2); made = 5; base.flush()", "parts['b'] = made; alias.append(3)"):
+    writes = "open('by_code.csv', 'w').close()"
+    for code in ("parts['a'].append(2); made = 5; base.flush()", f"parts['b'] = made; alias.append(3); {writes}"):
         session.model.will_reply(call("run_code", code=code, keep=True), say("Done."))
         assert page.run("%%vibe --yes=run_code\nchange them").status == "ok"
     changed = session.wire.run(state).text
     assert changed == "{'a': [1, 2, 3], 'b': 5} [1, 2, 3] True\n"
 
-    session.model.will_reply(call("checkpoint", action="restore", run=1), say("As it was."))
+    session.model.will_reply(
+        call("checkpoint", action="diff", run=1), call("checkpoint", action="restore", run=1), say("As it was.")
+    )
     cell = prompt(page, "%%vibe\ntake it back")
     card = page.allow(cell)
     end(page, cell)
 
     assert "variables: made, parts" in card
     assert session.wire.run(state).text == "{'a': [1]} [1] False\n"
-    (told,) = results(session, 1)
-    assert "not restored: base: " in told
+    compared, told = results(session, 2)
+    stays = "by_code.csv: written during these runs, by code or a command"
+    assert f"cannot be restored: {stays}" in compared
+    assert stays in card
+    assert "not restored: " in told
+    assert stays in told
+    assert "base: " in told
     undo(page)
     assert session.wire.run(state).text == changed
     session.wire.run("base.close()")

@@ -11,6 +11,7 @@ import pexpect
 import pytest
 
 from tests.app.conftest import CONFIG
+from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say
 
 pytestmark = pytest.mark.xdist_group("front-ends")
@@ -101,7 +102,7 @@ def asked(terminal: Terminal, model: ScriptedModel, *, then: str = "Done with it
     return terminal.until(ASKED)
 
 
-@pytest.mark.parametrize("key", ["a", "y", "Y"])
+@pytest.mark.parametrize("key", ["a", *map(further, "yY")])
 def test_one_key_allows_without_enter(key: str, open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal()
     assert "1  value = 6 * 7  # the answer\n" in asked(terminal, model)

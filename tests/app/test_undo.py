@@ -176,6 +176,16 @@ def test_files_that_code_of_a_run_wrote_are_named_and_stay(session: Session) -> 
     assert not (session.folder / "by_tool.csv").exists()
 
 
+def test_a_run_whose_code_wrote_files_and_changed_nothing_else_is_said_to_have_written_them(session: Session) -> None:
+    page = Page(session.wire, "own_cell = 1")
+    code = "open('overwritten.csv', 'w').close()"
+    session.model.will_reply(call("run_code", code=code, keep=True), say("Done."))
+    assert page.run("%%vibe --yes=run_code\nsave it").status == "ok"
+    said = undo(page)
+    assert "Nothing to undo." in said
+    assert "Not restored: overwritten.csv: written during the run, by code or a command." in said
+
+
 def test_cells_that_were_deleted_and_moved_are_where_they_were(session: Session) -> None:
     page = Page(session.wire, "a = 1", "b = 2", "c = 3", "d = 4")
     ids = [cell.id for cell in page.cells]
@@ -250,4 +260,6 @@ def test_the_output_of_a_run_says_what_undoes_it_where_it_changed_something(sess
     idle = page.run("%%vibe\nlook")
     said, nothing = (cell.outputs[-1]["metadata"]["vibe_jupyter"] for cell in (edited, idle))
     assert said["undo"] == {"conversation": page.metadata["conversation"], "run": 1}
-    assert sorted(nothing) == ["prompt", "reason"]
+    assert sorted(nothing) == ["author", "prompt", "reason"]
+    author = f"scripted@{session.model.url.split('/')[2]}"
+    assert nothing["author"] == {"model": author, "conversation": page.metadata["conversation"], "run": 2}

@@ -42,27 +42,18 @@ def loaded_lab(page: Page, server: LabServer) -> Lab:
 
 @pytest.fixture
 def lab(loaded_lab: Lab) -> Iterator[Lab]:
-    """JupyterLab with nothing open. Errors in the console of the page fail the test."""
-    if loaded_lab.has_kept_open:
+    """JupyterLab, whose notebook stays open if it came by `Lab.open_again`. Errors in its console fail the test."""
+    loaded_lab.complaints.clear()
+    yield loaded_lab
+    if not loaded_lab.has_kept_open:
         loaded_lab.close()
-    loaded_lab.complaints.clear()
-    yield loaded_lab
-    loaded_lab.close()
     assert loaded_lab.complaints == []
 
 
 @pytest.fixture
-def kept_lab(loaded_lab: Lab) -> Iterator[Lab]:
-    """JupyterLab where the notebook of `Lab.open_again` stays open, since a new one and its kernel cost 2 s of CPU."""
-    loaded_lab.complaints.clear()
-    yield loaded_lab
-    assert loaded_lab.complaints == []
-
-
-@pytest.fixture
-def stage(kept_lab: Lab) -> Stage:
+def stage(lab: Lab) -> Stage:
     """A view with nothing in it."""
-    return Stage(kept_lab)
+    return Stage(lab)
 
 
 @pytest.fixture

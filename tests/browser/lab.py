@@ -1,6 +1,7 @@
 """JupyterLab as a user uses it: notebooks, cells, outputs, keys."""
 
 import json
+import os
 import secrets
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,8 @@ from tests.browser.server import REPOSITORY, LabServer
 
 ARTIFACTS = REPOSITORY / "artifacts" / "browser"
 """Pictures for people to look at."""
+TAKES_PICTURES = bool(os.environ.get("PICTURES"))
+"""Whether they are taken: `PICTURES=1 make test`."""
 
 NOT_OURS = (
     "Could not restore the debugger state",
@@ -23,20 +26,35 @@ NOT_OURS = (
 
 _PANEL = '[...window.jupyterapp.shell.widgets("main")].find(widget => widget.content?.model?.cells)'
 
+KERNEL_AS_NEW = """
+if "vibe_jupyter" in get_ipython().extension_manager.loaded:
+    get_ipython().run_line_magic("vibe", "reset")
+get_ipython().reset(new_session=True)
+"""
+
 ANSWERS = "panel => panel.sessionContext.session.kernel.requestComplete({ code: '', cursor_pos: 0 }).then(() => null)"
 """Asks the kernel, after all that the page had for it before, and waits for the answer."""
 
 _AS_NEW = f"""sources => {{
     const panel = {_PANEL};
-    panel.content.model.cells.get(0).sharedModel.notebook.transact(() => {{
-        sources.forEach((source, position) => panel.content.model.cells.get(position).sharedModel.setSource(source));
+    const notebook = panel.content;
+    const model = notebook.model.sharedModel;
+    model.transact(() => {{
+        model.deleteCellRange(0, model.cells.length);
+        model.insertCells(0, sources.map(source => ({{ cell_type: "code", source, metadata: {{}}, outputs: [] }})));
+        for (const key of Object.keys(model.metadata)) {{
+            if (!["kernelspec", "language_info"].includes(key)) model.deleteMetadata(key);
+        }}
     }});
-    for (const cell of panel.content.model.cells) cell.clearExecution();
-    panel.content.activeCellIndex = 0;
-    panel.content.deselectAll();
-    panel.content.mode = "command";
+    model.clearUndoHistory();
+    notebook.activeCellIndex = 0;
+    notebook.deselectAll();
+    notebook.mode = "command";
     document.activeElement?.blur?.();
-    panel.content.node.querySelector(".jp-WindowedPanel-outer")?.scrollTo(0, 0);
+    notebook.node.querySelector(".jp-WindowedPanel-outer")?.scrollTo(0, 0);
+    return panel.sessionContext.session.kernel.requestExecute({{ code: {json.dumps(KERNEL_AS_NEW)},
+        store_history: false }})
+        .done.then(reply => reply.content.status);
 }}"""
 
 
@@ -48,7 +66,7 @@ class Lab:
         self.server = server
         self.complaints: list[str] = []
         """Errors the page wrote to its console, and exceptions nobody caught."""
-        self._kept_open: tuple[Path, tuple[str, ...]] | None = None
+        self._kept_open: Path | None = None
         page.set_default_timeout(WAIT)
         page.on("console", self._listen)
         page.on("pageerror", lambda error: self._complain(str(error)))
@@ -60,12 +78,22 @@ class Lab:
 
     def open(self, *cells: str) -> Path:
         """A new notebook of these code cells, shown and its kernel idle."""
-        path = self.write_notebook(*cells)
-        self.open_file(path)
-        return path
+        if self.has_kept_open:
+            self.close()
+        return self._open_new(*cells)
 
     def open_file(self, path: Path) -> None:
         """Open a notebook in the page as it is; the page is loaded where it is not yet."""
+        if self.has_kept_open:
+            self.close()
+        self._show_file(path)
+
+    def _open_new(self, *cells: str) -> Path:
+        path = self.write_notebook(*cells)
+        self._show_file(path)
+        return path
+
+    def _show_file(self, path: Path) -> None:
         if not self.page.url.startswith(self.server.url):
             self.show(path)
             return
@@ -75,14 +103,18 @@ class Lab:
         wait_until_ready(self.page, path.name, load_anew=lambda: self._load_anew(path))
 
     def open_again(self, *cells: str) -> Path:
-        """As `open`, or the notebook that the last test opened so, made as it was when new, with its kernel."""
-        if self._kept_open is None or self._kept_open[1] != cells or not self._is_idle(self._kept_open[0]):
+        """As `open`, or the notebook that the last test opened so, with these cells alone and its kernel like new.
+
+        A new notebook and its kernel cost 2 s of CPU. A test that stops the kernel, sets its environment or reads the
+        file takes `open`.
+        """
+        if self._kept_open is None or not self._is_idle(self._kept_open):
             if self.page.url.startswith(self.server.url):
                 self.close()
-            self._kept_open = (self.open(*cells), cells)
+            self._kept_open = self._open_new(*cells)
         else:
-            self.page.evaluate(_AS_NEW, list(cells))
-        return self._kept_open[0]
+            assert self.page.evaluate(_AS_NEW, list(cells)) == "ok"
+        return self._kept_open
 
     def write_notebook(self, *cells: str) -> Path:
         """A new file of these code cells, not opened."""
@@ -191,9 +223,17 @@ class Lab:
         return self.server.folder / name
 
     def picture(self, place: Locator, name: str) -> None:
-        """Keep a picture for people to look at."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        place.screenshot(path=ARTIFACTS / f"{name}.png")
+        """Keep a picture for people to look at, where they asked for some."""
+        if TAKES_PICTURES:
+            ARTIFACTS.mkdir(parents=True, exist_ok=True)
+            place.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def pictures(self, place: Locator, name: str) -> None:
+        """As `picture`, one in each theme: to change it costs as much as a short test."""
+        if TAKES_PICTURES:
+            for theme in ("dark", "light"):
+                self.theme(theme)
+                self.picture(place, f"{name}-{theme}")
 
     def _is_idle(self, path: Path) -> bool:
         """Whether the notebook is the one in front, with a kernel that waits."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from playwright.sync_api import Locator, TimeoutError, expect
@@ -140,15 +141,18 @@ class NotebookPage:
 
 
 def open_prompt(lab: Lab, model: ScriptedModel, *sources: str, options: str = "") -> NotebookPage:
-    """A new notebook, its prompt not yet run, these cells below it."""
-    path = lab.open("%load_ext vibe_jupyter", f"%%vibe {options} --model scripted@{model.url}\ngo on", *sources)
-    return NotebookPage(lab, path.name)
+    """A notebook, its prompt not yet run, these cells below it."""
+    return NotebookPage(lab, lab.open_again(*_cells(model, options, sources)).name)
+
+
+def open_alone(lab: Lab, model: ScriptedModel, *sources: str, options: str = "") -> NotebookPage:
+    """The same with a file and a kernel of its own, for what ends a kernel, or renames or closes a notebook."""
+    return NotebookPage(lab, lab.open(*_cells(model, options, sources)).name)
 
 
 def open_beside(lab: Lab, model: ScriptedModel, *sources: str, options: str = "") -> NotebookPage:
     """The same in a further tab; the others stay open behind it."""
-    prompt = f"%%vibe {options} --model scripted@{model.url}\ngo on"
-    path = lab.write_notebook("%load_ext vibe_jupyter", prompt, *sources)
+    path = lab.write_notebook(*_cells(model, options, sources))
     lab.page.evaluate("path => { void window.jupyterapp.commands.execute('docmanager:open', { path }); }", path.name)
     wait_until(
         lab.page,
@@ -157,6 +161,10 @@ def open_beside(lab: Lab, model: ScriptedModel, *sources: str, options: str = ""
         arg=path.name,
     )
     return NotebookPage(lab, path.name)
+
+
+def _cells(model: ScriptedModel, options: str, sources: Sequence[str]) -> list[str]:
+    return ["%load_ext vibe_jupyter", f"%%vibe {options} --model scripted@{model.url}\ngo on", *sources]
 
 
 def timeless(text: str) -> str:

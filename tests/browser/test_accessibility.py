@@ -21,6 +21,7 @@ from tests.browser.lab import Lab
 from tests.browser.ready import wait_until
 from tests.browser.server import LabServer
 from tests.browser.stage import Stage, everything, messages
+from tests.tiers import further
 from tests.ui.runs import asked, finished, kept, resolved, said, transcript
 from tests.ui.scenes import ANSWER, ENDS, SCENES, begin, looks
 from vibe_jupyter.protocol import Event, Notice, TextDelta
@@ -95,20 +96,20 @@ def use_theme(lab: Lab, name: str) -> None:
 
 
 @pytest.fixture
-def usual_look(kept_lab: Lab) -> Iterator[None]:
+def usual_look(lab: Lab) -> Iterator[None]:
     yield
-    kept_lab.page.emulate_media(forced_colors="none", color_scheme="light")
-    use_theme(kept_lab, LIGHT)
+    lab.page.emulate_media(forced_colors="none", color_scheme="light")
+    use_theme(lab, LIGHT)
 
 
 @pytest.fixture
-def tall(kept_lab: Lab) -> Iterator[None]:
+def tall(lab: Lab) -> Iterator[None]:
     """A window in which everything is in sight: axe sees no colours of what is scrolled away."""
-    before = kept_lab.page.viewport_size
+    before = lab.page.viewport_size
     assert before is not None
-    kept_lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
+    lab.page.set_viewport_size({"width": before["width"], "height": 20_000})
     yield
-    kept_lab.page.set_viewport_size(before)
+    lab.page.set_viewport_size(before)
 
 
 @pytest.fixture
@@ -125,14 +126,21 @@ def classic_stage(browser: Browser, server: LabServer) -> Iterator[Stage]:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "themes",
+    [
+        pytest.param([(DARK, None), (DARK, "dark")], id="dark"),
+        further([(LIGHT, "light"), (HIGH_CONTRAST, None)], id="others"),
+    ],
+)
 def test_axe_finds_nothing_in_any_state_of_the_view_and_of_what_is_kept_whoever_sets_the_colours(
-    stage: Stage, tall: None, usual_look: None
+    stage: Stage, tall: None, usual_look: None, themes: list[tuple[str, str | None]]
 ) -> None:
     show_everything(stage)
     assert looked(stage.view, "live") == {}
     assert looked(stage.kept, "kept") == {}
     # Colours are all that a theme changes, or a system that sets its own.
-    for theme, scheme in ((LIGHT, "light"), (HIGH_CONTRAST, None), (DARK, None), (DARK, "dark")):
+    for theme, scheme in themes:
         use_theme(stage.lab, theme)
         stage.lab.page.emulate_media(forced_colors="active" if scheme else "none", color_scheme=scheme or "light")
         assert pale_words(stage.view) == {}, (theme, scheme)
@@ -165,6 +173,7 @@ def test_axe_would_notice_a_pale_word_and_a_button_without_a_name(stage: Stage) 
     assert {"color-contrast", "button-name"} <= set(violations(stage.lab.page, "[data-looked=broken]"))
 
 
+@pytest.mark.matrix
 def test_axe_finds_nothing_in_a_notebook_that_nobody_trusts(lab: Lab) -> None:
     lab.open_file(kept_notebook(lab.server.folder))
     place = lab.output(0).locator(".jp-RenderedHTML")
@@ -418,7 +427,7 @@ def test_only_what_matters_is_announced_while_text_streams(stage: Stage) -> None
     wait_until(page, "() => window.spoken.some(words => words.includes('Done'))")
     spoken: list[str] = page.evaluate("() => { window.listener.disconnect(); return window.spoken; }")
     assert spoken == [
-        "Approval: Run code. runs code in this kernel. Waiting for you",
+        "Approval: Run code. Runs code in this kernel. Waiting for you",
         "The server is busy. Retrying in 8 s.",
         "Vibe run: Done",
     ]

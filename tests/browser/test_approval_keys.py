@@ -39,7 +39,7 @@ def model() -> Iterator[ScriptedModel]:
 
 def begin(lab: Lab, model: ScriptedModel) -> Locator:
     """Run the prompt with Shift-Enter; returns the view."""
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nCount.")
     lab.run(LOAD)
     lab.wait_for_count_above(LOAD, None)
     lab.cell(VIBE).locator(".cm-content").click()
@@ -60,6 +60,8 @@ def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: 
     chip = page.locator(".vibe-approval-chip")
     card = view.locator("[data-vibe-approval]:not([data-sent])")
     expect(chip).to_be_visible()
+    tabs = page.locator(".vibe-tab-waiting")  # of the notebook, and of the side panel
+    expect(tabs).to_have_count(2)
     assert page.evaluate(FOCUSED) is None
 
     page.keyboard.press("F8")
@@ -75,6 +77,7 @@ def test_two_cards_are_answered_by_keyboard_alone_and_the_focus_comes_back(lab: 
 
     lab.wait_for_count_above(VIBE, None)
     expect(chip).to_be_hidden()
+    expect(tabs).to_have_count(0)
     assert page.evaluate("() => document.activeElement.closest('.jp-Notebook') !== null")
     assert "enough" in model.requests[2].tool_results[-1]
 

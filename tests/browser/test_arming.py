@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.arming import armed, press
 from tests.browser.stage import Stage, messages
+from tests.tiers import further
 from tests.ui.runs import asked, resolved
 from tests.ui.scenes import SCENES, begin, steps
 
@@ -27,7 +28,7 @@ def centre(stage: Stage, page: Page) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-@pytest.mark.parametrize("gap", [120, 250, 500])
+@pytest.mark.parametrize("gap", [120, further(250), further(500)])
 @pytest.mark.parametrize("at_bottom", [False, True])
 def test_the_second_press_of_a_double_click_approves_nothing(stage: Stage, gap: int, at_bottom: bool) -> None:
     page = stage.lab.page
@@ -182,9 +183,9 @@ def test_a_card_that_something_covers_cannot_be_approved_and_says_so(stage: Stag
     "style",
     [
         "html { filter: invert(1); }",
-        "html { opacity: 0.8; }",
-        ".jp-Notebook { transform: rotate(1deg); }",
-        "body::after { content: ''; position: fixed; inset: 0; background: #f004; pointer-events: none; z-index: 9; }",
+        further("html { opacity: 0.8; }"),
+        further(".jp-Notebook { transform: rotate(1deg); }"),
+        further("body::after { content: ''; position: fixed; inset: 0; background: #f004; pointer-events: none; }"),
     ],
 )
 def test_a_page_that_changes_the_look_of_everything_locks_nobody_out(stage: Stage, card: Locator, style: str) -> None:

@@ -41,9 +41,7 @@ def test_a_card_below_the_output_says_when_the_cell_is_done_and_continue_goes_on
     expect(lab.output(VIBE)).to_contain_text("Runs in the background")
     expect(lab.output(FIT)).to_contain_text("fitted")
     expect(card).to_contain_text("finished after 1 s")
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(card, f"background-{theme}")
+    lab.pictures(card, "background")
 
     model.will_reply(call("run_code", code="print(score)"), say("It scores 0.93."))
     press(card.get_by_role("button", name="Continue"))
@@ -55,6 +53,7 @@ def test_a_card_below_the_output_says_when_the_cell_is_done_and_continue_goes_on
     assert "fitted" in str(model.requests[3].messages[-1])
 
 
+@pytest.mark.matrix
 def test_the_card_outlives_the_page(lab: Lab, model: ScriptedModel) -> None:
     card = leave(lab, model, "import time; time.sleep(1); print('fitted')")
     expect(card).to_be_visible()
@@ -67,6 +66,7 @@ def test_the_card_outlives_the_page(lab: Lab, model: ScriptedModel) -> None:
     expect(lab.output(VIBE)).to_contain_text("It fits in the background.")
 
 
+@pytest.mark.matrix
 def test_stop_ends_the_cell_that_runs_and_not_now_leaves_it(lab: Lab, model: ScriptedModel) -> None:
     card = leave(lab, model, "print('begun')\nwhile True: pass")
     expect(lab.output(FIT)).to_contain_text("begun")

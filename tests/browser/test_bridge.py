@@ -121,6 +121,7 @@ print("over")
 """
 
 
+@pytest.mark.matrix
 def test_someone_who_types_is_not_disturbed_by_edits_elsewhere(lab: Lab) -> None:
     filler = {f"filler-{number}": "\n".join(f"# {line}" for line in range(12)) for number in range(8)}
     show(lab, {"other": "", **filler, "mine": "", DRIVER: EDITS_GO_ON})
@@ -182,6 +183,7 @@ def test_a_cell_is_run_without_leaving_the_cell_the_person_is_in(lab: Lab) -> No
     assert lab.count(0) == 2
 
 
+@pytest.mark.matrix
 def test_two_tabs_both_answer_and_one_says_that_the_cell_ran_there(lab: Lab) -> None:
     path = show(lab, {DRIVER: f"{ASK}import json\nprint(json.dumps(asker.everyone()))"})
     other = lab.page.context.new_page()
@@ -264,6 +266,7 @@ print("the end")
 """
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("ui.reload.mid-run")
 def test_after_a_reload_the_view_of_a_running_cell_is_shown_again_and_takes_clicks(lab: Lab) -> None:
     path = show(lab, {DRIVER: RELOADED})

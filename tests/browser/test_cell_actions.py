@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, open_prompt
 from tests.browser.test_accessibility import violations
+from vibe_jupyter.protocol import CellOrigin, source_hash
 from vibe_jupyter.testing import ScriptedModel, answer, call, say, status
 
 pytestmark = pytest.mark.browser
@@ -54,6 +55,10 @@ def test_an_error_is_fixed_with_one_click_and_the_conversation_goes_on_below_it(
     answered(lab, 2, "It is called a.")
     assert prompt(model).endswith("Fix @[2], the cell above: find out why it fails, change it there, and run it again.")
     box = lab.cell(2).get_by_role("textbox", name="Ask a follow-up…")
+    action(lab, 2, "Copy answer").click()
+    expect(action(lab, 2, "Copied")).to_be_visible()
+    box.press("ControlOrMeta+v")
+    expect(box).to_have_value("It is called a.")
     box.fill("Why?")
     box.press("Enter")
     box.type("In one sentence.")
@@ -61,6 +66,10 @@ def test_an_error_is_fixed_with_one_click_and_the_conversation_goes_on_below_it(
     answered(lab, 3, "Because it was renamed.")
     assert prompt(model).endswith("Why?\nIn one sentence.")
     expect(box).to_be_hidden()
+    expect(action(lab, 2, "More")).to_be_hidden()
+    action(lab, 3, "More").click()
+    lab.page.get_by_role("menuitem", name="Show What Was Sent").click()
+    expect(lab.output(4)).to_contain_text("tokens")
     lab.cell(3).get_by_role("textbox", name="Ask a follow-up…").fill("More")
     action(lab, 3, "Send").click()
     action(lab, 4, "Try again").click()
@@ -131,6 +140,12 @@ def test_code_that_ran_becomes_a_cell_while_the_run_goes_on_and_when_it_is_over(
     keep.click()
     expect(kept).to_be_disabled()
     assert book.sources()[PROMPT + 1 :] == [code, code, "below = 1"]
+    marks = [book.call(f"panel => panel.content.model.cells.get({PROMPT + n}).getMetadata('vibe')") for n in (1, 2)]
+    for mark in marks:  # of the one that was kept in mid-run as well
+        origin = CellOrigin.model_validate(mark)
+        assert origin.model == f"scripted@{model.url.split('/')[2]}"
+        assert (origin.run, origin.prompt) == (1, book.ids[PROMPT])
+        assert (origin.approved.by, origin.source) == ("user", source_hash(code))
     book.wait(f"panel => panel.content.activeCellIndex === {PROMPT + 1}")
 
 

@@ -111,6 +111,7 @@ def test_a_changed_cell_shows_which_lines_are_new_and_which_are_gone(lab: Lab, m
     assert book.sources()[FIRST] == after
 
 
+@pytest.mark.matrix
 def test_the_marks_of_a_change_go_when_the_cell_is_edited_by_hand(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
     book.run(0)
@@ -124,6 +125,7 @@ def test_the_marks_of_a_change_go_when_the_cell_is_edited_by_hand(lab: Lab, mode
     expect(book.cell(ADDED).locator(".vibe-added-line")).to_have_count(1)
 
 
+@pytest.mark.matrix
 def test_what_undo_takes_back_is_no_cell_of_the_agents_any_more(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "a = 1", "b = 2", options="--yes=edit_cell,insert_cell")
     book.run(0)

@@ -83,6 +83,7 @@ def share_of(image: Image.Image, color: tuple[int, int, int]) -> float:
     return sum(count for count, one in image.getcolors(1 << 24) or [] if one == color) / (image.width * image.height)
 
 
+@pytest.mark.matrix
 def test_a_model_that_sees_gets_the_picture_that_the_page_drew(lab: Lab, model: ScriptedModel, tmp_path: Path) -> None:
     charts = opened(lab, model, tmp_path, PLOTLY, ALTAIR, BOKEH, load=LOAD_BOKEH)[2:5]
     model.will_reply(
@@ -110,6 +111,7 @@ def test_a_model_that_sees_gets_the_picture_that_the_page_drew(lab: Lab, model: 
     assert all(f"{library} " in said for library in ("plotly", "altair", "bokeh"))
 
 
+@pytest.mark.matrix
 def test_the_picture_shows_nothing_that_other_outputs_or_cells_show(
     lab: Lab, model: ScriptedModel, tmp_path: Path
 ) -> None:

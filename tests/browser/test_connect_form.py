@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.lab import Lab
 from tests.browser.test_accessibility import looked
+from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, call, say, status
 
 pytestmark = pytest.mark.browser
@@ -45,7 +46,7 @@ def book(lab: Lab, model: ScriptedModel, tmp_path: Path) -> Lab:
     return lab
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=["light", further("dark")])
 def theme(request: pytest.FixtureRequest, book: Lab) -> Iterator[str]:
     """The colours of the page, which the tests after this one share."""
     book.theme(request.param)

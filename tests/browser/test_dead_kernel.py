@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.arming import press
 from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
-from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone
 from tests.browser.server import LabServer, lab_server
 from vibe_jupyter.testing import ScriptedModel, call
 
@@ -43,7 +43,7 @@ def strict_lab(browser: Browser, strict_server: LabServer) -> Iterator[Lab]:
 def test_a_kernel_that_dies_in_a_run_leaves_no_error_of_ours_in_the_page(strict_lab: Lab, when: str) -> None:
     lab = strict_lab
     with ScriptedModel() as model:
-        book = open_prompt(lab, model, "import os\nos.getpid()", "print('on')\nwhile True: pass")
+        book = open_alone(lab, model, "import os\nos.getpid()", "print('on')\nwhile True: pass")
         model.will_reply(call("run_cells", cells=[book.ids[3]]))
         book.run(2)
         book.over(2)

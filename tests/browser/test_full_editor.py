@@ -35,7 +35,7 @@ def write_and_save(lab: Lab, text: str) -> None:
 @pytest.mark.requirement("magics.editor.external")
 def test_what_is_saved_in_the_full_editor_is_sent_and_run(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(answer(calls=[call("run_code", code="print(6 * 6)")]), say("Done."))
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nfirst words")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nfirst words")
     lab.run(LOAD)
     lab.cell(PROMPT).locator(".cm-content").click()
     lab.page.evaluate("void window.jupyterapp.commands.execute('vibe-jupyter:open-prompt-in-editor')")

@@ -12,6 +12,7 @@ from tests.notebook import reads
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.matrix
 def test_the_page_and_the_file_read_the_same(lab: Lab) -> None:
     path = lab.server.folder / f"{secrets.token_hex(4)}.ipynb"
     nbformat.write(reads.notebook(), path)

@@ -33,7 +33,7 @@ def model() -> Iterator[ScriptedModel]:
 
 def show(lab: Lab, model: ScriptedModel, *sources: str, options: str = "") -> list[str]:
     """A notebook with the prompt in its second cell, not yet run; the ids of its cells."""
-    lab.open("%load_ext vibe_jupyter", f"%%vibe {options} --model scripted@{model.url}\ngo on", *sources)
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe {options} --model scripted@{model.url}\ngo on", *sources)
     return [cell["id"] for cell in cells(lab)]
 
 
@@ -113,6 +113,7 @@ def test_what_a_cell_does_by_hand_it_does_when_the_agent_runs_it(lab: Lab, model
     assert "[image/png shown to the user" in model.requests[2].tool_results[-1]
 
 
+@pytest.mark.matrix
 def test_the_stop_button_ends_the_cell_and_the_run_and_later_cells_run(lab: Lab, model: ScriptedModel) -> None:
     slow = show(lab, model, "print('under way', flush=True)\nimport time; time.sleep(60)", "6 * 7", options=ALL)[2]
     model.will_reply(call("read_notebook"), call("run_cells", cells=[slow]), say("Never said."))
@@ -131,6 +132,7 @@ def test_the_stop_button_ends_the_cell_and_the_run_and_later_cells_run(lab: Lab,
     assert len(set(counts)) == len(counts)
 
 
+@pytest.mark.matrix
 def test_what_the_person_types_meanwhile_stays_and_the_agent_hears_of_it(lab: Lab, model: ScriptedModel) -> None:
     theirs = show(lab, model, "theirs = 1")[2]
     model.will_reply(
@@ -155,6 +157,12 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     view = start(lab)
     card = view.get_by_role("group", name=re.compile("^Approval: Edit cell"))
     first = card.get_attribute("data-vibe-approval")
+    meant = lab.page.locator("[data-vibe-proposed]")
+    expect(meant).to_have_count(1)
+    expect(meant).to_contain_text("a = 1")
+    label = meant.locator(".jp-Cell-inputWrapper").evaluate("node => getComputedStyle(node, '::after').content")
+    assert label == '"Change waits for your approval"'
+    lab.picture(lab.cell(2), "proposed")
     card.get_by_role("button", name="Edit").click()
     card.locator("textarea").fill("b = 30")
     lab.cell(2).locator(".cm-line").first.click()
@@ -165,12 +173,11 @@ def test_a_card_shows_the_new_difference_when_its_cell_is_changed_meanwhile(lab:
     expect(card.locator("textarea")).to_have_value("b = 30")
     card.get_by_role("button", name="Discard edit").click()
     expect(card.locator(".vibe-diff")).to_contain_text("a = 1 # mine!")
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(card, f"changed-meanwhile-{theme}")
+    lab.pictures(card, "changed-meanwhile")
     assert card.get_attribute("data-vibe-approval") != first
     allow(view, re.compile("^Approval: Edit cell"))
     over(lab)
+    expect(meant).to_have_count(0)
     assert cells(lab)[2]["source"] == "a = 1 # mine!\nb = 3"
     assert len(model.requests) == 3
     assert "changed" not in model.requests[2].tool_results[-1].split("\n")[0]

@@ -25,13 +25,13 @@ SCROLLER = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
 
 
 @pytest.fixture
-def window(kept_lab: Lab) -> Iterator[Page]:
+def window(lab: Lab) -> Iterator[Page]:
     """The page, which gets its size and its media back."""
-    before = kept_lab.page.viewport_size
+    before = lab.page.viewport_size
     assert before is not None
-    yield kept_lab.page
-    kept_lab.page.set_viewport_size(before)
-    kept_lab.page.emulate_media(reduced_motion="no-preference", forced_colors="none", media="screen")
+    yield lab.page
+    lab.page.set_viewport_size(before)
+    lab.page.emulate_media(reduced_motion="no-preference", forced_colors="none", media="screen")
 
 
 def a_run() -> list[Event]:

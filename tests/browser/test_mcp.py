@@ -35,9 +35,7 @@ def test_a_call_is_allowed_on_its_card_shows_how_far_it_is_and_what_it_gave(lab:
         expect(card).to_contain_text("of lab")
         expect(card).to_contain_text("calls an outside tool")
         expect(card.locator("pre")).to_contain_text('"gate": "here"')
-        for theme in ("light", "dark"):
-            lab.theme(theme)
-            lab.picture(card, f"mcp-card-{theme}")
+        lab.pictures(card, "mcp-card")
         card.get_by_role("button", name="Edit").click()
         card.get_by_role("textbox", name="Edit the code before it runs").fill(json.dumps({"gate": str(gate)}))
         press(card.get_by_role("button", name="Allow once"))

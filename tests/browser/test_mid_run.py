@@ -13,8 +13,9 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.lab import Lab
-from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
+from tests.browser.notebook_page import PROMPT, NotebookPage, open_alone
 from tests.browser.ready import wait_until
+from tests.tiers import further
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
 pytestmark = pytest.mark.browser
@@ -29,8 +30,9 @@ def model() -> Iterator[ScriptedModel]:
         yield scripted
 
 
+@pytest.mark.matrix
 def test_a_notebook_renamed_meanwhile_is_read_and_written_under_its_new_name(lab: Lab, model: ScriptedModel) -> None:
-    book = open_prompt(lab, model, "here = 1")
+    book = open_alone(lab, model, "here = 1")
     model.will_reply(
         call("read_notebook"),
         call("edit_cell", cell=book.ids[2], source="here = 2", run=True),
@@ -75,8 +77,9 @@ def reopen(lab: Lab, book: NotebookPage) -> NotebookPage:
     return NotebookPage(lab, book.path)
 
 
+@pytest.mark.matrix
 def test_a_card_waits_for_the_tab_to_be_opened_again(lab: Lab, model: ScriptedModel) -> None:
-    book = open_prompt(lab, model, "here = 1")
+    book = open_alone(lab, model, "here = 1")
     model.will_reply(
         call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2", run=True), say("All well.")
     )
@@ -92,9 +95,10 @@ def test_a_card_waits_for_the_tab_to_be_opened_again(lab: Lab, model: ScriptedMo
     assert [list(output["data"]) for output in book.outputs(PROMPT)] == [["text/html", "text/plain"]]
 
 
+@pytest.mark.matrix
 def test_a_run_whose_tab_is_closed_ends_clearly_and_writes_nowhere_else(lab: Lab, model: ScriptedModel) -> None:
     go_on = threading.Event()
-    book = open_prompt(lab, model, "here = 1", options=EDIT)
+    book = open_alone(lab, model, "here = 1", options=EDIT)
     model.will_reply(
         call("read_notebook"),
         answer("Thinking", [call("edit_cell", cell=book.ids[2], source="here = 2")], hold=go_on),
@@ -122,13 +126,14 @@ def test_a_run_whose_tab_is_closed_ends_clearly_and_writes_nowhere_else(lab: Lab
     assert book.sources()[2] == "here = 3"
 
 
+@pytest.mark.matrix
 def test_a_cell_deleted_while_the_agent_runs_it_runs_to_its_end_and_nothing_else_suffers(
     lab: Lab, model: ScriptedModel
 ) -> None:
     gate = lab.server.folder / "delete-gate"
     gate.unlink(missing_ok=True)
     waits = "import os, time\nprint('begun')\nwhile not os.path.exists('delete-gate'):\n    time.sleep(0.02)\nx = 42\nx"
-    book = open_prompt(lab, model, waits, "x", options="--yes=run_cells,edit_cell")
+    book = open_alone(lab, model, waits, "x", options="--yes=run_cells,edit_cell")
     model.will_reply(
         call("read_notebook"),
         call("run_cells", cells=[book.ids[2]]),
@@ -153,11 +158,12 @@ def test_a_cell_deleted_while_the_agent_runs_it_runs_to_its_end_and_nothing_else
     assert book.outputs(PROMPT)[0]["output_type"] == "display_data"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("keys", [("d", "d", "z"), ("ControlOrMeta+Shift+ArrowDown",)], ids=["deleted", "moved"])
 def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
     lab: Lab, model: ScriptedModel, keys: tuple[str, ...]
 ) -> None:
-    book = open_prompt(lab, model, "print('ran')")
+    book = open_alone(lab, model, "print('ran')")
     model.will_reply(call("run_cells", cells=[book.ids[2]]), say("All well."))
     book.run(0, PROMPT)
     expect(book.card("Run cell #3")).to_be_visible()
@@ -174,9 +180,9 @@ def test_a_prompts_cell_brought_back_or_moved_still_takes_the_click_and_the_end(
     assert [list(output["data"]) for output in book.outputs(prompt)] == [["text/html", "text/plain"]]
 
 
-@pytest.mark.parametrize("how", ["restarted", "killed"])
+@pytest.mark.parametrize("how", ["killed", further("restarted")])
 def test_a_kernel_that_goes_in_mid_run_leaves_a_notebook_that_works(lab: Lab, model: ScriptedModel, how: str) -> None:
-    book = open_prompt(lab, model, "import os; os.getpid()")
+    book = open_alone(lab, model, "import os; os.getpid()")
     model.will_reply(call("read_notebook"), call("run_cells", cells=[book.ids[2]]))
     book.run(2)
     book.over(2)
@@ -216,8 +222,9 @@ SENT = """panel => {
 """Notes what the page sends from here on, and in which state the kernel was then."""
 
 
+@pytest.mark.matrix
 def test_what_the_page_has_to_say_of_a_run_is_not_sent_to_the_kernel_after_it(lab: Lab, model: ScriptedModel) -> None:
-    book = open_prompt(lab, model, "import os\nprint(os.getpid())\nwhile True: pass", options="--yes=run_cells")
+    book = open_alone(lab, model, "import os\nprint(os.getpid())\nwhile True: pass", options="--yes=run_cells")
     model.will_reply(call("run_cells", cells=[book.ids[2]]))
     book.run(0, PROMPT)
     expect(book.output(2)).to_contain_text(re.compile(r"\d+\n"))
@@ -249,11 +256,12 @@ def disk_full(lab: Lab) -> Generator[None]:
         server.rlimit(psutil.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not hasattr(psutil, "RLIMIT_FSIZE"), reason="limits of a process are set as on Linux")
 def test_where_the_disk_is_full_jupyterlab_says_so_and_the_tools_say_nothing_of_saving(
     lab: Lab, model: ScriptedModel
 ) -> None:
-    book = open_prompt(lab, model, "here = 1", f"print('x' * {TOO_LARGE})", options=EDIT)
+    book = open_alone(lab, model, "here = 1", f"print('x' * {TOO_LARGE})", options=EDIT)
     path = lab.server.folder / book.path
     model.will_reply(call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2"), say("Written."))
     book.run(3, 0, PROMPT)
@@ -273,12 +281,13 @@ def test_where_the_disk_is_full_jupyterlab_says_so_and_the_tools_say_nothing_of_
     lab.complaints[:] = [words for words in lab.complaints if "File too large" not in words and "500" not in words]
 
 
+@pytest.mark.matrix
 def test_a_notebook_that_cannot_be_written_is_edited_as_by_hand_and_jupyterlab_says_it_is_not_saved(
     lab: Lab, model: ScriptedModel
 ) -> None:
     lab.page.route("**/api/contents/*.ipynb*", read_only)
     try:
-        book = open_prompt(lab, model, "here = 1", options=EDIT)
+        book = open_alone(lab, model, "here = 1", options=EDIT)
         path = lab.server.folder / book.path
         before = path.read_bytes()
         model.will_reply(call("read_notebook"), call("edit_cell", cell=book.ids[2], source="here = 2"), say("Edited."))

@@ -101,6 +101,7 @@ BY_HAND = {
 }
 
 
+@pytest.mark.matrix
 def test_what_a_cell_shows_is_the_same_by_hand_and_by_the_agent(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, *BY_HAND.values(), options=ALL)
     places = {name: place for place, name in enumerate(BY_HAND, start=2)}
@@ -131,6 +132,7 @@ def test_what_a_cell_shows_is_the_same_by_hand_and_by_the_agent(lab: Lab, model:
     assert len(set(book.counts())) == len(book.counts())
 
 
+@pytest.mark.matrix
 def test_progress_is_seen_while_the_cell_runs(lab: Lab, model: ScriptedModel) -> None:
     gate = lab.server.folder / "gate"
     gate.unlink(missing_ok=True)
@@ -155,6 +157,7 @@ def test_progress_is_seen_while_the_cell_runs(lab: Lab, model: ScriptedModel) ->
     expect(output.get_by_text(re.compile(r"8/8.*"))).to_have_count(2)
 
 
+@pytest.mark.matrix
 def test_a_widget_of_a_cell_the_agent_ran_works_while_a_card_waits(lab: Lab, model: ScriptedModel) -> None:
     slider = (
         "import ipywidgets\nfrom IPython.display import display\nslider = ipywidgets.IntSlider(value=3)\n"
@@ -181,6 +184,7 @@ def test_a_widget_of_a_cell_the_agent_ran_works_while_a_card_waits(lab: Lab, mod
     expect(book.output(2)).to_contain_text("now 8")
 
 
+@pytest.mark.matrix
 def test_input_opens_in_the_cell_the_agent_runs_and_looks_as_by_hand(lab: Lab, model: ScriptedModel) -> None:
     ask = (
         "import getpass\nname = input('Who? ')\nsecret = getpass.getpass('Secret? ')\nprint('hello', name, len(secret))"
@@ -210,6 +214,7 @@ def test_input_opens_in_the_cell_the_agent_runs_and_looks_as_by_hand(lab: Lab, m
     book.over(3)
 
 
+@pytest.mark.matrix
 def test_after_a_stop_no_box_is_left_in_which_nobody_reads_what_is_typed(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "input('Who? ')", "6 * 7", options="--yes=run_code,run_cells")
     for place, asking in ((PROMPT, call("run_code", code="input('Who? ')")), (2, call("run_cells", cells=["#3"]))):
@@ -260,6 +265,7 @@ def test_cells_the_person_starts_meanwhile_run_once_in_order_after_the_run(lab: 
     assert [counts[n] for n in (2, 1, 3, 5, 4)] == sorted(count for count in counts[1:] if count)
 
 
+@pytest.mark.matrix
 def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, "print('as it was')", options="--yes=edit_cell")
     change = {"cell": book.ids[2], "source": "print('edited')"}
@@ -284,6 +290,7 @@ def test_a_queued_cell_that_the_agent_edits_runs_as_it_was_and_both_are_told(lab
     book.wait_for_text(2, "edited\n")
 
 
+@pytest.mark.matrix
 def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, ran("it"))
     model.will_reply(call("run_cells", cells=[book.ids[2]]), call("run_cells", cells=[book.ids[2]]), say("I see."))
@@ -300,6 +307,7 @@ def test_shift_enter_on_a_cell_whose_card_waits_runs_it_once(lab: Lab, model: Sc
     assert len(model.requests) == 3
 
 
+@pytest.mark.matrix
 def test_shift_enter_on_the_cell_that_the_agent_runs_now_runs_it_again(lab: Lab, model: ScriptedModel) -> None:
     gate = lab.server.folder / "now-gate"
     gate.unlink(missing_ok=True)
@@ -319,6 +327,7 @@ def test_shift_enter_on_the_cell_that_the_agent_runs_now_runs_it_again(lab: Lab,
     assert "['it']\ndone" in model.requests[-1].tool_results[-1]
 
 
+@pytest.mark.matrix
 def test_a_cell_is_run_three_times_in_one_call(lab: Lab, model: ScriptedModel) -> None:
     book = open_prompt(lab, model, ran("it"), options=ALL)
     model.will_reply(call("run_cells", cells=[book.ids[2]] * 3), say("I see."))

@@ -96,6 +96,7 @@ WHERE = """panel => [
 ]"""
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("notebook.rule.undo")
 def test_each_edit_is_one_step_of_undo_and_disturbs_nobody(front_end: Lab, model: ScriptedModel) -> None:
     go_on, page = threading.Event(), front_end.page
@@ -135,6 +136,7 @@ def test_each_edit_is_one_step_of_undo_and_disturbs_nobody(front_end: Lab, model
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("notebook.rule.undo")
 def test_an_edit_is_taken_back_inside_its_cell(front_end: Lab, model: ScriptedModel) -> None:
     book = open_prompt(front_end, model, "value = 1", options=ALL)
@@ -217,6 +219,7 @@ def test_a_text_prompt_opens_in_the_cell_the_agent_runs(classic: Classic, model:
     assert "hello Ada" in model.requests[2].tool_results[-1]
 
 
+@pytest.mark.matrix
 def test_the_palette_has_our_commands_and_they_work(front_end: Lab, model: ScriptedModel) -> None:
     book, page = open_prompt(front_end, model), front_end.page
     book.command("apputils:activate-command-palette")

@@ -38,6 +38,7 @@ def outsider(notebook: Path, tmp_path: Path) -> Iterator[Outsider]:
     outsider.close()
 
 
+@pytest.mark.matrix
 def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the_view_outlives_the_page(
     lab: Lab, notebook: Path, outsider: Outsider
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_click_between_cells_lets_an_agent_outside_edit_and_run_a_cell_and_the
     assert "Edited" in json.dumps(outputs)
 
 
+@pytest.mark.matrix
 def test_the_cell_that_serves_run_again_shows_its_card_again(lab: Lab, notebook: Path, outsider: Outsider) -> None:
     call = outsider.start("run_code", code="40 + 2")
     card = (

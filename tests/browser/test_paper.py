@@ -15,6 +15,7 @@ from pypdf import PdfReader
 
 from tests.browser.contrasts import CONTRASTS
 from tests.browser.cut import CUT
+from tests.tiers import further
 from tests.ui.runs import kept
 from tests.ui.scenes import ENDS
 
@@ -70,7 +71,7 @@ def letters(text: str) -> str:
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
 
 
-@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("opened", [True, further(False)])
 def test_on_paper_nothing_is_cut_off_and_steps_are_as_the_reader_left_them(paper: Page, opened: bool) -> None:
     if opened:
         paper.evaluate(opening_line())
@@ -83,6 +84,7 @@ def test_on_paper_nothing_is_cut_off_and_steps_are_as_the_reader_left_them(paper
     assert {where: ratio for where, ratio in ratios.items() if ratio < MIN_CONTRAST} == {}
 
 
+@pytest.mark.matrix
 def test_what_a_browser_prints_is_whole_and_can_be_searched(paper: Page) -> None:
     closed = printed(paper)
     paper.evaluate(opening_line())

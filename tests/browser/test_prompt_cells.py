@@ -21,7 +21,7 @@ PASTE = """async () => {
 
 def test_a_prompt_is_written_and_read_as_prose(lab: Lab) -> None:
     prompt = "%%vibe --model x\nCompare @penguins for me with @[7] and @data/raw.csv\n```\nfor x in y: pass\n```"
-    lab.open("%load_ext vibe_jupyter\npenguins = 344", prompt, "for x in y: pass")
+    lab.open_again("%load_ext vibe_jupyter\npenguins = 344", prompt, "for x in y: pass")
     lab.run(LOAD)
     lab.wait_for_count_above(LOAD, None)
     cell, code = lab.cell(PROMPT), lab.cell(CODE).locator(".cm-line")

@@ -35,7 +35,7 @@ def model() -> Iterator[ScriptedModel]:
 def ask(lab: Lab, model: ScriptedModel, *questions: dict[str, object]) -> Locator:
     """Open a notebook whose agent asks these; returns the card."""
     model.will_reply(answer(calls=[call("ask_user_question", questions=list(questions))]), say("Thank you."))
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nPlot it")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nPlot it")
     lab.run(LOAD, VIBE)
     card = lab.output(VIBE).get_by_role("group", name="Question")
     card.wait_for()
@@ -51,9 +51,7 @@ def told(lab: Lab, model: ScriptedModel) -> str:
 @pytest.mark.requirement("ui.question.card", "tools.ask_user_question.args.other")
 def test_several_questions_are_answered_behind_tabs(lab: Lab, model: ScriptedModel) -> None:
     card = ask(lab, model, COLOUR, SIZES)
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(card, f"questions-{theme}")
+    lab.pictures(card, "questions")
     expect(card.get_by_role("tab", name="Colour")).to_have_attribute("aria-selected", "true")
     expect(card.get_by_text("Which sizes do you need?")).to_be_hidden()
     card.get_by_role("radio", name="Blue").check()
@@ -74,6 +72,7 @@ def test_several_questions_are_answered_behind_tabs(lab: Lab, model: ScriptedMod
     assert "<input" not in kept
 
 
+@pytest.mark.matrix
 def test_own_words_take_the_place_of_a_choice(lab: Lab, model: ScriptedModel) -> None:
     card = ask(lab, model, COLOUR)
     expect(card.get_by_role("tab")).to_have_count(0)
@@ -86,6 +85,7 @@ def test_own_words_take_the_place_of_a_choice(lab: Lab, model: ScriptedModel) ->
     assert told(lab, model) == "cancelled: false\nWhich colour shall the bars have? Teal"
 
 
+@pytest.mark.matrix
 def test_there_is_nothing_to_send_before_a_choice_or_words(lab: Lab, model: ScriptedModel) -> None:
     card = ask(lab, model, COLOUR)
     send, words = card.get_by_role("button", name="Answer"), card.get_by_role("textbox")
@@ -106,24 +106,29 @@ def test_the_keyboard_alone_answers_and_shortcuts_of_the_page_rest(lab: Lab, mod
     page.keyboard.press("ArrowRight")
     expect(card.get_by_role("tab", name="Sizes")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Tab")
-    page.keyboard.press("ArrowDown")
+    page.keyboard.press("2")
+    expect(card.get_by_role("radio", name="Blue")).to_be_checked()
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(card.get_by_role("checkbox", name="Small")).to_be_focused()
-    page.keyboard.press("Space")
+    page.keyboard.press("1")
+    page.keyboard.press("4")
+    expect(card.get_by_role("textbox").last).to_be_focused()
     cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
-    card.get_by_role("textbox").last.press_sequentially("dd aa b")
+    card.get_by_role("textbox").last.press_sequentially("dd aa 3b")
     armed(card)
     page.keyboard.press("Enter")
-    assert told(lab, model).endswith("Which sizes do you need? Small, dd aa b")
+    assert told(lab, model).endswith("? Red\nWhich sizes do you need? Small, dd aa 3b")
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
 
 
+@pytest.mark.matrix
 def test_a_question_can_be_skipped(lab: Lab, model: ScriptedModel) -> None:
-    ask(lab, model, COLOUR).get_by_role("button", name="Skip").click()
+    ask(lab, model, COLOUR).get_by_role("radio", name="Red").press("Escape")
     assert told(lab, model) == "cancelled: true"
 
 
+@pytest.mark.matrix
 def test_an_interrupt_takes_the_question_away(lab: Lab, model: ScriptedModel) -> None:
     card = ask(lab, model, COLOUR)
     lab.output(VIBE).get_by_role("button", name="Stop").click()

@@ -50,6 +50,7 @@ def analysis(lab: Lab, model: ScriptedModel) -> NotebookPage:
     return book
 
 
+@pytest.mark.matrix
 def test_a_report_is_a_markdown_cell_that_a_reviewer_can_follow(lab: Lab, model: ScriptedModel) -> None:
     book = analysis(lab, model)
     last = len(book.cells()) - 1
@@ -63,10 +64,7 @@ def test_a_report_is_a_markdown_cell_that_a_reviewer_can_follow(lab: Lab, model:
     book.wait(f"panel => panel.content.widgets.length === {last + 3}")
     report = book.cell(last + 2)
     expect(report.get_by_role("heading", name="Methods")).to_be_visible()
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(report, f"report-{theme}")
-    lab.theme("light")
+    lab.pictures(report, "report")
     text = book.sources()[last + 2]
     assert re.search(r"- `sales.csv` \([\d.]+ kB, SHA-256 `[0-9a-f]{16}…`\), read in \[", text)
     assert re.search(r"\| `clean` of `sales` \| 344 \| 332 \| dropna \| \*\*not reported\*\* \|", text)

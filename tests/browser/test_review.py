@@ -32,19 +32,23 @@ def test_only_the_checked_changes_are_made_and_undo_takes_them_back(lab: Lab, mo
         ),
         say("Both cells are there."),
     )
-    path = lab.open("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nClean it", "%vibe undo")
+    path = lab.open_again("%load_ext vibe_jupyter", f"%%vibe --model scripted@{model.url}\nClean it", "%vibe undo")
     notebook = NotebookPage(lab, path.name)
     lab.run(LOAD, VIBE)
     card = lab.output(VIBE).get_by_role("group", name="Review 3 changes")
     card.wait_for()
-    for theme in ("light", "dark"):
-        lab.theme(theme)
-        lab.picture(card, f"review-{theme}")
-    lab.theme("light")
+    lab.pictures(card, "review")
 
-    expect(card.get_by_text("rows = 344")).to_be_hidden()
+    rows = card.locator("details")
+    assert [one.split("\n") for one in rows.locator("summary").all_inner_texts()] == [
+        ["Insert a new cell below", "rows = 344", "+2 −0"],
+        ["Insert a new cell below", "# What was measured", "+1 −0"],
+        ["Write clean.csv", "a,b", "+2 −0", "8 bytes"],
+    ]
+    expect(card.locator("header")).to_contain_text("Changes your notebook · writes a file")
+    expect(rows.first.locator(".vibe-code")).to_be_hidden()
     card.locator("summary").first.locator("b").click()
-    expect(card.get_by_text("rows = 344")).to_be_visible()
+    expect(rows.first.locator(".vibe-code")).to_be_visible()
     accept = card.get_by_role("button", name="Accept all").first
     expect(accept).to_be_visible()
     card.get_by_role("checkbox", name="Accept: Write clean.csv").uncheck()

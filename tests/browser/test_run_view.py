@@ -52,12 +52,6 @@ FOCUSED = """() => {
 
 
 @pytest.fixture
-def lab(kept_lab: Lab) -> Lab:
-    """One notebook for all tests of this file."""
-    return kept_lab
-
-
-@pytest.fixture
 def view(lab: Lab) -> Locator:
     """The view of `PARTS`, in the output of cell 0; cells 1 and 2 are free."""
     lab.open_again(KERNEL, "print(json.dumps(heard))", "")
@@ -261,6 +255,16 @@ def test_stop_is_said_once_and_names_the_other_button_when_nothing_happens(lab: 
 
 
 def test_the_clock_goes_on_between_two_words_of_the_kernel(lab: Lab, view: Locator) -> None:
+    running = step("run", "<b>Running</b> code", "", outcome="running").replace(
+        '"vibe-time">0.1 s', '"vibe-time" data-vibe-running="4.2">'
+    )
+    say(lab, {"id": "s9", "kind": "step", "html": running})
+    time = view.locator("[data-part=s9] .vibe-time")
+    expect(time).to_have_text(re.compile(r"^([5-9]|\d\d) s$"))
+    assert not time.evaluate("node => node.closest('[aria-live], [role=status], [role=alert], [role=log]')")
+    view.page.emulate_media(reduced_motion="reduce")
+    expect(time).to_have_text("")
+    view.page.emulate_media(reduced_motion="no-preference")
     expect(view.locator(".vibe-clock")).not_to_have_text("9 s")
     say(lab, {"id": "foot", "kind": "foot", "html": foot("done", "Done", stop=False)})
     expect(view.locator(".vibe-clock")).to_have_text("9 s")

@@ -26,6 +26,7 @@ SCRIPT: list[Line] = [
 ]
 
 
+@pytest.mark.matrix
 def test_the_card_of_a_server_is_answered_and_what_it_made_is_seen_and_saved(lab: Lab, tmp_path: Path) -> None:
     with serving(SCRIPT) as server:
         (tmp_path / "config.toml").write_text(

@@ -94,6 +94,7 @@ def test_it_shows_how_everything_stands_and_its_buttons_are_commands(
     expect(servers.get_by_role("button", name="Retry: stations")).to_be_visible()
 
 
+@pytest.mark.matrix
 def test_a_model_is_chosen_and_stale_cells_are_run(lab: Lab, model: ScriptedModel, tmp_path: Path) -> None:
     model.will_reply(say("Hello."))
     panel = open_panel(lab, model, tmp_path)
@@ -117,6 +118,7 @@ def test_a_model_is_chosen_and_stale_cells_are_run(lab: Lab, model: ScriptedMode
     assert model.requests[-1].body["model"] == "scripted"
 
 
+@pytest.mark.matrix
 def test_it_can_be_read_and_used_by_everybody(lab: Lab, model: ScriptedModel, tmp_path: Path) -> None:
     model.will_reply(say("It is 4."))
     panel = open_panel(lab, model, tmp_path)

@@ -10,7 +10,7 @@ from tests.browser.lab import Lab
 from tests.browser.notebook_page import PROMPT, NotebookPage, open_prompt
 from vibe_jupyter.testing import ScriptedModel, answer, call, say
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("step-outputs")]
+pytestmark = pytest.mark.browser
 
 FIGURE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
 PICTURE = 'img:not([width="16"])'
@@ -76,15 +76,11 @@ def test_a_figure_and_a_widget_stand_in_their_steps_live_and_kept(lab: Lab, mode
     slider.focus()
     lab.page.keyboard.press("ArrowRight")
     expect(output.locator(".widget-readout")).to_have_text("4")
-    lab.picture(output, "step-outputs-live")
-    lab.theme("dark")
-    lab.picture(output, "step-outputs-live-dark")
+    lab.pictures(output, "step-outputs-live")
     go_on.set()
     book.over()
     expect(view).to_have_count(0)
-    lab.picture(output, "step-outputs-kept-dark")
-    lab.theme("light")
-    lab.picture(output, "step-outputs-kept")
+    lab.pictures(output, "step-outputs-kept")
     assert kinds_of(book) == ["run", "picture", "run", "widget", "run", "widget", "run"]
     assert {output["output_type"] for output in book.outputs(PROMPT)} == {"display_data"}
     stand_in_this_order(
@@ -132,6 +128,7 @@ def test_the_box_of_an_input_opens_in_its_step_and_what_was_drawn_in_a_copy_stan
     )
 
 
+@pytest.mark.matrix
 def test_a_page_that_is_reloaded_in_mid_run_keeps_all_that_was_said(lab: Lab, model: ScriptedModel) -> None:
     go_on = threading.Event()
     book = open_prompt(lab, model, options="--yes=run_code")

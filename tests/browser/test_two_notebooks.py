@@ -30,6 +30,7 @@ def changes(book: NotebookPage, name: str) -> list[ScriptedAnswer]:
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("notebook.rule.own-notebook")
 def test_clicks_and_edits_of_two_runs_at_once_stay_apart(lab: Lab, models: tuple[ScriptedModel, ScriptedModel]) -> None:
     cell = "theirs = ?\nprint('cell of', theirs)"
@@ -61,6 +62,7 @@ def test_clicks_and_edits_of_two_runs_at_once_stay_apart(lab: Lab, models: tuple
     assert other.cells()[2]["outputs"][0]["ename"] == "NameError"
 
 
+@pytest.mark.matrix
 def test_a_run_goes_on_in_a_tab_that_is_hidden_and_its_card_waits_there(
     lab: Lab, models: tuple[ScriptedModel, ScriptedModel]
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_run_goes_on_in_a_tab_that_is_hidden_and_its_card_waits_there(
     expect(one.output(3)).to_have_text("cell of one")
 
 
+@pytest.mark.matrix
 def test_a_run_whose_tab_was_hidden_before_its_view_was_drawn_asks_with_a_card(
     lab: Lab, models: tuple[ScriptedModel, ScriptedModel]
 ) -> None:

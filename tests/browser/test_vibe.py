@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.arming import armed, longer, press
 from tests.browser.lab import Lab
+from tests.tiers import further
 from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.testing import ScriptedAnswer, ScriptedModel, answer, call, hold, say
 from vibe_jupyter.ui.widget import ALIVE_GRACE
@@ -33,7 +34,7 @@ def model() -> Iterator[ScriptedModel]:
 
 def ask(lab: Lab, model: ScriptedModel, prompt: str, *, after: str = "print('next:', 6 * 7)") -> Locator:
     """Open a notebook, run the prompt with a cell queued behind it; returns the live view."""
-    lab.open("%load_ext vibe_jupyter\npenguins = 344", f"%%vibe --model scripted@{model.url}\n{prompt}", after)
+    lab.open_again("%load_ext vibe_jupyter\npenguins = 344", f"%%vibe --model scripted@{model.url}\n{prompt}", after)
     lab.run(LOAD, VIBE, NEXT)
     return lab.output(VIBE).locator(".vibe-run")
 
@@ -102,10 +103,7 @@ def test_a_click_while_the_cell_runs_lets_the_code_run(lab: Lab, model: Scripted
     model.will_reply(run_code("double = penguins * 2\ndouble", keep=True, reason="double it"), "It is 688.")
     view = ask(lab, model, "Double the penguins.", after="print('next:', double)")
     expect(card(view)).to_contain_text("double it")
-    lab.picture(lab.cell(VIBE), "vibe-approval-light")
-    lab.theme("dark")
-    lab.picture(lab.cell(VIBE), "vibe-approval-dark")
-    lab.theme("light")
+    lab.pictures(lab.cell(VIBE), "vibe-approval")
     press(card(view).get_by_role("button", name="Allow once"))
     html = kept(lab)
     assert "688" in model.requests[1].tool_results[0]
@@ -113,10 +111,7 @@ def test_a_click_while_the_cell_runs_lets_the_code_run(lab: Lab, model: Scripted
     expect(lab.cell(VIBE)).to_be_focused()
     expect(lab.output(VIBE)).to_contain_text("double = penguins * 2")
     assert after(lab) == "next: 688"
-    lab.picture(lab.cell(VIBE), "vibe-done-light")
-    lab.theme("dark")
-    lab.picture(lab.cell(VIBE), "vibe-done-dark")
-    lab.theme("light")
+    lab.pictures(lab.cell(VIBE), "vibe-done")
 
 
 @pytest.mark.requirement("ui.approval.choices", "permission.approve.deny")
@@ -184,6 +179,7 @@ def test_stop_ends_a_run_while_the_model_speaks(lab: Lab, model: ScriptedModel) 
     assert after(lab) == "next: 42"
 
 
+@pytest.mark.matrix
 def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model: ScriptedModel) -> None:
     go_on = threading.Event()
     model.will_reply(run_code("1 + 1"), hold(go_on, "The second time."))
@@ -196,6 +192,7 @@ def test_running_the_cell_again_ends_the_run_whose_card_is_gone(lab: Lab, model:
     assert "interrupted before this call started" in str(model.requests[1].messages)
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("ui.stop.button")
 def test_stop_ends_a_run_that_waits_for_an_approval(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(run_code("ran = True", keep=True))
@@ -208,7 +205,7 @@ def test_stop_ends_a_run_that_waits_for_an_approval(lab: Lab, model: ScriptedMod
 
 
 @pytest.mark.requirement("magics.interrupt.prompt-back")
-@pytest.mark.parametrize("moment", ["streaming", "approval", "code"])
+@pytest.mark.parametrize("moment", ["code", further("streaming"), further("approval")])
 def test_the_interrupt_button_ends_a_run(lab: Lab, model: ScriptedModel, moment: str) -> None:
     model.will_reply(hold(threading.Event(), "Thinking") if moment == "streaming" else run_code(SLOW))
     view = ask(lab, model, "Take your time.")
@@ -226,6 +223,7 @@ def test_the_interrupt_button_ends_a_run(lab: Lab, model: ScriptedModel, moment:
     assert after(lab) == "next: 42"
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("ui.stop.button")
 def test_stop_interrupts_code_that_blocks_the_kernel(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(run_code(SLOW))
@@ -237,6 +235,7 @@ def test_stop_interrupts_code_that_blocks_the_kernel(lab: Lab, model: ScriptedMo
     assert after(lab) == "next: 42"
 
 
+@pytest.mark.matrix
 def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel) -> None:
     go_on = threading.Event()
     model.will_reply(hold(go_on, "Thinking aloud"))
@@ -251,8 +250,9 @@ def test_a_kernel_that_is_restarted_ends_the_view(lab: Lab, model: ScriptedModel
     lab.complaints[:] = [words for words in lab.complaints if "Comm not found" not in words]
 
 
+@pytest.mark.matrix
 def test_an_unchanged_prompt_shows_its_kept_answer_until_its_output_is_cleared(lab: Lab, model: ScriptedModel) -> None:
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --keep --model scripted@{model.url}\nCount.")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --keep --model scripted@{model.url}\nCount.")
     model.will_reply(say("It is **two**."))
     lab.run(LOAD, VIBE)
     lab.wait_for_count_above(VIBE, None)
@@ -285,21 +285,26 @@ def test_what_is_kept_is_there_after_opening_the_notebook_again(lab: Lab, model:
     lab.open_file(path)
     output = lab.output(VIBE)
     expect(output.get_by_text("two")).to_be_visible()
-    expect(output.get_by_role("button")).to_have_count(0)
+    assert "<button" not in path.read_text(encoding="utf-8")
+    for name in ("Copy answer", "More"):  # of the page alone
+        expect(output.get_by_role("button", name=name)).to_be_visible()
+    expect(output.get_by_role("button")).to_have_count(2)
     output.locator("summary").first.click()
     expect(output.get_by_text("1 + 1").first).to_be_visible()
 
 
+@pytest.mark.matrix
 def test_a_kernel_busy_with_code_from_the_start_is_no_silent_page(lab: Lab, model: ScriptedModel) -> None:
     go_on = threading.Event()
     model.will_reply(run_code(f"import time\ntime.sleep({ALIVE_GRACE + 1})"), hold(go_on, "Slept"))
-    lab.open("%load_ext vibe_jupyter", f"%%vibe --yes=run_code --model scripted@{model.url}\nSleep.", "print(1)")
+    lab.open_again("%load_ext vibe_jupyter", f"%%vibe --yes=run_code --model scripted@{model.url}\nSleep.", "print(1)")
     lab.run(LOAD, VIBE, NEXT)
     expect(lab.output(VIBE).locator(".vibe-run").get_by_text("Slept")).to_be_visible()
     go_on.set()
     assert "live view" not in kept(lab)
 
 
+@pytest.mark.matrix
 @pytest.mark.requirement("magics.headless.no-widget")
 def test_where_no_page_draws_the_view_a_text_prompt_asks(lab_without_widget: Lab, model: ScriptedModel) -> None:
     lab = lab_without_widget

@@ -8,7 +8,7 @@ import pytest
 from tests.chair.bad_calls import BAD_CALLS
 from tests.chair.mending import MendingDesk, Outcome
 
-pytestmark = pytest.mark.xdist_group("chair")
+pytestmark = [pytest.mark.matrix, pytest.mark.xdist_group("chair")]
 
 REFUSED = 85
 """Calls of the table, at least, that are not understood at once."""

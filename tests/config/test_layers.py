@@ -5,6 +5,7 @@ import pytest
 from tests.config.conftest import Home
 from vibe_jupyter import config
 from vibe_jupyter.config.toml_file import SettingNode
+from vibe_jupyter.config.validation import validate_settings
 from vibe_jupyter.errors import ConfigError
 
 
@@ -163,3 +164,8 @@ def test_keys_may_stand_in_the_persons_env_file_and_the_environment_wins(home: H
     assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from outside"
     home.environ["MISTRAL_API_KEY"] = ""
     assert config.choose_model(settings, "devstral-2", home.environ).server.api_key == "from the file"
+
+
+def test_what_holds_where_nothing_is_set_passes_the_checks_it_is_spared(home: Home) -> None:
+    reading = home.read()
+    assert reading.settings == validate_settings(reading.tree)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,13 @@ UNSHIPPED = re.compile(
 """References to plans and notes that no reader of the repository has."""
 
 
-def texts(name: str) -> Iterator[tuple[int, str]]:
+@cache
+def texts(name: str) -> tuple[tuple[int, str], ...]:
     """The first line and the text of each piece that people read: all of it, or comments and strings of code."""
+    return tuple(_texts(name))
+
+
+def _texts(name: str) -> Iterator[tuple[int, str]]:
     content = (ROOT / name).read_text(encoding="utf-8")
     if name.endswith(".ipynb"):
         for number, cell in enumerate(json.loads(content)["cells"], 1):

@@ -53,6 +53,7 @@ def address(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_it_builds_without_a_warning_and_holds_every_page(site: Path) -> None:
     pages = {path.with_suffix(".html").name for path in (ROOT / "docs").glob("*.md")}
     assert {"index.html", "quickstart.html", "api.html", "changes.html", "contributing.html", *pages} <= {
@@ -61,6 +62,7 @@ def test_it_builds_without_a_warning_and_holds_every_page(site: Path) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_the_quickstart_is_there_with_what_came_out_of_it(site: Path) -> None:
     page = (site / "quickstart.html").read_text(encoding="utf-8")
     assert "The cell that failed on a misspelt column runs now." in page
@@ -72,6 +74,7 @@ def test_the_quickstart_is_there_with_what_came_out_of_it(site: Path) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_the_api_page_describes_every_public_name(site: Path) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     described = set(re.findall(r'<h3 id="[^"]+">(\w+)', page))
@@ -80,6 +83,7 @@ def test_the_api_page_describes_every_public_name(site: Path) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_reading_it_asks_nobody_else_for_anything(site: Path, address: str, browser: "Browser") -> None:
     page = browser.new_page()
     asked: list[str] = []

@@ -40,7 +40,17 @@ def openai_stream_helper(url: str, token: str) -> Any:
 
 
 def openai_models(url: str, token: str) -> Any:
-    return [model.id for model in _openai(url, token).models.list()]
+    """The names of all models, each found by its name, and what is said of one that there is not."""
+    from openai import NotFoundError
+
+    models = _strict_openai(url, token).models
+    names = [model.id for model in models.list()]
+    missing: Any = None
+    try:
+        models.retrieve("org/unknown")
+    except NotFoundError as error:
+        missing = error.body
+    return {"names": names, "found": [models.retrieve(name).id for name in names], "missing": missing}
 
 
 def mistral_plain(url: str, token: str) -> Any:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.conftest import PATIENCE, Gateway, chat_body, chunks_of, gateway_at, text_of, until
+from tests.gateway import sdks
+from tests.gateway.conftest import PATIENCE, TOKEN, Gateway, chat_body, chunks_of, gateway_at, text_of, until
 from vibe_jupyter.config.settings import DEFAULT_ROUNDS
+from vibe_jupyter.gateway.refusals import JSON
 from vibe_jupyter.gateway.server import KEEP_ALIVE_DEFAULT
-from vibe_jupyter.testing import ScriptedModel, answer, call, hold, raw, status
+from vibe_jupyter.testing import ScriptedModel, Tokens, answer, call, hold, raw, status
 from vibe_jupyter.testing.requests import find_complaints
 
 ADD = "mcp__sample__add"
@@ -151,6 +153,11 @@ def test_a_forced_tool_is_not_forced_again(gateway: Gateway) -> None:
         first = gateway.will(call(ADD, a=1, b=2), "3.")
         assert gateway.chat("add", tool_choice=choice).json()["choices"][0]["message"]["content"] == "3."
         assert [one.body["tool_choice"] for one in gateway.model.requests[first - 1 :]] == [sent, "auto"]
+    only = [{"type": "function", "function": {"name": ADD}}]
+    first = gateway.will(call(ADD, a=1, b=2), "3.")
+    gateway.chat("add", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": only}})
+    allowed = [one.body["tool_choice"]["allowed_tools"] for one in gateway.model.requests[first - 1 :]]
+    assert allowed == [{"mode": mode, "tools": only} for mode in ("required", "auto")]
     own = {"type": "function", "function": {"name": "look_up"}}
     gateway.will(call("look_up"))
     gateway.chat("look", tools=[CLIENT_TOOL], tool_choice=own)
@@ -208,6 +215,10 @@ def test_the_settings_can_switch_mcp_tools_off_or_have_their_calls_returned(tmp_
                 assert choice["message"]["tool_calls"][0]["function"]["name"] == ADD
                 assert (ADD in gateway.model.requests[-1].tools) is offered
                 assert len(gateway.model.requests) == first
+                if mode == "off":
+                    body = b'{"messages": [ {"role":"user", "content":"x"} ],  "model":"scripted", "odd": 1e2}'
+                    gateway.client.post("/v1/chat/completions", content=body, headers={"content-type": JSON})
+                    assert gateway.model.requests[-1].raw == body
 
 
 def test_several_answers_at_once_pass_as_they_are(gateway: Gateway) -> None:
@@ -217,9 +228,61 @@ def test_several_answers_at_once_pass_as_they_are(gateway: Gateway) -> None:
     assert gateway.model.requests[-1].tools == []
 
 
-def test_servers_that_end_calls_with_stop_are_followed_up(gateway: Gateway) -> None:
-    gateway.will(answer("", [call(ADD, a=2, b=3)], finish="stop"), "5.")
+CALLED = {
+    "index": 0,
+    "delta": {
+        "role": "assistant",
+        "tool_calls": [
+            {"index": 0, "id": "c1", "type": "function", "function": {"name": ADD, "arguments": '{"a":2,"b":3}'}}
+        ],
+    },
+}
+"""A whole call, but for its end."""
+
+
+def events_of(*chunks: dict[str, Any]) -> bytes:
+    return b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "reply", [answer("", [call(ADD, a=2, b=3)], finish="stop"), raw([events_of({"choices": [CALLED]})])]
+)
+def test_servers_that_do_not_end_calls_as_such_are_followed_up(gateway: Gateway, reply: Any) -> None:
+    gateway.will(reply, "5.")
     assert text_of(chunks_of(gateway.stream("add"))) == "5."
+
+
+def test_counts_of_all_answers_are_summed_also_where_each_chunk_has_them(gateway: Gateway) -> None:
+    used = Tokens(100, 10), Tokens(200, 20)
+    summed = {"prompt_tokens": 300, "completion_tokens": 30, "total_tokens": 330}
+    for stream in (False, True):
+        gateway.will(answer("", [call(ADD, a=2, b=3)], usage=used[0]), answer("5.", usage=used[1]))
+        if stream:
+            counted = chunks_of(gateway.stream("add", stream_options={"include_usage": True}))[-1]["usage"]
+        else:
+            counted = gateway.chat("add").json()["usage"]
+        assert {name: counted[name] for name in summed} == summed
+
+    ended = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
+    so_far = [{"prompt_tokens": 100, "completion_tokens": number} for number in (9, 10, 10)]
+    choices = [[CALLED], [ended], []]
+    chunks = [{"choices": one, "usage": usage} for one, usage in zip(choices, so_far, strict=True)]
+    gateway.will(raw([events_of(*chunks)]), answer("5.", usage=used[1]))
+    counted = chunks_of(gateway.stream("add", stream_options={"include_usage": True}))[-1]["usage"]
+    assert (counted["prompt_tokens"], counted["completion_tokens"]) == (300, 30)
+
+
+@pytest.mark.requirement("gateway.chat.plain.untouched")
+def test_what_a_later_answer_says_beside_its_text_reaches_the_client(gateway: Gateway) -> None:
+    choice = {"index": 0, "delta": {"content": "5."}, "logprobs": {"content": [1]}}
+    told = {"id": "c-2", "choices": [{**choice, "finish_reason": "stop", "stop_reason": 7}], "odd_end": 3}
+    gateway.will(call(ADD, a=2, b=3), raw([events_of(told)]))
+
+    text, end = chunks_of(gateway.stream("add"))[-2:]
+
+    assert (text["choices"][0]["delta"]["content"], text["choices"][0]["logprobs"]) == ("5.", {"content": [1]})
+    assert end["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": 7}]
+    assert end["odd_end"] == 3
 
 
 @pytest.mark.requirement(
@@ -385,14 +448,41 @@ def test_a_tool_that_fails_is_a_result_for_the_model(gateway: Gateway) -> None:
 
 
 @pytest.mark.requirement("gateway.api.models.list", "gateway.api.models.status")
-def test_the_models_that_may_be_named_are_listed(gateway: Gateway) -> None:
-    listed = gateway.client.get("/v1/models").json()["data"]
+def test_the_models_that_may_be_named_are_listed_and_found_by_their_names(tmp_path: Path, own_home: Path) -> None:
+    settings = """
+[[providers]]
+name = "locked"
+api_base = "https://models.example.org/v1"
+api_key_env_var = "NO_SUCH_KEY"
+[[models]]
+name = "org/large"
+alias = "large"
+provider = "locked"
+"""
+    with ScriptedModel(strict=False) as model, gateway_at(tmp_path, model, settings) as gateway:
+        listed = gateway.client.get("/v1/models").json()["data"]
 
-    found = {one["id"]: one for one in listed}
-    assert found["scripted"]["status"] == "loaded"
-    assert found["scripted"]["tools_available"] is True
-    assert found["scripted"]["mcp_tools_count"] >= 5
-    assert found["scripted"]["mcp_servers_connected"] == 1
+        found = {one["id"]: one for one in listed}
+        assert (listed[0]["id"], len(found)) == ("scripted", len(listed))
+        assert {"other-name", "large", "org/large"} <= found.keys()
+        assert (found["scripted"]["owned_by"], found["scripted"]["status"]) == ("here", "loaded")
+        assert found["scripted"]["tools_available"] is True
+        assert found["scripted"]["mcp_tools_count"] >= 5
+        assert found["scripted"]["mcp_servers_connected"] == 1
+        assert (found["org/large"]["owned_by"], found["org/large"]["status"]) == ("locked", "unloaded")
+        assert {name: gateway.client.get(f"/v1/models/{name}").json() for name in found} == found
+        assert gateway.client.get("/v1/models/org%2Flarge").json() == found["org/large"]
+        assert gateway.client.get("/v1/models/default").json() == listed[0]
+        assert gateway.client.get("/v1/models/").json()["data"] == listed
+
+
+def test_openais_own_client_lists_the_models_and_finds_each(gateway: Gateway) -> None:
+    found = sdks.use("openai_models", gateway.server.url, TOKEN)
+
+    assert found["names"][0] == "scripted"
+    assert found["found"] == found["names"]
+    assert found["missing"].pop("message").startswith("There is no model 'org/unknown'. Known: ")
+    assert found["missing"] == {"type": "not_found_error", "param": "model", "code": "model_not_found"}
 
 
 @pytest.mark.requirement("gateway.api.health.routes")

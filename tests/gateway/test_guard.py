@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import TOKEN, Gateway, chat_body
-from vibe_jupyter.gateway.app import make_app
-from vibe_jupyter.gateway.prefix import BelowPrefix
+from vibe_jupyter.gateway.app import BelowPrefix, make_app
 
 RIGHT: Mapping[str, str] = {"authorization": f"Bearer {TOKEN}"}
 
@@ -54,6 +53,20 @@ def test_the_token_goes_into_either_header(gateway: Gateway) -> None:
     del request.headers["authorization"]
     assert gateway.client.send(request).status_code == 200
     assert gateway.client.get("/v1/models", headers=RIGHT).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [("GET", "/v1/nothing", 404, "not_found_error"), ("DELETE", "/v1/chat/completions", 405, "invalid_request_error")],
+)
+def test_what_there_is_no_route_for_gets_an_error_that_sdks_read(
+    gateway: Gateway, method: str, path: str, status: int, kind: str
+) -> None:
+    found = gateway.client.request(method, path)
+
+    assert found.status_code == status
+    assert found.json()["error"]["type"] == kind
+    assert f"{method} {path}" in found.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,8 @@ def test_labels_are_patterns_and_known_models(gateway: Gateway) -> None:
     gateway.client.post("/v1/agent/approvals/appr_1", json={"decision": "approve"})
     gateway.client.get("/v1/chat/completions")
     gateway.client.get("/v1/models")
+    gateway.client.get("/v1/models/scripted")
+    gateway.client.get("/v1/models/org/unknown")
     gateway.client.get("/no/such/path")
     gateway.client.request("INVENTED", "/v1/models")
 
@@ -132,6 +134,8 @@ def test_labels_are_patterns_and_known_models(gateway: Gateway) -> None:
         ("GET", chat, "none", "405"): 1,
         ("POST", "/v1/agent/approvals/{approval_id}", "none", "404"): 1,
         ("GET", "/v1/models", "none", "200"): 1,
+        ("GET", "/v1/models/{model_id}", "none", "200"): 1,
+        ("GET", "/v1/models/{model_id}", "none", "404"): 1,
         ("GET", "<unmatched>", "none", "404"): 1,
         ("other", "/v1/models", "none", "405"): 1,
     }

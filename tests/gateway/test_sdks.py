@@ -4,6 +4,7 @@ import pytest
 
 from tests.gateway import sdks
 from tests.gateway.conftest import TOKEN, Gateway
+from tests.tiers import further
 from vibe_jupyter.testing import answer, call
 
 ADD = call("mcp__sample__add", a=2, b=40)
@@ -19,7 +20,7 @@ def used(gateway: Gateway, steps: str) -> dict[str, object]:
 
 
 @pytest.mark.requirement("gateway.api.auth.token", "gateway.api.clients.openai-sdk")
-@pytest.mark.parametrize("vendor", ["openai", "mistral"])
+@pytest.mark.parametrize("vendor", ["openai", further("mistral")])
 def test_an_answer_with_a_call_of_ours_is_one_answer(gateway: Gateway, vendor: str) -> None:
     assert used(gateway, f"{vendor}_plain") == {"text": "It is 42.", "finish": "stop"}
 
@@ -33,6 +34,7 @@ def test_a_stream_with_a_call_of_ours_is_one_stream(gateway: Gateway, vendor: st
     assert found["finishes"] == ["stop"]
 
 
+@pytest.mark.matrix
 def test_the_stream_helper_of_openai_ends_with_the_whole_message(gateway: Gateway) -> None:
     found = used(gateway, "openai_stream_helper")
 
@@ -83,6 +85,7 @@ def test_the_events_of_a_message_are_those_of_anthropic(gateway: Gateway) -> Non
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
 
 
+@pytest.mark.matrix
 def test_the_stream_helper_of_anthropic_ends_with_the_whole_message(gateway: Gateway) -> None:
     found = used(gateway, "anthropic_stream_helper")
 

@@ -364,6 +364,20 @@ def test_what_the_rules_do_not_allow_is_not_run_also_by_own_tools(tmp_path: Path
         denied = gateway.chat("Look.", agent_permission="deny").json()["agentic_tool_calls"][0]
         assert "agent_permission is deny" in denied["result_content"]
 
+        gateway.will(call("run_code", code="1"), "Denied.")
+        stream = Streamed(gateway, session_id="s-asked")
+        asked = stream.asked()
+        answered(gateway, asked["approval_id"], decision="deny")
+        assert stream.text() == "Denied."
+        assert asked.pop("approval_id").startswith("appr_")
+        assert asked == {
+            "type": REQUIRED,
+            "session_id": "s-asked",
+            "round": 1,
+            "tool": {"source": "built_in", "kind": "code_execution", "label": "Python code"},
+            "arguments": {"code": "1"},
+        }
+
 
 def test_own_tools_are_offered_only_where_the_settings_name_them(gateway: Gateway, tmp_path: Path) -> None:
     def offered(one: Gateway, **fields: Any) -> set[str]:
@@ -418,14 +432,19 @@ def test_shell_calls_are_items_of_the_responses_api(gateway: Gateway) -> None:
 @pytest.mark.requirement("gateway.later.responses.citations", "gateway.later.responses.agentic")
 def test_files_are_cited_and_told_on_responses(gateway: Gateway) -> None:
     script = [call("bash", command="echo 1 > one.txt; echo 2 > two.txt"), "See one.txt."]
-    gateway.will(*script)
-    events = responses(gateway, session_id="s-cited")
+    first = gateway.will(*script)
+    events = responses(gateway, files=[{"name": "one.txt"}, {"name": "three.txt", "description": "The sum."}])
+    assert "- three.txt (txt): The sum." in str(gateway.model.requests[first - 1].messages)
     gateway.will(*script)
     whole = gateway.client.post("/v1/responses", json={"input": "Make it."}).json()
 
     made = [event.data for event in events if event.name == "file_produced"]
     phases = [event.data["phase"] for event in events if event.name == "agentic_tool_call_progress"]
-    assert [one["name"] for one in made] == ["one.txt", "two.txt"]
+    assert [(one["name"], one.get("code")) for one in made] == [
+        ("one.txt", None),
+        ("two.txt", None),
+        ("three.txt", "file_not_made"),
+    ]
     assert phases == ["calling", "complete"]
     for ended in (events[-1].data["response"], whole):
         one, two = ended["output"][-1]["content"][0]["annotations"]
@@ -436,7 +455,7 @@ def test_files_are_cited_and_told_on_responses(gateway: Gateway) -> None:
         assert found.text == "1\n"
     told = [event.data["annotation"] for event in events if event.name == "response.output_text.annotation.added"]
     assert told == events[-1].data["response"]["output"][-1]["content"][0]["annotations"]
-    assert [one["file_id"] for one in told] == [one["id"] for one in made]
+    assert [one["file_id"] for one in told] == [one["id"] for one in made[:2]]
 
 
 def test_openais_own_client_takes_shell_items_and_citations(gateway: Gateway) -> None:

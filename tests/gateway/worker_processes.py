@@ -68,7 +68,9 @@ def serving(folder: Path, settings: str, *, count: int = 2) -> Iterator[Workers]
     home = folder / "home"
     home.mkdir()
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
-    argv = [sys.executable, "-c", _COMMAND, "serve", "--port", "0", "--workers", str(count), "--accept", "sample"]
+    (folder / "aiohttp.py").write_text("raise SystemExit('A file of the folder was imported.')", encoding="utf-8")
+    variables.pop("PYTHONPATH", None)  # sweeps are run with ".", which is the folder there
+    argv = [sys.executable, "-P", "-c", _COMMAND, "serve", "--port", "0", "--workers", str(count), "--accept", "sample"]
     (home / "config.toml").write_text(settings, encoding="utf-8")
     with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -15,6 +15,7 @@ import pytest
 from tests.app.conftest import CONFIG
 from tests.headless.schema_changes import breaking_changes
 from tests.kernel.fork_server import program_command
+from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
 from vibe_jupyter.testing import ScriptedModel, call, say
 
@@ -181,8 +182,10 @@ def test_the_published_schema_only_ever_grows(schema: dict[str, Any]):
 @pytest.mark.requirement("programmatic.limits.flags")
 @pytest.mark.parametrize(
     ("limit", "code", "requests"),
-    [(("--max-turns", "2", "--max-price", "0"), 4, 2), (("--max-price", "0.0001"), 5, 1)],
-    ids=["turns", "price"],
+    [
+        pytest.param(("--max-turns", "2", "--max-price", "0"), 4, 2, id="turns"),
+        further(("--max-price", "0.0001"), 5, 1, id="price"),
+    ],
 )
 def test_a_limit_ends_the_run_and_the_exit_code_says_which(
     environment: dict[str, str], model: ScriptedModel, limit: tuple[str, ...], code: int, requests: int, tmp_path: Path

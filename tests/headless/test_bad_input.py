@@ -76,6 +76,7 @@ def test_what_is_no_notebook_is_said_and_left_as_it_is(
     assert path.read_bytes() == content
 
 
+@pytest.mark.matrix
 def test_what_jupyter_offers_for_an_old_notebook_works(environment: dict[str, str], work: Path) -> None:
     path = work / "old.ipynb"
     cell = {"cell_type": "code", "input": "6 * 7", "outputs": [], "language": "python", "collapsed": False}
@@ -101,6 +102,7 @@ def test_a_notebook_without_ids_or_cells_runs(environment: dict[str, str], work:
     assert run(environment, empty).returncode == 0
 
 
+@pytest.mark.matrix
 def test_a_notebook_of_50_megabytes_is_read_run_and_kept(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:

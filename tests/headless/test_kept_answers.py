@@ -77,7 +77,7 @@ def test_an_unchanged_prompt_costs_nothing_and_shows_what_its_cell_shows(
     assert execute(runner, environment, notebook) == [again]
     assert len(model.requests) == 2
     said = answer["metadata"]["vibe_jupyter"]
-    assert sorted(said) == ["prompt", "reason"]
+    assert sorted(said) == ["author", "prompt", "reason"]
     assert len(said["prompt"]) == 32
 
 

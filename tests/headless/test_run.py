@@ -15,6 +15,7 @@ import pytest
 from tests.app.conftest import CONFIG
 from tests.kernel.fork_server import program_command
 from tests.kernel.matrix import MORE, OLDEST, ipykernel
+from tests.tiers import further
 from vibe_jupyter.session.journal import read_journal
 from vibe_jupyter.testing import ScriptedModel, call, say
 
@@ -260,9 +261,7 @@ def test_wrong_usage_is_said(environment: dict[str, str], work: Path) -> None:
 
 
 @pytest.mark.requirement("programmatic.notebook.run", "notebook.run_cell.counts")
-@pytest.mark.parametrize(
-    "version", ["installed", OLDEST, *(pytest.param(version, marks=pytest.mark.matrix) for version in MORE)]
-)
+@pytest.mark.parametrize("version", ["installed", *map(further, (OLDEST, *MORE))])
 def test_the_agent_reads_edits_and_runs_the_cells_of_the_notebook(
     environment: dict[str, str], work: Path, model: ScriptedModel, version: str
 ) -> None:

@@ -7,13 +7,14 @@ import pytest
 
 from tests.kernel.matrix import INSTALLED, MORE, OLDEST, PYTHONS, Target, ipykernel, other_python
 from tests.kernel.wire import Wire, running_kernel
+from tests.tiers import runs_matrix
 
 DRIVER = "from tests.kernel.driver import *"
 
 
 def kernels() -> list[object]:
     """One parameter for each kernel; what runs on one kernel stays on one worker."""
-    names = ["installed", OLDEST, *MORE, *(f"py{version}" for version in PYTHONS)]
+    names = ["installed", *((OLDEST, *MORE, *(f"py{version}" for version in PYTHONS)) if runs_matrix() else ())]
     return [
         pytest.param(
             name,

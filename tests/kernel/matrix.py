@@ -31,9 +31,10 @@ LARGE_LIBRARIES = {
         *("geopandas>=1,<2", "zarr>=3,<4", "ibis-framework[duckdb]>=10,<13", "statsmodels<1", "lightgbm>=4,<5"),
         *("anndata<1", "holoviews>=1.20,<2", "pyspark>=4,<5"),
     ),
+    "compiled": ("statsmodels<1", "lightgbm>=4,<5", "xgboost-cpu>=3,<4", "numba<1"),
     "torch": ("torch>=2,<3",),  # alone it takes 5 GB
 }
-"""Whose objects `make test-matrix` describes, by the environment that holds them."""
+"""Whose objects `make test-matrix` describes, or that it runs in copies of a kernel, by their environment."""
 _INSTALL = 600  # seconds
 _LARGE_INSTALL = 1800  # seconds
 

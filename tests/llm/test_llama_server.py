@@ -158,6 +158,7 @@ async def test_a_call_is_streamed_run_and_answered(server: LlamaServer, tmp_path
     check_history(done.conversation.history)
 
 
+@pytest.mark.matrix
 async def test_the_conversation_goes_on_with_its_calls_in_the_history(server: LlamaServer, tmp_path: Path) -> None:
     one_talk = Talk(server, tmp_path)
     await one_talk.ask(WISH)

@@ -40,6 +40,7 @@ def test_the_tests_that_are_to_notice_a_mutation_are_there(chosen: list[Mutation
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.matrix
 def test_a_seed_draws_the_same_changes_again_and_another_seed_draws_others() -> None:
     drawn = drawn_mutations()
     assert len(drawn) == COUNT

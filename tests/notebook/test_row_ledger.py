@@ -78,11 +78,72 @@ def test_frames_of_polars_are_counted_too(shell: LedgerShell) -> None:
     assert shell.changes("q = p.filter(pl.col('x') > 1)") == [("lost", "q (of p): 3 → 1 rows (−67 %), filter")]
 
 
-def test_a_text_tells_a_loss_by_the_rows_that_are_left_or_those_that_are_gone() -> None:
-    lost = RowChange("clean", "sales", 12_344, 12_333, ("dropna",))
-    assert [lost.is_told(text) for text in ("(12333, 8)", "12,333 rows", "I dropped 11 rows", "cleaned it")] == [
-        *(True, True, True, False)
-    ]
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "(12333, 8)",
+            "12,333 rows",
+            "12333",
+            "[12333 rows x 8 columns]",
+            "count  12333.000000  12333.0",
+            "12_333 left",
+        ),
+        *(
+            "I dropped 11 rows.",
+            "11",
+            "x\n 11 \ny",
+            "removed: 11",
+            "There were 11 records without a price",
+            "12344 - 11",
+        ),
+        *("Es fehlen 11 Zeilen", "after dropna 12333", "{'n': 12333, 'mean': 3.5}", "12,344 to 11 fewer", "mean 12333"),
+    ],
+)
+def test_a_text_tells_a_loss_by_the_rows_that_are_left_or_those_that_are_gone(text: str) -> None:
+    assert RowChange("clean", "sales", 12_344, 12_333, ("dropna",)).is_told(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "cleaned it",
+            "11 columns left",
+            "dropped the 11 columns",
+            "11 % of the rows",
+            "11.5 rows a day",
+            "2026-01-11",
+        ),
+        *(
+            "rows of 11:30",
+            "mean 11",
+            "price 11, city 4",
+            "    11  A  2.5",
+            "version 3.11",
+            "row_11 was kept",
+            "x11 rows",
+        ),
+        *("took 11 s after all", "rows 11,5", "rows -11", "12,344 rows", "1,112 rows", "12333.5 rows", "112333 rows"),
+    ],
+)
+def test_a_number_that_counts_something_else_tells_no_loss(text: str) -> None:
+    assert not RowChange("clean", "sales", 12_344, 12_333, ("dropna",)).is_told(text)
+
+
+def test_few_rows_that_are_left_are_told_in_a_shape_a_table_or_words() -> None:
+    lost = RowChange("clean", "sales", 40, 7, ("query",))
+    texts = (
+        "(7, 3)",
+        "[7 rows x 3 columns]",
+        "40 -> 7",
+        "40 7",
+        "7 observations remain",
+        "7 shops",
+        "(2, 7)",
+        "week 7: 33 sold",
+    )
+    assert [lost.is_told(text) for text in texts] == [*[True] * 5, *[False] * 3]
 
 
 def test_looking_costs_no_walk_through_the_data(shell: LedgerShell) -> None:

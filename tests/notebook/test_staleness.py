@@ -72,6 +72,7 @@ def scores() -> dict[bool, Score]:
 
 
 @pytest.mark.requirement("notebook.stale_cells.list")
+@pytest.mark.matrix
 def test_stale_cells_are_found_in_60_notebooks_with_hidden_state(scores: dict[bool, Score]) -> None:
     score = scores[True]
 
@@ -81,6 +82,7 @@ def test_stale_cells_are_found_in_60_notebooks_with_hidden_state(scores: dict[bo
     assert score.unknown <= 0.1 * score.cells
 
 
+@pytest.mark.matrix
 def test_the_history_alone_finds_them_nearly_as_well(scores: dict[bool, Score]) -> None:
     score = scores[False]
 
@@ -108,6 +110,14 @@ def test_a_deleted_cell_whose_name_lives_is_said() -> None:
     why = notebook.standings(looked=True)["cell-2"].why
 
     assert why == "b from [2], which is in no cell any more"
+
+
+def test_a_cell_that_read_what_its_own_older_source_left_is_told_so() -> None:
+    notebook = notebook_after(["n = 1", "n = n + 1"], ALL, ("edit", 1, "n = n + 2"), ("run", 1))
+
+    status = notebook.standings(looked=True)["cell-1"]
+
+    assert (status.state, status.why) == ("stale", "n as it left it itself when it ran before")
 
 
 def test_a_notebook_run_from_top_to_bottom_is_fresh() -> None:

@@ -268,15 +268,15 @@ def _wrong_extent(extent: str, before: bytes, after: bytes, what: str) -> list[s
 
 
 def _undone(said: str, deeds: set[tuple[str, str]], code: str) -> list[str]:
-    wrong = []
-    for words in said.partition(" and ")[0].split(", "):
-        if words.startswith("read the environment variable "):
-            happened = words.rpartition(" ")[2] in code
-        else:
-            happened = any(words in (deed, f"{deed} {target}") for deed, target in deeds)
-        if not happened:
-            wrong.append(f"did not want to {words}")
-    return wrong
+    if said.startswith("read the environment variable "):
+        happened = said.rpartition(" ")[2] in code
+    else:
+        in_folder = os.path.basename(said.rpartition(" ")[2])
+        happened = any(
+            said in (deed, f"{deed} {target}") or (said.startswith(f"{deed} ") and in_folder == target)
+            for deed, target in deeds
+        )
+    return [] if happened else [f"did not want to {said}"]
 
 
 trials = functools.cache(SnippetTrials)

@@ -241,6 +241,14 @@ async def test_at_its_time_it_ends_with_all_it_started(project: Path) -> None:
     assert subprocess.run(["pgrep", "-f", "^sleep 321"], check=False).returncode == 1
 
 
+async def test_what_it_leaves_behind_begins_as_it_would_outside_and_ends_with_it(project: Path) -> None:
+    done = await run(project, "nohup sleep 322 & echo first")
+    assert isinstance(done, FinishedCommand)
+    assert "not implemented" not in done.stderr
+    assert done.stdout == "first\n"
+    assert subprocess.run(["pgrep", "-f", "^sleep 322"], check=False).returncode == 1
+
+
 async def test_nothing_of_it_stays_on_disk(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "tmp"
     place.mkdir()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.matrix import ROOT
+from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal
 
 pytestmark = pytest.mark.skipif(bool(machine_refusal()), reason="no sandbox on this machine")
@@ -38,7 +39,7 @@ def in_container(user: str, command: list[str], seconds: float) -> subprocess.Co
     )
 
 
-@pytest.fixture(params=["root", "nobody"])
+@pytest.fixture(params=["nobody", further("root")])
 def user(request: pytest.FixtureRequest) -> str:
     """Root of a user namespace, without rights outside; a user of this machine, without any."""
     if request.param != "root" and os.geteuid() != 0:
@@ -68,6 +69,27 @@ def test_the_user_has_no_rights_on_this_machine(user: str) -> None:
 
 def test_some_attempts_there_have_no_effect(user: str) -> None:
     make_attempts(user, "-k", SOME)
+
+
+def test_without_user_namespaces_it_is_said_why_copies_have_no_files_of_their_own() -> None:
+    inside = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*inside, "true"], capture_output=True, timeout=START, check=False).returncode:
+        pytest.skip("no user namespaces here")
+    looks = (
+        "from vibe_jupyter.sandbox import availability as here; print(here.machine_refusal(), here.overlay_refusal())"
+    )
+    limits = "echo 0 > /proc/sys/user/max_user_namespaces"
+    gives_up_rights = "exec setpriv --inh-caps=-all --bounding-set=-all --securebits=+noroot"
+    done = subprocess.run(
+        [*inside, "bash", "-ec", f'{limits}; {gives_up_rights} "$0" "$@"', sys.executable, "-c", looks],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+        capture_output=True,
+        text=True,
+        timeout=START,
+        check=False,
+    )
+    assert done.stdout == " user namespaces are not allowed here (No space left on device)\n", done.stderr
 
 
 @pytest.mark.matrix

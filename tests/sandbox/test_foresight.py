@@ -38,11 +38,12 @@ EFFECTS = {
 WRITTEN = {
     "open('made.txt', 'w').write('a\\nb\\n')": "in a trial run: would write made.txt (4 bytes, 2 lines)",
     "open('made.txt', 'w')": "in a trial run: would write made.txt (empty)",
+    "import pathlib; pathlib.Path('made.txt').touch()": "in a trial run: would write made.txt (empty)",
     "frame.to_csv('made.txt')\nn = 2": "would write made.txt (18 bytes, 4 lines); n: int 1 → int 2",
     "import os; os.remove('vibe/config.toml')": "in a trial run: would delete vibe/config.toml",
     "with open('vibe/config.toml', 'a') as file: file.write('# more\\n')": "would change vibe/config.toml (+1 line)",
     "open('made.txt', 'w').write('x')\n1 / 0": "would write made.txt (1 byte, 1 line); raises ZeroDivisionError",
-    "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": "it wanted to write made.txt",
+    "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": "it wanted to write ../made.txt",
     "open('vibe/config.toml', 'a').close(); n = 2": "in a trial run: n: int 1 → int 2",
     "open('made.txt', 'wb').write(bytes(200_000_000))": "it wanted to write made.txt",
 }
@@ -155,8 +156,19 @@ def test_cells_that_are_to_run_are_tried_too_and_not_where_the_settings_want_no_
     asked.wire.run(ON)
 
 
-def test_where_copies_cannot_write_the_card_says_what_the_code_wanted(asked: Session) -> None:
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        *[("open('made.txt', 'w')", "write made.txt")] * 2,
+        ("import shutil; shutil.rmtree('ipython')", "delete ipython/profile_default/"),
+        ("import shutil; shutil.move('vibe', 'moved')", "rename vibe"),  # it then copies, as on another disk
+    ],
+)
+def test_where_copies_cannot_write_the_card_says_what_the_code_wanted_first(
+    asked: Session, code: str, wanted: str
+) -> None:
     asked.run("import vibe_jupyter.sandbox.confinement as limits\nlaid, limits.lay_over = limits.lay_over, None")
-    said = [reason_on_card(asked, "open('made.txt', 'w')") for _ in range(2)]
+    said = reason_on_card(asked, code)
     asked.run("limits.lay_over = laid")
-    assert all("in a trial run it wanted to write made.txt" in one for one in said)
+    assert f"in a trial run it wanted to {wanted}" in said
+    assert "make the folder" not in said

@@ -6,6 +6,7 @@ differ is found in another way, by running them in a new shell of this process.
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,13 +31,22 @@ def sweep(count: int, seed: int) -> Iterator[str]:
     chosen = random.Random(seed)
     made = [name for name, (sources, _) in PLANTED.items() if _ONLY_HERE not in "".join(sources)]
     lines = [line for line in RECORDED.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
+    counts = Counter[str]()
     for number in range(count):
         name = chosen.choice(made) if number % 2 else chosen.choice(lines)
         notebook = _planted(name) if number % 2 else recorded_notebook(name)
         expected = notebook.differing_from_top()
         told = [one.cell for one in _verified(notebook) if one.kind in ("differs", "error")]
+        half = "planted" if number % 2 else "recorded"
+        counts += Counter(
+            {f"{half} right": len(set(told) & set(expected)), half: len(expected), f"{half} told": len(told)}
+        )
         if told != expected:
             yield f"try {number}, {name}: told {told}, differing are {expected}"
+    for half in ("planted", "recorded"):
+        right, differing, all_told = counts[f"{half} right"], counts[half], counts[f"{half} told"]
+        recall, precision = right / max(differing, 1), right / max(all_told, 1)
+        print(f"{half}: {differing} cells differ, recall {recall:.3f}, precision {precision:.3f}")
 
 
 def _planted(name: str) -> LiveNotebook:

@@ -28,6 +28,7 @@ def sweep(count: int, seed: int) -> Iterator[str]:
     snippets = [*PLAIN, *MAY_DIFFER]
     chosen = snippets if count >= len(snippets) else random.Random(seed).sample(snippets, count)
     silent: list[str] = []
+    told_of_others = 0
     with tempfile.TemporaryDirectory() as folder, running_kernel(INSTALLED, Path(folder)) as wire:
         for code in chosen:
             told = json.loads(wire.run(_REPORT.format(code=code)).text)
@@ -35,5 +36,10 @@ def sweep(count: int, seed: int) -> Iterator[str]:
                 yield f"{code!r}: {told['said']}: {'; '.join(told['wrong'])}"
             if code in PLAIN and not (told["said"] and told["seconds"] <= SECONDS):
                 silent.append(code)
+            told_of_others += bool(code not in PLAIN and told["said"])
+    plain = [code for code in chosen if code in PLAIN]
+    others = len(chosen) - len(plain)
+    in_time = f"{len(plain) - len(silent)} of {len(plain)}"
+    print(f"something was said in time of {in_time}, and of {told_of_others} of {others} that may differ")
     if chosen is snippets and len(silent) > MOST_SILENT * len(PLAIN):
         yield f"nothing was said in time of {len(silent)} of {len(PLAIN)}, such as {silent[0]!r}"

@@ -37,7 +37,7 @@ def test_the_header_says_what_and_why() -> None:
     assert [(one.name, one.text) for one in header if one.text and one is not header] == [
         ("b", "Run code"),
         ("span", "fit a line per species"),
-        ("span", "runs code in this kernel"),
+        ("span", "Runs code in this kernel"),
     ]
 
 
@@ -193,13 +193,13 @@ def test_a_card_of_high_risk_says_what_each_part_does_and_offers_deny_first() ->
 
 
 def test_a_card_of_high_risk_keeps_what_else_there_is_to_say() -> None:
-    reason = "names outside the project: /x · the agent sent this call 2 times: your answer holds for each"
+    reason = "Names outside the project: /x · the agent sent this call 2 times: your answer holds for each"
     assert high_card(reason=reason).find("span", class_="vibe-why")[0].text == reason
 
 
 def test_all_that_a_trial_run_showed_is_on_the_card() -> None:
     shown = "; ".join(f"frame_{number}: 1,078 → 1,067 rows, column revenue added" for number in range(6))
-    reason = f"changes your notebook · runs code · in a trial run: {shown}"
+    reason = f"Changes your notebook · runs code · in a trial run: {shown}"
     assert high_card(reason=reason).find("span", class_="vibe-why")[0].text == reason
 
 
@@ -275,7 +275,8 @@ def test_unchanged_lines_far_from_a_change_are_folded_and_still_there() -> None:
     folds = section.find("details", class_="vibe-same")
     assert [fold.find("summary")[0].text for fold in folds] == ["17 unchanged lines", "16 unchanged lines"]
     assert [line[2] for line in diff_lines(diff) if line[0] != "add"] == old
-    assert "1 line added, 1 line removed" in section.find("header")[0].text
+    (counts,) = section.find("span", class_="vibe-size")
+    assert (counts.text, counts.attributes["aria-label"]) == ("+1 −1", "1 line added, 1 removed")
 
 
 def test_a_diff_keeps_the_colours_of_its_language() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.ui.dom import parse
-from tests.ui.runs import STARTED, finished, said
+from tests.ui.runs import STARTED, asked, finished, said
 from tests.ui.test_front_ends import Terminal, show
 from vibe_jupyter.app.run_view import RunSummary
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.protocol import Cell, Event, TextDelta
+from vibe_jupyter.protocol import Cell, Event, Resource, TextDelta
 from vibe_jupyter.ui.cell_references import with_cell_words
 from vibe_jupyter.ui.front_end import FrontEnd
 from vibe_jupyter.ui.terminal import TerminalFrontEnd
@@ -119,3 +119,10 @@ def test_a_program_gets_the_numbers() -> None:
         summary.take(event)
 
     assert summary.reply(find).text == "It is set in cell 8."
+
+
+def test_a_card_names_the_cells_that_it_asks_to_change_for_the_page() -> None:
+    written = [Resource(kind="cell", value=one, access="write") for one in ("d8dc", "new")]
+    shown = live(asked(resources=(*written, Resource(kind="cell", value="d8dc", access="execute"))))
+    assert 'data-vibe-cells="d8dc1234"' in shown
+    assert "data-vibe-cells" not in live(asked())

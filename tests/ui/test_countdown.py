@@ -1,4 +1,4 @@
-"""A wait before another attempt: told once, counted down where a view can."""
+"""Time that a view counts: a wait before another attempt, told once, and what a step has run so far."""
 
 import asyncio
 import concurrent.futures
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.ui.runs import STARTED, finished, said
+from tests.ui.runs import STARTED, code_finished, code_started, finished, said
 from tests.ui.test_front_ends import WAIT, Terminal
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.protocol import Event, Notice
@@ -109,3 +109,20 @@ def test_where_lines_cannot_be_written_over_only_the_notice_is_printed() -> None
     in_terminal(terminal, [STARTED, BUSY, finished()], until=re.escape(TEXT), paper=TerminalStyle())
     assert "left" not in terminal.screen
     assert "\r" not in terminal.screen
+
+
+def test_a_view_drawn_anew_goes_on_with_the_time_that_a_step_has_run() -> None:
+    clock = Clock()
+    transcript = Transcript(clock)
+    for event in (STARTED, code_started()):
+        transcript.apply(event)
+
+    def running() -> list[str]:
+        html = "".join(part.html for part in transcript.parts())
+        return re.findall(r'class="vibe-time" data-vibe-running="([0-9.]+)"></span>', html)
+
+    assert running() == ["0.0"]
+    clock.now = 7.25
+    assert running() == ["7.2"]
+    transcript.apply(code_finished())
+    assert running() == []

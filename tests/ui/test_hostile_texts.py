@@ -33,7 +33,17 @@ ATTRIBUTES = {
     "kbd": {"aria-hidden"},
     "textarea": {"class", "hidden", "aria-label"},
     "input": {"class", "type", "aria-label", "placeholder"},
-    "span": {"class", "style", "aria-hidden", "data-vibe-clock", "data-change", "data-n"},
+    "span": {
+        "class",
+        "style",
+        "aria-hidden",
+        "role",
+        "aria-label",
+        "data-vibe-clock",
+        "data-vibe-running",
+        "data-change",
+        "data-n",
+    },
     "details": {"class", "data-outcome", "style"},
     "div": {"class", "data-outcome", "data-state", "data-level", "data-digits", "role", "hidden", "style", "title"},
 }

@@ -70,6 +70,7 @@ def test_no_screen_reader_is_told_of_an_icon() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.matrix
 def test_the_pictures_are_of_the_paths_as_they_are(page: Page) -> None:
     for name, path in PATHS.items():
         source = parse(kept_icon(name)).find("img")[0].attributes["src"]

@@ -1,6 +1,7 @@
 """What variables held before code is restored, in place, whatever the code did to them."""
 
 import contextlib
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.variables.mutations import MUTATIONS, OTHERS, close_all, own_names, world
 from tests.variables.value_text import texts
 from vibe_jupyter.variables.kept import MOST_COPIED, KeptVariables
+from vibe_jupyter.variables.kept_libraries import COMPARED
 
 EACH = 8
 """One mutation in this many is tried here; the sweep `undo` tries all."""
@@ -135,3 +137,17 @@ def test_what_cannot_be_kept_is_named_and_the_rest_is_kept(tmp_path: Path) -> No
         kept.end_run()
         kept.restore()
         assert (namespace["mixed"][0], namespace["small"]) == ([1], [1])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_large_frame_is_told_as_changed_by_its_values_alone(library: str) -> None:
+    frames: Any = pytest.importorskip(library)
+    numbers = np.arange(3 * COMPARED // 2 // 8, dtype="float64")
+    namespace: dict[str, Any] = {"frame": frames.DataFrame({"a": numbers, "b": numbers})}
+    same = "frame['a'] = frame['a'].fillna(0.0)" if library == "pandas" else "frame.replace_column(0, frame['a'] * 1.0)"
+    other = "frame.loc[7, 'b'] = -0.0" if library == "pandas" else "frame[7, 'b'] = 8.0"
+    for code, changed in ((same, ()), (other, ("frame",))):
+        kept = KeptVariables(lambda: own_names(namespace), namespace, compared=math.inf)
+        kept.before_code(code)
+        exec(code, namespace)
+        assert kept.end_run() == changed

@@ -142,7 +142,7 @@ class ModelCall:
         self._run = run
         self._call_context = call_context
         self._incoming = incoming
-        self.latest = AssistantMessage(parts=(), stop_reason="other")
+        self.latest = AssistantMessage.model_construct(parts=(), stop_reason="other")
         """The last whole answer as the model gave it: its calls run so, though the history keeps them redacted."""
         self._text = AnswerText(agent.redactor, lambda text: run.emit(TextDelta(text)))
         self._system = SystemMessage(text=agent.instructions)

@@ -44,7 +44,8 @@ class Run:
         self.interrupted = False
         """Whether someone asked for the end."""
         self._work = work
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        """None where the work has ended."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._step: asyncio.Task[None] | None = None
 
@@ -94,30 +95,19 @@ class Run:
         """Yield every event; the last one is `RunFinished`."""
         self._loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._work(self))
+        task.add_done_callback(lambda _: self._events.put_nowait(None))
         try:
-            while True:
-                event = await self._next_event(task)
+            while (event := await self._events.get()) is not None:
                 yield event
                 if isinstance(event, RunFinished):
-                    break
-            await task
+                    await task
+                    return
+            task.result()
+            raise RuntimeError("The run ended without RunFinished.")
         finally:
             if not task.done():
                 self.send(Interrupt())
                 await asyncio.wait([task])
-
-    async def _next_event(self, task: "asyncio.Future[None]") -> Event:
-        """The next event, or the error of a run that broke."""
-        if self._events.empty() and not task.done():
-            getter = asyncio.ensure_future(self._events.get())
-            await asyncio.wait([getter, task], return_when=asyncio.FIRST_COMPLETED)
-            if getter.done():
-                return getter.result()
-            getter.cancel()
-        if self._events.empty():
-            task.result()
-            raise RuntimeError("The run ended without RunFinished.")
-        return self._events.get_nowait()
 
     def _take_command(self, command: Command, by: DecidedBy) -> None:
         match command:

@@ -132,7 +132,7 @@ class App:
                 taken=lambda: BUILT_IN.union(spec.name for spec in self._tools.specs()),
             ),
         )
-        self.take_settings(config.SettingsReading(config.Settings(), config.NO_SETTINGS, ()))
+        self.take_settings(config.SettingsReading(config.DEFAULT_SETTINGS, config.NO_SETTINGS, ()))
         self.instructions = Instructions(self._engine, self.setup.project.folder, home)
         self.context = ContextParts(
             *(self._engine, self._run_view, self._main_thread, self.report, self.instructions, self._rules),

@@ -149,7 +149,10 @@ class BuiltInTools:
             GrepTool(parts.workspace, settings.tool_options("grep", GrepOptions)),
             WriteFileTool(files, settings.tool_options("write_file", WriteFileOptions)),
             SearchReplaceTool(files, settings.tool_options("search_replace", SearchReplaceOptions)),
-            CheckpointTool(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace, put_back),
+            CheckpointTool(
+                *(lambda: parts.sessions.folder, checkpoint_cells, files, parts.workspace, put_back),
+                parts.undo.written_since,
+            ),
             *self._shell_tools(settings.tool_options("bash", BashOptions)),
         ]
 

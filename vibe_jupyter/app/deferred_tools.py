@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_jupyter import config
 from vibe_jupyter.app.kernel_parts import McpParts, ToolParts
 from vibe_jupyter.app.project import TOOLS, CurrentSettings, KernelSettings
-from vibe_jupyter.config import Settings
+from vibe_jupyter.config import DEFAULT_SETTINGS, Settings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.permissions.rules import ToolLists
 from vibe_jupyter.protocol import ToolSpec
@@ -50,7 +50,7 @@ class DeferredTools:
 
     def __init__(self, parts: ToolParts) -> None:
         self._parts = parts
-        self._settings = Settings()
+        self._settings = DEFAULT_SETTINGS
         missing = {*(_CELL_TOOLS if parts.notebook is None else ()), *(["bash"] if find_shell() is None else [])}
         self._specs = {spec.name: spec for spec in stored_specs() if spec.name not in missing}
         self._specs_but_memory = tuple(spec for name, spec in self._specs.items() if name != "memory")
@@ -142,7 +142,7 @@ class DeferredCustomTools:
 def stored_specs() -> list[ToolSpec]:
     """What the model reads of all built-in tools, in their order."""
     stored: list[dict[str, Any]] = json.loads(SPECS.read_text(encoding="utf-8"))
-    return [ToolSpec(**spec) for spec in stored]
+    return [ToolSpec.model_construct(**spec) for spec in stored]
 
 
 def tool_lists(settings: Settings) -> Mapping[str, ToolLists]:

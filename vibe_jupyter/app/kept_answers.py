@@ -56,7 +56,8 @@ class KeptAnswers:
         if not answer or not _is_ours(answer):
             return None
         for output in answer:
-            display({HTML: output.html, PLAIN: output.plain}, metadata=output_metadata("stop", key), raw=True)
+            said = output_metadata("stop", key, author=output.author)
+            display({HTML: output.html, PLAIN: output.plain}, metadata=said, raw=True)
         display({PLAIN: SAID}, raw=True)
         return Reply(text=answer[-1].plain, reason="stop", usage=Usage(), turns=0, seconds=0.0, cost=0.0)
 

@@ -41,7 +41,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.ui.front_end import RunRetention
-from vibe_jupyter.ui.run_output import UndoableRun, output_metadata
+from vibe_jupyter.ui.run_output import RunAuthor, UndoableRun, output_metadata
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess
@@ -100,6 +100,8 @@ class RunSummary:
         """As in `Reply`."""
         self.not_undone: list[str] = []
         """Variables that calls may have changed unasked, and that undo would not restore."""
+        self.model = ""
+        """Name and server of the model that answers; empty before its start."""
         self._text = ""
         self._finished: RunFinished | None = None
 
@@ -116,6 +118,8 @@ class RunSummary:
     def take(self, event: Event) -> None:
         """Look at one event."""
         match event:
+            case RunStarted():
+                self.model = f"{event.model}@{event.provider}"
             case MessageAdded(message=AssistantMessage() as message):
                 self._text = message.text
             case RunFinished():
@@ -424,8 +428,13 @@ class RunView:
             if life.is_over:
                 self._life = None
             # For programs that run notebooks: they want to know without reading prose.
-            undoable = begun.undoable if life.ending.changed_something else None
-            self._leave(front_end, output_metadata(life.ending.reason, begun.key, undoable, life.ending.not_undone))
+            ending, kept = life.ending, begun.undoable
+            undoable = kept if ending.changed_something else None
+            named = (kept.conversation, kept.number) if kept is not None else ("", None)
+            author = RunAuthor(ending.model, *named) if ending.model else None
+            self._leave(
+                front_end, output_metadata(ending.reason, begun.key, undoable, ending.not_undone, author=author)
+            )
 
     def _leave(self, front_end: DeferredFrontEnd, metadata: "Metadata") -> None:
         view, self._front_end = self.view, None

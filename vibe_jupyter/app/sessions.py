@@ -17,7 +17,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from vibe_jupyter import config
 from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.background_cells import BackgroundCells
-from vibe_jupyter.app.lost_variables import loss_text, lost_variables
 from vibe_jupyter.app.project import KernelSettings
 from vibe_jupyter.app.run_view import CLOSE_WAIT
 from vibe_jupyter.app.saved_sessions import SavedSessions, local_time, new_conversation
@@ -25,6 +24,7 @@ from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolEr
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.llm.client import LLMClient
 from vibe_jupyter.protocol import Cell
+from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.session.conversation import Conversation
 from vibe_jupyter.session.journal import Journal, JournalContents, JournalInUse, JournalNote
 from vibe_jupyter.session.store import ID_BYTES, SHORT_ID, SavedSession
@@ -42,7 +42,6 @@ END_NOTE_WAIT: Final = 0.5
 LISTING_WAIT: Final = 2.0
 """Seconds in which a page tells its cells when nothing runs."""
 _COPY: Final = " (copy)"
-_NOTHING: Final = JournalNote(variables=(), background=())
 _RUNS: Final = "A run is active in this kernel. End it with Stop or ■ first."
 
 
@@ -85,7 +84,7 @@ class KernelSessions:
         """Variables that the model knows of and the kernel no longer has; reported with the next prompt."""
         self._ended: Sequence[str] = ()
         """Commands and cells that ran in the background when the conversation was closed; reported likewise."""
-        self._noted = _NOTHING
+        self._noted: JournalNote | None = None
         """What the last note said of variables, commands and cells."""
         self._named_in_notebook = ""
         """Id of the conversation that the notebook's metadata was last given."""
@@ -166,7 +165,7 @@ class KernelSessions:
         commands = self.background.running() if self.background.commands else ()
         cells = self.cells.running() if self.cells.jobs else ()
         note = JournalNote(variables=names, background=(*commands, *cells))
-        if note != self._noted:
+        if note != (self._noted or JournalNote(variables=(), background=())):
             self._noted = note
             writing = self._parts.engine.submit(_note_quietly(self.conversation, note))
             concurrent.futures.wait([writing], timeout=END_NOTE_WAIT)
@@ -251,7 +250,7 @@ class KernelSessions:
 
     def forget(self) -> None:
         """Close the conversation; the next prompt begins a new one."""
-        self._session_id, self._noted = secrets.token_hex(ID_BYTES), _NOTHING
+        self._session_id, self._noted = secrets.token_hex(ID_BYTES), None
         self._lost = self._ended = ()
         self.cells.forget()
         ending = self._parts.engine.submit(self.background.end())
@@ -291,6 +290,8 @@ class KernelSessions:
         self._session_id, self._offered = conversation.id, True
         self._note(JournalNote(pid=journal.pid, notebook=self.saved.place().notebook or None, title=title))
         self.begin_run()
+        with without_working_folder():
+            from vibe_jupyter.app.lost_variables import loss_text, lost_variables
         present = self._parts.variables()
         known = next((note.variables for note in reversed(contents.notes) if note.variables is not None), ())
         self._lost = lost_variables(known, present, conversation.history)

@@ -20,7 +20,7 @@ from vibe_jupyter.skills.discovery import FoundSkills, SkillFile, SkillReader, s
 from vibe_jupyter.skills.section import listing, loaded_text, skills_section
 from vibe_jupyter.skills.skill import FILE_NAME, TOOLS_FOLDER, Skill, SkillsInUse, called_skill
 from vibe_jupyter.tools.contract import StaticToolset
-from vibe_jupyter.tools.skill import SkillTool
+from vibe_jupyter.tools.skill import SPEC, SkillTool
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.custom_tools import ToolsOfSkills
@@ -87,7 +87,7 @@ class KernelSkills:
     def specs(self) -> Sequence[ToolSpec]:
         if not self._available:
             return ()
-        return (*self._own.specs(), *(self._brought.specs(self._in_use) if self._brought is not None else ()))
+        return (SPEC, *(self._brought.specs(self._in_use) if self._brought is not None else ()))
 
     def find(self, name: str) -> "Tool[Any] | None":
         if not self._available:

@@ -209,7 +209,9 @@ class KernelUndo:
                 raise ConfigError(f"Run {number} was undone already.")
             there_are = "%vibe undo list shows them." if runs else NO_RUN
             raise ConfigError(
-                f"There is no run {number} to undo. {there_are}" if number else f"Nothing to undo. {there_are}"
+                f"There is no run {number} to undo. {there_are}"
+                if number
+                else f"Nothing to undo. {there_are}{self._written_last()}"
             )
         from vibe_jupyter.session.undo_plan import plan_undo
 
@@ -223,7 +225,8 @@ class KernelUndo:
                 raise NotebookError(f"Nothing was undone: the notebook does not answer. {error}") from error
         plan = plan_undo(run, cells)
         self._plan_variables(plan)
-        self._plan_written(plan)
+        written = self.written_by_code([run])
+        plan.lost += [written] if written else []
         return plan
 
     def plan_of(self, run: UndoableRun) -> "UndoPlan":
@@ -262,19 +265,34 @@ class KernelUndo:
         plan.changed_since += kept.changed_since
         plan.restored += [name for name in names if name not in kept.lost]
 
-    def _plan_written(self, plan: "UndoPlan") -> None:
-        """Name what code and commands wrote: it stays."""
-        span = self._spans.get((str(self._sessions.folder), plan.run.number))
-        if span is None:
-            return
+    def _written_last(self) -> str:
+        """A sentence on what code and commands wrote in the last run, where it changed nothing else; empty for none."""
+        numbers = [number for folder, number in self._spans if folder == str(self._sessions.folder)]
+        written = self._written_in([max(numbers)], ()) if numbers else ""
+        return f" Not restored: {written}." if written else ""
+
+    def written_since(self, number: int) -> str:
+        """Files that code and commands wrote in a run and all since, in words; empty for none. Any thread."""
+        return self.written_by_code([run for run in self.runs() if run.number >= number and not run.undone])
+
+    def written_by_code(self, runs: Sequence[RunChanges]) -> str:
+        """Files that code and commands wrote in these runs, in words; empty for none. They stay. Any thread."""
+        by_tools = [file.name for run in runs for file in run.files.values()]
+        return self._written_in([run.number for run in runs], by_tools)
+
+    def _written_in(self, numbers: Sequence[int], by_tools: Sequence[str]) -> str:
+        folder = str(self._sessions.folder)
+        spans = [self._spans[folder, number] for number in numbers if (folder, number) in self._spans]
+        if not spans:
+            return ""
         from vibe_jupyter.files.written import written_between
 
-        by_tools = {file.name for file in plan.run.files.values()}
         own = [os.path.realpath(folder) for folder in (str(vibe_home(os.environ)), self.code.ipython_folder)]
-        names = [name for name in written_between(self._workspace.root, *span, own) if name not in by_tools]
-        if names:
-            more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
-            plan.lost.append(f"{', '.join(names[:FILES_NAMED])}{more}: written during the run, by code or a command")
+        found = {name for span in spans for name in written_between(self._workspace.root, *span, own)}
+        names = sorted(found.difference(by_tools))
+        more = f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
+        during = "the run" if len(numbers) == 1 else "these runs"
+        return f"{', '.join(names[:FILES_NAMED])}{more}: written during {during}, by code or a command" if names else ""
 
     def carry_out(self, plan: "UndoPlan") -> UndoResult:
         """Put back what was there.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from vibe_jupyter.cli.exit_codes import EXIT_CODES, USAGE
 from vibe_jupyter.errors import ConfigError, VibeError
+from vibe_jupyter.safe_imports import defer_address_grammar
 from vibe_jupyter.version import __version__
 
 __all__ = ["main"]
@@ -27,8 +28,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    # With it jsonschema, which nbformat loads, would take a second to make a grammar of addresses; notebooks have none.
-    sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
+    defer_address_grammar()
     words = sys.argv[1:] if arguments is None else list(arguments)
     chosen = _argument_parser(words).parse_args(words)
     try:

@@ -19,6 +19,7 @@ from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.notebook.document import may_raise
 from vibe_jupyter.options import parse_price
+from vibe_jupyter.protocol import METADATA_KEY
 from vibe_jupyter.tools.contract import lost_words
 
 LABEL_WIDTH: Final = 60
@@ -168,7 +169,7 @@ def _code_cells(document: HeadlessDocument) -> list[dict[str, Any]]:
 
 def _ends(cell: dict[str, Any]) -> list[Any]:
     """How the runs in a cell ended; None for an output that is none."""
-    return [output.get("metadata", {}).get("vibe_jupyter", {}).get("reason") for output in cell["outputs"]]
+    return [output.get("metadata", {}).get(METADATA_KEY, {}).get("reason") for output in cell["outputs"]]
 
 
 def _agent_came_to_its_end(cell: dict[str, Any]) -> bool:
@@ -203,7 +204,7 @@ class _Progress:
         self.line(f"      {text}")
 
     def _warn_of_undo(self, cell: dict[str, Any]) -> None:
-        said = (output.get("metadata", {}).get("vibe_jupyter", {}).get("not_undone", []) for output in cell["outputs"])
+        said = (output.get("metadata", {}).get(METADATA_KEY, {}).get("not_undone", []) for output in cell["outputs"])
         names = [name for names in said for name in names if name not in self._named]
         self._named.update(names)
         if names:

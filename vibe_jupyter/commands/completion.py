@@ -22,6 +22,7 @@ from vibe_jupyter.context.mention_syntax import (
 )
 from vibe_jupyter.errors import VibeError
 from vibe_jupyter.kernel.ipython_types import user_names
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.options import OPTION_NAMES, TOUR
 from vibe_jupyter.safe_imports import without_working_folder
 
@@ -31,13 +32,13 @@ IDENTIFIER: Final = "vibe_jupyter"
 """Under which IPython knows the matcher, for `IPCompleter.disable_matchers` too."""
 _PRIORITY: Final = 2_000
 """Before jedi: what it would say of a prompt is noise, and slow."""
-_CELL: Final = re.compile(r"\s*%%vibe(?=\s|$)")
-_LINE: Final = re.compile(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
-_SLASH: Final = re.compile(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
+_CELL: Final = lazy_pattern(r"\s*%%vibe(?=\s|$)")
+_LINE: Final = lazy_pattern(r"[ \t]*%{1,2}vibe[ \t]+(?P<words>.*)")
+_SLASH: Final = lazy_pattern(r"(?:--\S+[ \t]+)*(?=/)(?P<before>(?:\S+[ \t]+)*)(?P<last>\S*)$")
 """On the magic's line a skill, or a prompt of an MCP server: ``/server:prompt name=value``."""
-_FIRST_WORD: Final = re.compile(r"\s*(?P<last>/\S*)")
+_FIRST_WORD: Final = lazy_pattern(r"\s*(?P<last>/\S*)")
 """Of a cell's prompt."""
-_MAGIC: Final = re.compile(r"\s*%{1,2}vibe(?=\s|$)")
+_MAGIC: Final = lazy_pattern(r"\s*%{1,2}vibe(?=\s|$)")
 _CELLS: Final = 30
 """Cells offered after ``@``."""
 _TURNS: Final = ("10", "50", "200")

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from vibe_jupyter.errors import ConfigError, NotebookError
 from vibe_jupyter.options import PROMPT_HELP, RARE_OPTIONS_HELP, SERVER_ACTIONS, SETTINGS_HELP
@@ -30,8 +30,7 @@ _ON_A_SERVER: Final = frozenset(SERVER_ACTIONS) - {"add", "serve"}
 """What `%vibe mcp` does with a server that is named."""
 
 
-@dataclass(frozen=True)
-class TypedCommand:
+class TypedCommand(NamedTuple):
     """One command as it was typed."""
 
     words: Sequence[str]

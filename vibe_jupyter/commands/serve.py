@@ -57,7 +57,7 @@ class KernelGateway:
         if self._server is None:
             return _NONE
         state = self._server.agents.mcp_state()
-        tools = f"{state.tools} tools of {state.connected} MCP servers"
+        tools = f"{state.tools} tools of {state.connected} MCP server{'s' * (state.connected != 1)}"
         return f"The gateway is at {self._server.url}, with {tools}; {len(self._server.parts.live)} answers under way."
 
 

@@ -25,12 +25,13 @@ from vibe_jupyter.config.loading import (
 from vibe_jupyter.config.model_choice import IN_KEYRING, choose_model, key_variables
 from vibe_jupyter.config.project import ProjectFile, list_demanded_servers, list_demands, named_paths
 from vibe_jupyter.config.providers import DEFAULT_ACTIVE_MODEL
-from vibe_jupyter.config.settings import Settings
+from vibe_jupyter.config.settings import DEFAULT_SETTINGS, Settings
 from vibe_jupyter.config.toml_file import config_path, env_path, vibe_home
 
 __all__ = [
     "BUILT_IN_AGENTS",
     "DEFAULT_ACTIVE_MODEL",
+    "DEFAULT_SETTINGS",
     "IN_KEYRING",
     "NO_SETTINGS",
     "AgentProfile",

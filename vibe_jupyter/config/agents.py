@@ -5,7 +5,6 @@ A profile is a name, a few words on it, and settings that hold while its agent i
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -49,8 +48,7 @@ class AgentHeader(Entry):
     agent_type: AgentType = "agent"
 
 
-@dataclass(frozen=True)
-class AgentProfile:
+class AgentProfile(NamedTuple):
     """One agent that can be chosen, or a sub-agent."""
 
     name: str

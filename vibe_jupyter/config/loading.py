@@ -18,12 +18,12 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from vibe_jupyter.config.agents import PLAN_TOOL, ProfileRules, profile_rules
 from vibe_jupyter.config.project import ProjectFile, json_layer, project_layer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS
-from vibe_jupyter.config.settings import OTHER_NAMES, RENAMED, TOOL_OPTIONS, Settings
+from vibe_jupyter.config.settings import DEFAULT_SETTINGS, OTHER_NAMES, RENAMED, TOOL_OPTIONS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, config_path, env_path, make_node, read_toml
 from vibe_jupyter.config.validation import describe_problem, move_renamed_keys, unknown_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.file_stamps import ReadCache, stamp_file
-from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.safe_imports import without_plugins, without_working_folder
 
 PREFIX: Final = "VIBE_"
 NESTED: Final = "__"
@@ -128,7 +128,8 @@ def _tool_annotation(path: list[str]) -> Any:
 
 
 def _parse_value(text: str, annotation: Any, name: str) -> JsonValue:
-    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    with without_plugins():
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     try:
         return adapter.dump_python(adapter.validate_python(_parse_text(text, annotation)), mode="json")
     except ValidationError as error:
@@ -255,7 +256,8 @@ def read_settings(
         make_node(dict(flags or {}), SettingOrigin("flag", name="the magic's options")),
     ]
     tree = merge_layers(layers)
-    return SettingsReading(validate_settings(tree), tree, tuple(warnings), rules)
+    settings = validate_settings(tree) if any(layer.table for layer in layers[1:]) else DEFAULT_SETTINGS
+    return SettingsReading(settings, tree, tuple(warnings), rules)
 
 
 def _without_widening(layer: SettingNode, below: SettingNode) -> SettingNode:
@@ -307,8 +309,8 @@ def _strictness(tool: SettingNode) -> int:
 
 def _default_layer() -> SettingNode:
     origin = SettingOrigin("default")
-    providers: list[JsonValue] = [entry.model_dump(mode="json") for entry in DEFAULT_PROVIDERS]
-    models: list[JsonValue] = [entry.model_dump(mode="json") for entry in DEFAULT_MODELS]
+    providers: list[JsonValue] = [dict(entry) for entry in DEFAULT_PROVIDERS]
+    models: list[JsonValue] = [dict(entry) for entry in DEFAULT_MODELS]
     return make_node({"providers": providers, "models": models}, origin)
 
 

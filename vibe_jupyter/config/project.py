@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, cast
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
-from vibe_jupyter.config.settings import Settings
+from vibe_jupyter.config.settings import DEFAULT_SETTINGS, Settings
 from vibe_jupyter.config.toml_file import SettingNode, SettingOrigin, make_node, parse_toml
 from vibe_jupyter.config.validation import describe_problem, key_text, move_renamed_keys, validate_settings
 from vibe_jupyter.errors import ConfigError
@@ -134,7 +134,7 @@ def _tool_tables(layer: SettingNode) -> dict[str, SettingNode]:
 
 
 def _is_less(turns: SettingNode, below: SettingNode | None) -> bool:
-    limit = Settings().max_turns if below is None else below.value
+    limit = DEFAULT_SETTINGS.max_turns if below is None else below.value
     return isinstance(turns.value, int) and isinstance(limit, int) and 1 <= turns.value <= limit
 
 

@@ -35,10 +35,10 @@ class ProviderEntry(Entry):
 
 
 DEFAULT_PROVIDERS: Final = (
-    ProviderEntry(
+    ProviderEntry.model_construct(
         name="mistral", api_base="https://api.mistral.ai/v1", api_key_env_var="MISTRAL_API_KEY", backend="mistral"
     ),
-    ProviderEntry(name="llamacpp", api_base="http://127.0.0.1:8080/v1"),
+    ProviderEntry.model_construct(name="llamacpp", api_base="http://127.0.0.1:8080/v1"),
 )
 
 
@@ -76,11 +76,11 @@ class ModelEntry(Entry):
 
 
 DEFAULT_MODELS: Final = (
-    ModelEntry(
+    ModelEntry.model_construct(
         name="mistral-vibe-cli-latest", provider="mistral", alias="devstral-2", input_price=0.4, output_price=2.0
     ),
-    ModelEntry(
+    ModelEntry.model_construct(
         name="devstral-small-latest", provider="mistral", alias="devstral-small", input_price=0.1, output_price=0.3
     ),
-    ModelEntry(name="devstral", provider="llamacpp", alias="local", input_price=0, output_price=0),
+    ModelEntry.model_construct(name="devstral", provider="llamacpp", alias="local", input_price=0, output_price=0),
 )

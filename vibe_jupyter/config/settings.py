@@ -11,7 +11,7 @@ from vibe_jupyter.agent.limits import DEFAULT_PRICE, DEFAULT_TURNS, MAX_TURNS
 from vibe_jupyter.config.mcp_servers import AnyMcpServer
 from vibe_jupyter.config.providers import DEFAULT_MODELS, DEFAULT_PROVIDERS, ModelEntry, ProviderEntry
 from vibe_jupyter.config.tables import Entry, Patterns, is_chosen, matches_pattern
-from vibe_jupyter.protocol import Level
+from vibe_jupyter.protocol import LazyModel, Level
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.contract import FORMER_NAMES
 from vibe_jupyter.ui.front_end import Form, RunRetention
@@ -113,10 +113,10 @@ class Variables(Entry):
     """Classes whose `_ai_repr_` is asked: ``package.module.Class``."""
 
 
-class ToolEntry(BaseModel):
+class ToolEntry(LazyModel):
     """One tool. Other keys than these are the tool's own options."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     permission: Level | None = None
     """None leaves the tool's own level."""
@@ -266,12 +266,12 @@ class Settings(Entry):
     include_model_info: bool = True
     include_prompt_detail: bool = True
     include_project_context: bool = True
-    project_context: ProjectContext = ProjectContext()
-    session_logging: SessionLogging = SessionLogging()
-    privacy: Privacy = Privacy()
-    sandbox: Sandbox = Sandbox()
-    variables: Variables = Variables()
-    gateway: Gateway = Gateway()
+    project_context: ProjectContext = ProjectContext.model_construct()
+    session_logging: SessionLogging = SessionLogging.model_construct()
+    privacy: Privacy = Privacy.model_construct()
+    sandbox: Sandbox = Sandbox.model_construct()
+    variables: Variables = Variables.model_construct()
+    gateway: Gateway = Gateway.model_construct()
 
     def levels(self) -> Mapping[str, Level]:
         """Tool name to level, where one is set."""
@@ -297,6 +297,10 @@ class Settings(Entry):
     def tool_options(self, name: str, model: type[M]) -> M:
         """The options of a tool, checked when the settings were read."""
         return options_of(self.tools.get(name), model)
+
+
+DEFAULT_SETTINGS: Final = Settings.model_construct()
+"""What holds where nothing is set. Nothing of it needs a check, and so no request waits until checks are ready."""
 
 
 def options_of(entry: ToolEntry | None, model: type[M]) -> M:

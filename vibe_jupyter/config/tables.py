@@ -5,15 +5,17 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, ConfigDict
+
+from vibe_jupyter.protocol import LazyModel
 
 REGEX: Final = "re:"
 
 
-class Entry(BaseModel):
+class Entry(LazyModel):
     """One table. Unknown keys are reported by `vibe_jupyter.config.validation`, which knows their lines."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     unused: ClassVar[frozenset[str]] = frozenset()
     """Keys of Mistral Vibe's files that mean nothing here, and are no reason for a word."""

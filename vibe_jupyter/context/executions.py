@@ -39,7 +39,27 @@ ROWS_TIME: Final = 0.02
 """Seconds in which rows of frames are counted, on each side of a run."""
 ROWS_KEPT: Final = 2_000
 """Runs of code of which rows are remembered."""
+RARE: Final = 1_000
+"""Number of rows from which on it says enough by itself."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.:/+-])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\xa0]\d{3})+|\d+)(?:\.0+)?(?![\w:/%]|[.,-]\d|\s*%)"
+)
+"""No part of a decimal, a date, a time, a version or a share."""
+_SHAPE: Final = re.compile(r"\(\s*(\d+),\s*\d+\s*\)")
+_BESIDE: Final = 3
+"""Words on each side of a number that may say what it counts."""
+_OF_ROWS: Final = re.compile(
+    r"rows?|records?|observations?|entries|samples?|count|len|shape|after|left|dropp?(?:ed|ing)?|remov(?:ed|ing)|lost"
+    r"|losing|remain(?:s|ing)?|kept|exclud(?:ed|ing)|filtered|discarded|gone|fewer"
+    r"|zeilen?|datensätze|lignes?|filas?|righe|linhas?",
+    re.IGNORECASE,
+)
+_OF_OTHERS: Final = re.compile(
+    r"columns?|cols?|features?|variables?|spalten?|colonnes?|columnas?|percent|days?|hours?|minutes?|seconds?|ms|s",
+    re.IGNORECASE,
+)
+"""What else a number counts that stands right before it."""
 _SHOWN: Final = 4
 """Operations named of one frame."""
 
@@ -203,9 +223,14 @@ class RowChange(NamedTuple):
         return f"{name}: {self.before:,} → {self.after:,} rows ({_share(self.before, self.after)}){what}"
 
     def is_told(self, text: str) -> bool:
-        """Whether a text names the rows that are left, or those that are gone."""
-        numbers = {number.replace(",", "") for number in re.findall(r"\d[\d,]*", text)}
-        return not numbers.isdisjoint({str(self.after), str((self.before or 0) - self.after)})
+        """Whether a text names the rows that are left, or those that are gone.
+
+        A number below `RARE` is in many texts by chance: it must stand alone on its line, in a shape, on one line with
+        the rows before, or beside a word that speaks of rows.
+        """
+        before = self.before or 0
+        told = {self.after, before - self.after}
+        return any(_names_rows(line, told, before) for line in text.splitlines())
 
 
 class RowStep(NamedTuple):
@@ -289,6 +314,26 @@ class RowLedger:
             if (shape := frame_shape(value)) is not None:
                 rows[name] = shape.rows
         return rows
+
+
+def _names_rows(line: str, told: set[int], before: int) -> bool:
+    """Whether a line of a text has one of these numbers, and means rows by it."""
+    if any(int(shape) in told for shape in _SHAPE.findall(line)):
+        return True
+    found = [(int(re.sub(r"\D", "", one["whole"])), one) for one in _NUMBER.finditer(line)]
+    numbers = {number for number, _ in found}
+    return any(
+        number >= RARE or one.group() == line.strip() or before in numbers or _counts_rows(line, one)
+        for number, one in found
+        if number in told and number != before
+    )
+
+
+def _counts_rows(line: str, number: re.Match[str]) -> bool:
+    behind = _WORD.findall(line[number.end() :])[:_BESIDE]
+    if behind and _OF_OTHERS.fullmatch(behind[0]):
+        return False
+    return any(_OF_ROWS.fullmatch(word) for word in (*_WORD.findall(line[: number.start()])[-_BESIDE:], *behind))
 
 
 def _change(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, int]) -> RowChange | None:

@@ -11,9 +11,8 @@ import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_config import Trait, check_settings
@@ -43,8 +42,7 @@ class _UnansweredError(Exception):
     """Git was not asked, failed or took too long; says which."""
 
 
-@dataclass(frozen=True)
-class GitState:
+class GitState(NamedTuple):
     """What is known of a repository."""
 
     branch: str

@@ -5,8 +5,9 @@ Light on purpose: completion imports this when the extension is loaded.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+from vibe_jupyter.lazy_patterns import lazy_pattern
 
 # An address has a letter before its @, a matrix product a bracket or a space after it.
 _BEFORE: Final = r"(?:^|(?<=[\s(\[{*\"'“„‘«]))"
@@ -14,28 +15,31 @@ _PLAIN: Final = r"[^\s@\"'`()\[\]{}<>,;:!?|*’”“«»]"
 
 # What an MCP server offers to read is named by the server and an address with a scheme: `@docs:file:///guide.md`.
 _ADDRESS: Final = r":[A-Za-z][A-Za-z0-9+.-]*:\S"
-_MENTION: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>{_PLAIN}++)(?!{_ADDRESS}))', re.MULTILINE)
+_MENTION: Final = lazy_pattern(
+    rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>{_PLAIN}++)(?!{_ADDRESS}))', re.MULTILINE
+)
 _SERVER: Final = "[A-Za-z0-9_-]{1,64}"
-_RESOURCE: Final = re.compile(
+_RESOURCE: Final = lazy_pattern(
     rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]+)"|(?P<plain>{_SERVER}(?={_ADDRESS}):\S+))', re.MULTILINE
 )
-_UNFINISHED_RESOURCE: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]*)|(?P<plain>{_SERVER}:[^\s"]*))$')
-_CELL: Final = re.compile(rf"{_BEFORE}@\[(?P<number>\d{{1,9}})\]", re.MULTILINE)
-_UNFINISHED_CELL: Final = re.compile(rf"{_BEFORE}@(?P<begun>\[\d{{0,9}})$")
+_UNFINISHED_RESOURCE: Final = lazy_pattern(
+    rf'{_BEFORE}@(?:"(?P<quoted>{_SERVER}:[^"\n]*)|(?P<plain>{_SERVER}:[^\s"]*))$'
+)
+_CELL: Final = lazy_pattern(rf"{_BEFORE}@\[(?P<number>\d{{1,9}})\]", re.MULTILINE)
+_UNFINISHED_CELL: Final = lazy_pattern(rf"{_BEFORE}@(?P<begun>\[\d{{0,9}})$")
 _CLOSERS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
-_UNFINISHED: Final = re.compile(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]*)|(?P<plain>{_PLAIN}*))$')
-_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_UNFINISHED: Final = lazy_pattern(rf'{_BEFORE}@(?:"(?P<quoted>[^"\n]*)|(?P<plain>{_PLAIN}*))$')
+_FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
 # Code that the prompt holds: fenced, or the report that `%vibe fix` adds. What is never closed goes on to the end.
-_CODE: Final = re.compile(
+_CODE: Final = lazy_pattern(
     r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|^<error>$.*?(?:^</error>$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-_DEFINITION: Final = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[(\[]|class[ \t]+\w+[ \t]*[(\[:])")
+_DEFINITION: Final = lazy_pattern(r"[ \t]*(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[(\[]|class[ \t]+\w+[ \t]*[(\[:])")
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(NamedTuple):
     """What stands after one ``@``."""
 
     text: str
@@ -63,8 +67,7 @@ def unfinished_mention(before: str) -> Mention | None:
     return Mention(found["plain"], is_quoted=False) if quoted is None else Mention(quoted, is_quoted=True)
 
 
-@dataclass(frozen=True)
-class ResourceMention:
+class ResourceMention(NamedTuple):
     """What an MCP server offers to read, as a prompt names it."""
 
     server: str

@@ -5,8 +5,7 @@ import binascii
 import importlib
 import io
 import struct
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import ImagePart
@@ -28,8 +27,7 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _GIF: Final = (b"GIF87a", b"GIF89a")
 
 
-@dataclass(frozen=True)
-class SeenImage:
+class SeenImage(NamedTuple):
     """An image, and what is said of it."""
 
     part: ImagePart

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, PrivateAttr
 
 from vibe_jupyter.files.workspace import Located, Workspace
+from vibe_jupyter.protocol import LazyModel
 
 NONE_JUDGED: Final[Mapping[str, Located]] = MappingProxyType({})
 
 
-class PathArguments(BaseModel):
+class PathArguments(LazyModel):
     """The base of the arguments of a call that names files."""
-
-    model_config = ConfigDict(defer_build=True)
 
     _places: Mapping[str, Located] | None = PrivateAttr(default=None)
 

@@ -67,7 +67,7 @@ class AgentParts:
         self.workspace = Workspace(folder)
         self.accepted = AcceptedServers(home)
         self._setup = KernelSettings(folder, environ)
-        self._home = home
+        self._grants = GrantStore(home, self.workspace.root)
         self._pins = ToolPins(home)
         requests = ServerRequests(folder, KeyringStore())
         self._servers = ServerPool(folder, environ, requests)
@@ -75,6 +75,9 @@ class AgentParts:
         self._secrets: Mapping[str, str] = {}
         self._current: CurrentSettings | None = None
         self._read_at = 0.0
+        self._models: dict[str, Model] = {}
+        """By the names in requests, as the settings were read last; below what redacts their runs, by key."""
+        self._redactors: dict[str, Redactor] = {}
 
     def current(self) -> CurrentSettings:
         """The settings as they are now, or were a moment ago.
@@ -85,6 +88,8 @@ class AgentParts:
         now = time.monotonic()
         if self._current is None or now - self._read_at > FRESH:
             self._current, self._read_at = None, now
+            self._models.clear()
+            self._redactors.clear()
             self._current = self._setup.current()
         return self._current
 
@@ -126,9 +131,9 @@ class AgentParts:
 
     def mode_of(self, tool: str, settings: Settings, wanted: McpMode | None) -> McpMode:
         """What is done with calls of an MCP tool: the request may take back, and never give."""
-        found = self.mcp.directory.named(tool)
-        server = "" if found is None else found.server
-        own = settings.gateway.mcp_modes.get(server, settings.gateway.mcp_mode)
+        own, modes = settings.gateway.mcp_mode, settings.gateway.mcp_modes
+        if modes and (found := self.mcp.directory.named(tool)) is not None:
+            own = modes.get(found.server, own)
         return max(own, wanted or own, key=_STRICTNESS.__getitem__)
 
     def model(self, name: str, settings: Settings) -> Model:
@@ -137,12 +142,22 @@ class AgentParts:
         Raises:
             ConfigError: there is none of that name, or its key is missing.
         """
-        default = settings.active_model or config.DEFAULT_ACTIVE_MODEL
-        if name in ("", DEFAULT):
-            return config.choose_model(settings, default, self.environ)
-        if name not in self.model_names(settings):
+        if (known := self._models.get(name)) is not None:
+            return known
+        self._models[name] = config.choose_model(settings, self.listed_name(name, settings), self.environ)
+        return self._models[name]
+
+    def listed_name(self, name: str, settings: Settings) -> str:
+        """The one of `model_names` that a request's name stands for.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        names = self.model_names(settings)
+        listed = names[0] if name in ("", DEFAULT) else name
+        if listed not in names:
             raise ConfigError(f"There is no model {name!r}. Known: {', '.join(settings.model_names())}.")
-        return config.choose_model(settings, name, self.environ)
+        return listed
 
     def model_id(self, name: str) -> str:
         """What the model that a request names is called at its server; empty where there is none of that name."""
@@ -181,7 +196,7 @@ class AgentParts:
 
     def grants(self) -> Grants:
         """What is allowed for the project; what a session is allowed comes on top."""
-        return Grants(GrantStore(self._home, self.workspace.root))
+        return Grants(self._grants)
 
     def allowed(self, settings: Settings, specs: Sequence[ToolSpec]) -> frozenset[str]:
         """The tools that run without asking because the gateway's settings say so."""
@@ -189,8 +204,11 @@ class AgentParts:
         return frozenset(one.name for one in specs if any(matches_pattern(pattern, one.name) for pattern in patterns))
 
     def _redactor(self, settings: Settings, model: Model) -> Redactor:
-        known = {_MODEL_KEY: model.server.api_key or "", **self._secrets}
-        return self._setup.redactor(settings, known, known)
+        key = model.server.api_key or ""
+        if key not in self._redactors:
+            known = {_MODEL_KEY: key, **self._secrets}
+            self._redactors[key] = self._setup.redactor(settings, known, known)
+        return self._redactors[key]
 
     def _plan(self) -> ServerPlan:
         reading = self._setup.read()

@@ -1,19 +1,21 @@
 """The gateway as an ASGI application, put together."""
 
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from starlette.types import ASGIApp
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.guard import Guard
-from vibe_jupyter.gateway.metrics import Counted
+from vibe_jupyter.gateway.metrics import ASKS_MODEL, Counted
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.refusals import JSON, Refused, error_body, invalid_fields
+from vibe_jupyter.gateway.refusals import JSON, Refused, invalid_fields
 from vibe_jupyter.gateway.routes.about import about_routes
 from vibe_jupyter.gateway.routes.approvals import approval_routes
 from vibe_jupyter.gateway.routes.chat import chat_routes
@@ -40,6 +42,9 @@ ROUTES: Final = (
     metrics_routes,
 )
 """In the order in which they are tried: what is asked most comes first."""
+
+ANSWERED: Final = (Refused, RequestValidationError, HTTPException, ConfigError, StoreDown)
+"""Errors of routes that say to the client what is wrong."""
 
 Tell = Callable[[str], None]
 
@@ -80,25 +85,74 @@ def make_app(
     for router in routers:
         app.include_router(router)
 
-    @app.exception_handler(Refused)
-    async def refuse(_request: Request, refused: Refused) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Response(refused.body, refused.status, media_type=JSON)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> Response:  # pyright: ignore[reportUnusedFunction]
-        wrong = invalid_fields(error.errors())
-        return Response(wrong.body, wrong.status, media_type=JSON)
-
-    @app.exception_handler(ConfigError)
-    async def misconfigured(_request: Request, error: ConfigError) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Response(error_body(500, str(error)), 500, media_type=JSON)
-
-    @app.exception_handler(StoreDown)
-    async def storeless(_request: Request, error: StoreDown) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Response(error_body(503, str(error)), 503, media_type=JSON)
-
-    inner: ASGIApp = app
+    for kind in ANSWERED:
+        app.add_exception_handler(kind, _answer_error)
+    routes = [route for router in routers for route in router.routes]
+    inner: ASGIApp = AsksModel(app, routes)
     if parts.metrics is not None:
-        routes = [route for router in routers for route in router.routes]
-        inner = Counted(app, parts.metrics, routes, parts.agents.model_id)
+        inner = Counted(inner, parts.metrics, routes, parts.agents.model_id)
     return Guard(inner, token=token, hosts=hosts, origins=origins)
+
+
+class AsksModel:
+    """An ASGI application around FastAPI's: what asks a model goes straight to its route, which reads the body itself.
+
+    FastAPI's way there takes 0.15 ms. It has these routes too, in its document.
+    """
+
+    def __init__(self, inner: ASGIApp, routes: Iterable[BaseRoute]) -> None:
+        """
+        Args:
+            inner: gets everything else.
+            routes: all there are.
+        """
+        self._inner = inner
+        self._answers = {one.path: one.endpoint for one in routes if isinstance(one, Route) and one.path in ASKS_MODEL}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._answers.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if answer is None:
+            await self._inner(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response: Response = await answer(request)
+            await response(scope, receive, send)
+        except ANSWERED as error:
+            await (await _answer_error(request, error))(scope, receive, send)
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    headers: Mapping[str, str] | None = None
+    match error:
+        case Refused():
+            refused = error
+        case RequestValidationError():
+            refused = invalid_fields(error.errors())
+        case HTTPException():  # no such route, or not by this method
+            headers = error.headers
+            words = f"{error.detail}: {request.method} {request.url.path}. /docs has all routes."
+            refused = Refused(error.status_code, words)
+        case _:
+            refused = Refused(503 if isinstance(error, StoreDown) else 500, str(error))
+    return Response(refused.body, refused.status, headers, media_type=JSON)
+
+
+class BelowPrefix:
+    """An ASGI application around another, which sees paths without the prefix. Those without it stay as they are."""
+
+    def __init__(self, inner: ASGIApp, prefix: str) -> None:
+        """
+        Args:
+            inner: gets the requests.
+            prefix: ``/services/vibe``; empty for none.
+        """
+        self._inner = inner
+        self._prefix = prefix.rstrip("/")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and f"{scope['path']}/".startswith(f"{self._prefix}/"):
+            raw: bytes = scope.get("raw_path") or b""
+            path = scope["path"].removeprefix(self._prefix) or "/"
+            scope = {**scope, "path": path, "raw_path": raw.removeprefix(self._prefix.encode()) or b"/"}
+        await self._inner(scope, receive, send)

@@ -19,7 +19,6 @@ from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.hidden_rounds import join_hidden, keep_hidden
 from vibe_jupyter.gateway.input_files import InputFiles
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.plain import pass_through
 from vibe_jupyter.gateway.refusals import (
     JSON,
     Refusal,
@@ -28,7 +27,7 @@ from vibe_jupyter.gateway.refusals import (
     passed_headers,
     unreachable_status,
 )
-from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms
+from vibe_jupyter.gateway.relay import RelayingClient, RelayTerms, pass_through
 from vibe_jupyter.gateway.request_tools import RequestTools
 from vibe_jupyter.gateway.rounds import Object, Rounds
 from vibe_jupyter.gateway.run_files import RunFiles
@@ -132,6 +131,7 @@ class GatewayExchange(Response):
         self.background = None
         self.calls = CallRecords()
         self.run: Run | None = None
+        self._relay: RelayingClient | None = None
         self._passing: asyncio.Task[None] | None = None
         """Passes an answer on as it is."""
         self._is_ending = False
@@ -164,11 +164,14 @@ class GatewayExchange(Response):
             terms = self._relay_terms(await self._joined_messages())
             if self._is_plain:
                 body = terms.body(self._tools.offered(()))
-                self._passing = asyncio.create_task(pass_through(self._parts, self._model, body, self._writer, wire))
+                self._passing = asyncio.create_task(
+                    pass_through(self._parts.forwarder, self._model, body, self._writer, wire)
+                )
                 watch = asyncio.create_task(_watch(receive, self._passing))
                 await self._passing
                 return
-            relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
+            relay = self._relay = RelayingClient(terms, self._parts.forwarder, self._rounds, self)
+            relay.ask_ahead(self._tools.run_here.specs())
             grants = self._parts.agents.grants()
             keep_grants = await self._parts.grants.load(self.session_id, grants) if self.session_id else None
             run = self.run = self._start_run(relay, grants)
@@ -187,7 +190,9 @@ class GatewayExchange(Response):
             alive.cancel()
             if watch is not None:
                 watch.cancel()
-            if self.run is not None:
+            if self._relay is not None:
+                await self._relay.leave()
+            if self.calls.all:  # without them nothing was written
                 await asyncio.to_thread(self._conversation.journal.close)
             if self._tools.has_own:
                 await self._folder.close()

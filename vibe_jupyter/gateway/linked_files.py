@@ -10,8 +10,8 @@ from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import Object
 from vibe_jupyter.gateway.file_names import plain_name
 from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.refusals import Refused
-from vibe_jupyter.llm.forwarding import Forwarder
 
 LINKED_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of one."""

@@ -130,7 +130,7 @@ class Counted:
     def _pattern(self, scope: Scope) -> str:
         if scope["path"] in self._paths:
             return scope["path"]
-        return next((one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE), UNMATCHED)
+        return next((one.path_format for one in self._routes if one.matches(scope)[0] is not Match.NONE), UNMATCHED)
 
     def _model(self, body: bytes) -> str:
         try:

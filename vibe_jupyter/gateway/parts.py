@@ -9,6 +9,7 @@ from vibe_jupyter.gateway.agents import AgentParts
 from vibe_jupyter.gateway.approvals import PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.chat_request import ChatRequest
 from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.refusals import Refused
 from vibe_jupyter.gateway.relay import SpelledTools
@@ -18,7 +19,6 @@ from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import Store
 from vibe_jupyter.gateway.work_folders import WorkFolders
 from vibe_jupyter.gateway.writer import WriterTerms
-from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.llm.request import Model
 
 

@@ -1,5 +1,6 @@
 """The loop's client for one HTTP request: it asks with what came from outside, and passes on what comes back."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
@@ -8,21 +9,24 @@ from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.gateway.chat_request import ChatRequest, Object
-from vibe_jupyter.gateway.refusals import Refusal
+from vibe_jupyter.gateway.forwarding import Forwarder, OpenAnswer
+from vibe_jupyter.gateway.refusals import Refusal, error_body, error_object, passed_headers, unreachable_status
 from vibe_jupyter.gateway.rounds import DONE, ContinuedBody, ContinuedStream, Rounds
+from vibe_jupyter.gateway.wire import AnswerWire
+from vibe_jupyter.gateway.writer import AnswerWriter
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.client import Item, LLMClient, arrange_messages
-from vibe_jupyter.llm.connections import OpenAnswer
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect
 from vibe_jupyter.llm.event_streams import EventTooLong, ServerEvent, SSEDecoder
 from vibe_jupyter.llm.failures import BrokenAnswer
-from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.llm.growing_answer import is_stream
 from vibe_jupyter.llm.request import AnswerLimits, Model, ModelRequestTerms
 from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec
 from vibe_jupyter.version import __version__
 
 AGENT: Final = f"vibe-jupyter-gateway/{__version__}"
+_ERROR_BODY: Final = 1024 * 1024
+"""Bytes of an error of the model server that are passed on as they are."""
 _DIALECT: Final = OpenAIDialect()
 
 
@@ -96,8 +100,16 @@ class RelayTerms:
         elif done and done + 1 >= self.max_rounds:
             changes["tool_choice"] = "none"
         elif done and request.fields.tool_choice not in (None, "auto"):
-            changes["tool_choice"] = "auto"  # what was forced was done; forced again it would never end
+            changes["tool_choice"] = _unforced(request.fields.tool_choice)
         return request.upstream(changes)
+
+
+def _unforced(choice: JsonValue) -> JsonValue:
+    """A choice once it was followed: what was forced was done, and forced again it would never end."""
+    allowed = choice.get("allowed_tools") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(allowed, dict):
+        return "auto"
+    return {**choice, "allowed_tools": {**allowed, "mode": "auto"}}
 
 
 class RelayingClient(LLMClient):
@@ -122,6 +134,25 @@ class RelayingClient(LLMClient):
         self._limits = limits
         self._kept = 0
         """Rounds that are hidden already."""
+        self._ahead: asyncio.Task[OpenAnswer] | None = None
+        """The first request, until its answer is read."""
+
+    def ask_ahead(self, specs: Sequence[ToolSpec]) -> None:
+        """Send the first request while the run begins; what comes back waits for `answer`, or for `leave`.
+
+        Args:
+            specs: the tools that the run will ask with.
+        """
+        self._ahead = asyncio.create_task(self._send(specs))
+
+    async def leave(self) -> None:
+        """End what was asked ahead, where the run did not come to ask."""
+        if (ahead := self._ahead) is None:
+            return
+        ahead.cancel()
+        await asyncio.wait([ahead])
+        if not ahead.cancelled() and ahead.exception() is None:
+            ahead.result().close()
 
     async def answer(self, request: ModelRequestTerms) -> AsyncGenerator[Item, None]:
         """One round; its message has the calls that are ours.
@@ -151,10 +182,7 @@ class RelayingClient(LLMClient):
     async def _ask(self, request: ModelRequestTerms) -> AssistantMessage:
         self.note_results(request.messages)
         await self._outlet.reached(len(self._rounds.all) + 1)
-        specs = self._terms.offered(request.tools)
-        body = self._terms.body(specs, hidden=self.hidden, done=len(self._rounds.all))
-        self._rounds.timing.asked()
-        answer = await self._forwarder.post(self._terms.model, body)
+        answer = await self._next_answer(request.tools)
         try:
             kind = answer.headers.get("content-type", "")
             if answer.status >= 300:
@@ -170,16 +198,30 @@ class RelayingClient(LLMClient):
         except BrokenAnswer as broken:
             raise ModelError(f"The model server failed: {broken.detail or broken.kind}", kind="provider") from None
         finally:
-            await answer.close()
+            answer.close()
         return message
+
+    async def _next_answer(self, specs: Sequence[ToolSpec]) -> OpenAnswer:
+        """That of what was asked ahead, or is asked now."""
+        if self._ahead is None:
+            return await self._send(specs)
+        await asyncio.wait([self._ahead])
+        ahead, self._ahead = self._ahead, None
+        return ahead.result()
+
+    async def _send(self, specs: Sequence[ToolSpec]) -> OpenAnswer:
+        terms, done = self._terms, len(self._rounds.all)
+        self._rounds.timing.asked()
+        return await self._forwarder.post(terms.model, terms.body(terms.offered(specs), hidden=self.hidden, done=done))
 
     async def _read_stream(self, answer: OpenAnswer) -> AssistantMessage:
         frames = SSEDecoder(max_event=self._limits.event)
-        async for piece in answer.pieces():
-            if await self._pass_on(frames, piece):
+        is_over = False
+        while piece := await answer.read():
+            if is_over := await self._pass_on(frames, piece):
                 self._forwarder.let_end(answer)
                 break
-        if not self.stream.finished:
+        if not (is_over or self.stream.finished):  # some servers give no finish reason
             raise ModelError("The model server's answer broke off.", kind="connection")
         one, events = self.stream.end()
         if events:
@@ -203,3 +245,32 @@ class RelayingClient(LLMClient):
             if passed:
                 await self._outlet.chunks(passed)
         return over
+
+
+async def pass_through(forwarder: Forwarder, model: Model, body: bytes, writer: AnswerWriter, wire: AnswerWire) -> None:
+    """An answer in which no call could be ours: a body goes to the model server, its answer to the client."""
+    try:
+        answer = await forwarder.post(model, body)
+    except ModelError as failure:
+        status = unreachable_status(failure)
+        await wire.answer(status, error_body(status, str(failure)))
+        return
+    try:
+        await _pass_answer(answer, wire)
+    except ModelError as failure:
+        if wire.streams:
+            await wire.write(writer.fail(error_object(502, str(failure))), more=False)
+        # A body that broke off is left without its end: the client sees that the connection breaks.
+    finally:
+        answer.close()
+
+
+async def _pass_answer(answer: OpenAnswer, wire: AnswerWire) -> None:
+    headers = passed_headers(answer.headers)
+    if answer.status >= 300:
+        await wire.answer(answer.status, await answer.whole(_ERROR_BODY), headers)
+        return
+    await wire.begin(answer.status, headers, stream=is_stream(answer.headers.get("content-type", "")))
+    while piece := await answer.read():
+        await wire.write(piece)
+    await wire.write(b"", more=False)

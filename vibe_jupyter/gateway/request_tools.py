@@ -44,10 +44,11 @@ class RequestTools:
         kept = FilteredToolset(own, lambda name: runs_own and name not in request.own_tools)
         self.has_own = bool(kept.specs()) and not request.passes_plainly
         """Whether the gateway's own are offered."""
-        run = FilteredToolset(agents.mcp, lambda name: self._mode(name) == "execute")
+        mcp = HeldToolset(agents.mcp)
+        run = FilteredToolset(mcp, lambda name: self._mode(name) == "execute")
         self.run_here: Toolset = HeldToolset(JoinedToolsets(run, kept))
         """Those whose calls are answered here."""
-        self._returned = HeldToolset(FilteredToolset(agents.mcp, lambda name: self._mode(name) == "passthrough"))
+        self._returned = HeldToolset(FilteredToolset(mcp, lambda name: self._mode(name) == "passthrough"))
         self._agents = agents
         self._settings = settings
         self._request = request

@@ -204,8 +204,8 @@ class ContinuedStream:
             raw[self._reasoning_field] = "".join(self._reasoning)
         calls = [{**_call_object(call), **self._extras.get(number, {})} for number, call in enumerate(message.calls)]
         held = self._held
-        for _, body in held:
-            self._rounds.add_usage(body.get("usage"))
+        # Some servers count in every chunk, each time all so far.
+        self._rounds.add_usage(next((said for _, body in reversed(held) if (said := body.get("usage"))), None))
         is_first = self._is_first
         one = self._rounds.add(message, raw, calls)
         if not one.ours:
@@ -231,26 +231,29 @@ class ContinuedStream:
         for call in last.theirs:
             events.append(self._delta({"tool_calls": [{"index": self._positions, **call}]}))
             self._positions += 1
-        said = next((said for _, body in reversed(held) if (said := _first_choice(body)[1])), "stop")
-        finish = "tool_calls" if last.theirs else _ENDS.get(reason, "stop") if last.ours else said
-        return [*events, *self._finish(held, finish, {**self._rounds.usage, **extra}, session_id)]
-
-    def _finish(self, held: Sequence[_Held], finish: str, usage: Object, session_id: str) -> list[ServerEvent]:
-        usage = usage if self._rounds.usage else {}
-        beside: Object = {"session_id": session_id} if session_id else {}
-        apart = any(body.get("usage") and not body.get("choices") for _, body in held)
-        choice: Object = {"index": 0, "delta": {}, "finish_reason": finish}
-        closing = self._chunk([choice], beside if apart or not usage else {**beside, "usage": usage})
-        return [closing, self._chunk([], {"usage": usage})] if apart else [closing]
+        ended = next((body for _, body in reversed(held) if _first_choice(body)[1]), Object())
+        delta, said = _first_choice(ended)
+        finish = "tool_calls" if last.theirs else _ENDS.get(reason, "stop") if last.ours else said or "stop"
+        choice: Object = {"index": 0, **_whole_choice(ended), "delta": {}, "finish_reason": finish}
+        if delta.get("content"):
+            choice.pop("logprobs", None)  # they stand beside the text
+        beside = {**_beside(ended), **({"session_id": session_id} if session_id else {})}
+        usage: Object = {**self._rounds.usage, **extra} if self._rounds.usage else {}
+        if any(body.get("usage") and not body.get("choices") for _, body in held):
+            return [*events, self._chunk([choice], beside), self._chunk([], {"usage": usage})]
+        return [*events, self._chunk([choice], {**beside, "usage": usage} if usage else beside)]
 
     def _texts(self, held: Sequence[_Held]) -> list[ServerEvent]:
         """What stands in held chunks beside calls and ends."""
         events: list[ServerEvent] = []
         for _, body in held:
             delta, _ = _first_choice(body)
-            kept = {name: value for name, value in delta.items() if name not in ("tool_calls", "role") and value}
+            kept: Object = {
+                name: value for name, value in delta.items() if name not in ("tool_calls", "role") and value
+            }
             if kept:
-                events.append(self._delta(kept))
+                choice: Object = {"index": 0, **_whole_choice(body), "delta": kept, "finish_reason": None}
+                events.append(self._chunk([choice], _beside(body)))
         return events
 
     def _continued(self, body: Object) -> ServerEvent | None:
@@ -369,6 +372,11 @@ def _first_choice(body: Object) -> tuple[Object, str]:
         return {}, ""
     delta, finish = choice.get("delta"), choice.get("finish_reason")
     return delta if isinstance(delta, dict) else {}, finish if isinstance(finish, str) else ""
+
+
+def _beside(body: Object) -> Object:
+    """What a chunk says beside its choices and counts."""
+    return {name: value for name, value in body.items() if name not in ("choices", "usage")}
 
 
 def _whole_choice(body: Object) -> Object:

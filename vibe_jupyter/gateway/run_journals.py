@@ -80,9 +80,9 @@ class RunJournals:
         """That of a run that begins now; one that keeps nothing where the user wants that."""
         if not settings.session_logging.enabled:
             return UnkeptJournal()
-        store = gateway_store(settings, self._environ)
 
         def begin() -> Journal:
+            store = gateway_store(settings, self._environ)
             self._sweep(store.folder)
             name = secrets.token_hex(ID_BYTES)
             return Journal.create(store.new_folder(_PREFIX, name), session_id=name, place=self._place)

@@ -1,7 +1,9 @@
 """The gateway's server: where it listens, its token, and how it ends."""
 
 import asyncio
+import gc
 import math
+import os
 import secrets
 import socket
 import sys
@@ -16,19 +18,18 @@ import uvicorn
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.agents import AgentParts
-from vibe_jupyter.gateway.app import make_app
+from vibe_jupyter.gateway.app import BelowPrefix, make_app
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT, PendingApprovals, SessionGrants
 from vibe_jupyter.gateway.files import FileStore
+from vibe_jupyter.gateway.forwarding import Forwarder
 from vibe_jupyter.gateway.metrics import HttpMetrics
 from vibe_jupyter.gateway.parts import GatewayParts
-from vibe_jupyter.gateway.prefix import BelowPrefix
 from vibe_jupyter.gateway.relay import AGENT
 from vibe_jupyter.gateway.run_journals import RunJournals
 from vibe_jupyter.gateway.sessions import KeptSessions
 from vibe_jupyter.gateway.skills import SkillStore
 from vibe_jupyter.gateway.store import SqliteStore, Store, owner_mark
 from vibe_jupyter.gateway.work_folders import WorkFolders
-from vibe_jupyter.llm.forwarding import Forwarder
 from vibe_jupyter.mcp_server.connections import Connection
 
 HOST: Final = "127.0.0.1"
@@ -56,6 +57,8 @@ STOP_WAIT: Final = 10.0
 """Seconds after `GRACE` in which MCP servers end."""
 _LOOK: Final = 0.01
 """Seconds between two looks whether it has started."""
+GARBAGE: Final = 50_000
+"""New objects after which Python looks for garbage, instead of 700: a request makes a few thousand, and keeps none."""
 GRACE: Final = 10.0
 """Seconds that answers under way have to end when the gateway is stopped."""
 LAST_WORDS: Final = 2.0
@@ -172,8 +175,10 @@ class GatewayServer:
         return f"http://{self.host}:{self.port}/v1"
 
     def serve(self) -> None:
-        """Serve until a signal or `stop` ends it."""
-        self._uvicorn.run(sockets=[self.listening])
+        """Serve until a signal or `stop` ends it, in a process that does nothing else."""
+        gc.freeze()
+        gc.set_threshold(GARBAGE)
+        self._run()
 
     def start(self) -> None:
         """Serve on a thread of its own.
@@ -181,7 +186,7 @@ class GatewayServer:
         Raises:
             ConfigError: it does not start.
         """
-        self._thread = threading.Thread(target=self.serve, name=f"gateway-{self.port}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"gateway-{self.port}", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WAIT
         while not self._uvicorn.started:
@@ -189,6 +194,9 @@ class GatewayServer:
                 self.stop()
                 raise ConfigError(f"The gateway did not start within {START_WAIT:.0f} s.")
             time.sleep(_LOOK)
+
+    def _run(self) -> None:
+        self._uvicorn.run(sockets=[self.listening])
 
     def stop(self) -> None:
         """End it; answers under way have a while."""
@@ -233,7 +241,8 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named asyncio sends at once; without it each answer would wait 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name == "posix":  # on Windows others could listen there too
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
     except OSError as error:

@@ -97,7 +97,8 @@ class GatewayWorkers:
         descriptor = self._server.listening.fileno()
         options = [] if self._metrics else ["--disable-metrics"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "vibe_jupyter.gateway.worker", str(descriptor), self._server.host, *options],
+            # Without -P a file of the folder, such as json.py, would be imported in the place of a module.
+            [sys.executable, "-P", "-m", "vibe_jupyter.gateway.worker", str(descriptor), self._server.host, *options],
             env=self._environ,
             stdin=subprocess.PIPE,  # closed when it is to end, also where this process is killed
             pass_fds=[descriptor],

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vibe_jupyter.errors import ModelError
@@ -57,11 +57,6 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 
 MODEL_LIST_LIMIT = 8 * 1024 * 1024
 """Bytes of a server's list of models; those who resell others' have thousands."""
-
-NO_ANSWER = AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
-"""Stands between two messages of the user, and between a tool's result and the user."""
-GO_ON = UserMessage(parts=(TextPart(text="Go on."),))
-"""Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
 
 
 class FailedAttempt(NamedTuple):
@@ -175,7 +170,7 @@ class LLMClient:
         self._retry = retry or RetryPolicy()
         self._limits = limits or AnswerLimits()
         self._sleep = sleep
-        self._bodies = {name: BodyEncoder(dialect) for name, dialect in DIALECTS.items()}
+        self._bodies: dict[str, BodyEncoder] = {}
         self._affinity = affinity
         self._refused: dict[Endpoint, frozenset[str]] = {}
         """Optional fields that a model at an address refused once."""
@@ -191,7 +186,10 @@ class LLMClient:
         Raises:
             ModelError: with the text received until then.
         """
-        dialect = DIALECTS[request.model.server.dialect]
+        name = request.model.server.dialect
+        if name not in self._bodies:
+            self._bodies[name] = BodyEncoder(DIALECTS[name])
+        dialect = self._bodies[name].dialect
         endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
         attempt, self.last_refusal = 0, None
         while isinstance(response := await self._send_once(request, dialect, endpoint), FailedAttempt):
@@ -385,7 +383,7 @@ class BodyEncoder:
     """Keeps the bytes of the messages and tools of the latest request, and of no other."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+        self.dialect = dialect
         self._model: Model | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._tool_bytes = b""
@@ -397,9 +395,9 @@ class BodyEncoder:
         """The body of a request."""
         if request.tools != self._tools:
             self._tools = request.tools
-            self._tool_bytes = self._dialect.encode_tools(request.tools)
-        head = self._dialect.encode_head(request, tools=self._tool_bytes, terms=terms or HeadTerms())
-        return head + b",".join(self._message_fragments(request)) + self._dialect.tail
+            self._tool_bytes = self.dialect.encode_tools(request.tools)
+        head = self.dialect.encode_head(request, tools=self._tool_bytes, terms=terms or HeadTerms())
+        return head + b",".join(self._message_fragments(request)) + self.dialect.tail
 
     def _message_fragments(self, request: ModelRequestTerms) -> list[bytes]:
         model = request.model
@@ -407,14 +405,14 @@ class BodyEncoder:
         self._model, self._messages = model, {}
         messages = request.messages
         order: Iterable[tuple[Message, Message]] = zip(messages, messages, strict=True)
-        if self._dialect.alternates or (model.sees_images and _results_with_images(messages)) or _is_answer(messages):
-            order = arrange_messages(messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
+        if self.dialect.alternates or (model.sees_images and _results_with_images(messages)) or _is_answer(messages):
+            order = arrange_messages(messages, sees_images=model.sees_images, alternates=self.dialect.alternates)
         fragments: list[bytes] = []
         for anchor, message in order:
             key = (id(anchor), anchor is message)
             kept = before.get(key)
             if kept is None or kept[1] != message:
-                kept = (anchor, message, self._dialect.encode_message(message, model))
+                kept = (anchor, message, self.dialect.encode_message(message, model))
             self._messages[key] = kept
             fragments.append(kept[2])
         return fragments
@@ -437,7 +435,7 @@ def arrange_messages(
         yield anchor, message
         previous = message
     if isinstance(previous, AssistantMessage):
-        yield GO_ON, GO_ON
+        yield _go_on(), _go_on()
 
 
 def _results_with_images(messages: Sequence[Message]) -> list[ToolMessage]:
@@ -504,11 +502,23 @@ class _ImagePlace(NamedTuple):
         return f"image {self.number} of {self.tool} {back} result{'s' * (back > 1)} earlier"
 
 
+@cache
+def _no_answer() -> Message:
+    """Stands between two messages of the user, and between a tool's result and the user."""
+    return AssistantMessage(parts=(TextPart(text="(no answer)"),), stop_reason="interrupted")
+
+
+@cache
+def _go_on() -> Message:
+    """Stands between two answers, and after one that is the last message: servers would continue it, and repeat it."""
+    return UserMessage(parts=(TextPart(text="Go on."),))
+
+
 def _message_between(previous: Message | None, message: Message) -> Message | None:
     match previous, message:
         case (UserMessage() | ToolMessage(), UserMessage()):
-            return NO_ANSWER
+            return _no_answer()
         case (AssistantMessage(), AssistantMessage()):
-            return GO_ON
+            return _go_on()
         case _:
             return None

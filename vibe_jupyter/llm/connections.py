@@ -6,18 +6,18 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures, json_text
-from vibe_jupyter.llm.request import AnswerLimits, Endpoint
+from vibe_jupyter.llm.request import Endpoint
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class HttpConnections:
         if kind not in self._clients:
             try:
                 self._clients[kind] = httpx.AsyncClient(
-                    verify=_ssl_context(tls=endpoint.tls),
+                    verify=tls_context(tls=endpoint.tls),
                     # A proxy is asked for what is on other machines only.
                     trust_env=not endpoint.loopback,
                     follow_redirects=False,
@@ -73,42 +73,6 @@ class HttpConnections:
                     endpoint, f"the configured proxy cannot be used: {problem}"
                 ) from problem
         return self._clients[kind]
-
-    async def post(
-        self, endpoint: Endpoint, body: bytes, headers: Mapping[str, str], limits: AnswerLimits
-    ) -> "OpenAnswer":
-        """Send a body as it is; gives the answer, whatever its status, as soon as it begins.
-
-        Raises:
-            ModelError: none began.
-        """
-        return await self._send("POST", endpoint, body, headers, limits)
-
-    async def get(self, endpoint: Endpoint, headers: Mapping[str, str], limits: AnswerLimits) -> "OpenAnswer":
-        """Ask for what is at an address; redirects are not followed.
-
-        Raises:
-            ModelError: no answer began.
-        """
-        return await self._send("GET", endpoint, b"", headers, limits)
-
-    async def _send(
-        self, method: str, endpoint: Endpoint, body: bytes, headers: Mapping[str, str], limits: AnswerLimits
-    ) -> "OpenAnswer":
-        load_http()
-        import httpx  # noqa: PLC0415
-
-        timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
-        client = self.client(endpoint)
-        try:
-            request = client.build_request(
-                method, endpoint.url, content=body, headers=dict(headers), extensions={"timeout": timeouts}
-            )
-            response = await client.send(request, stream=True)
-        except (httpx.TransportError, httpx.InvalidURL) as problem:
-            kind = "limit" if isinstance(problem, httpx.ReadTimeout) else "connection"
-            raise failures.unreachable_error(endpoint, network_reason(problem), kind=kind) from None
-        return OpenAnswer(response, endpoint)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -147,77 +111,7 @@ def _without_command_line() -> Generator[None]:
         sys.modules.pop(name, None)
 
 
-class OpenAnswer:
-    """An answer of a model server that is coming in, its bytes as they are."""
-
-    def __init__(self, response: "httpx.Response", endpoint: Endpoint) -> None:
-        self._response = response
-        self._endpoint = endpoint
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-        self._pieces = self._read()
-        self._ends_by_itself = False
-
-    def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body, read by read; asked again, what is left of it.
-
-        Raises:
-            ModelError: it broke off.
-        """
-        return self._pieces
-
-    async def _read(self) -> AsyncGenerator[bytes, None]:
-        import httpx  # noqa: PLC0415
-
-        try:
-            async for piece in self._response.aiter_bytes():
-                yield piece
-        except httpx.HTTPError as problem:
-            raise failures.unreachable_error(self._endpoint, network_reason(problem)) from None
-
-    async def whole(self, most: int) -> bytes:
-        """All of the body, without the key where the server repeats it.
-
-        Raises:
-            ModelError: it broke off, or is longer.
-        """
-        body = bytearray()
-        async for piece in self.pieces():
-            body += piece
-            if len(body) > most:
-                raise ModelError(f"{self._endpoint.place} sent more than {most:,} bytes.", kind="limit")
-        found = bytes(body)
-        for secret in self._endpoint.secrets:
-            if len(secret) >= failures.MIN_REDACTED_KEY:
-                found = found.replace(secret.encode(), b"[redacted]")
-        return found
-
-    def read_end(self, *, within: float) -> Coroutine[Any, Any, None]:
-        """Read what is left for nobody, and close it; `close` does nothing from now on, also before this has begun.
-
-        Args:
-            within: seconds.
-        """
-        self._ends_by_itself = True
-        return self._read_end(within)
-
-    async def _read_end(self, within: float) -> None:
-        try:
-            with suppress(TimeoutError, ModelError):
-                async with asyncio.timeout(within):
-                    async for _ in self._pieces:
-                        pass
-        finally:
-            await self._response.aclose()
-
-    async def close(self) -> None:
-        """End it, wherever it is."""
-        if not self._ends_by_itself:
-            await self._pieces.aclose()
-            await self._response.aclose()
-
-
-def _ssl_context(*, tls: bool) -> ssl.SSLContext:
+def tls_context(*, tls: bool) -> ssl.SSLContext:
     """The public authorities, and those of the system, SSL_CERT_FILE and SSL_CERT_DIR. For plain http none: reading
     them would take 20 ms for nothing."""
     import httpx  # noqa: PLC0415

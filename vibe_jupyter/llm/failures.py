@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError, ModelErrorKind
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.llm.request import Endpoint
@@ -23,7 +24,7 @@ MAX_CLEANED = 8_000
 MIN_REDACTED_KEY = 4
 """Characters; a shorter key is a placeholder such as ``x``, and hiding it would garble the text."""
 
-_OVERFLOW = re.compile(
+_OVERFLOW = lazy_pattern(
     r"context[ _-]?(length|size|window)|maximum (model|sequence) length|prompt (is )?too long|input is too long"
     r"|too many (input |prompt )?tokens|maximum number of (input )?tokens"
     r"|tokens? .{0,40}exceeds? .{0,40}(limit|maximum)"
@@ -32,9 +33,9 @@ _OVERFLOW = re.compile(
 )
 """How servers say that a conversation is too long: OpenAI, Mistral, llama.cpp, vLLM, TGI, Ollama, Groq, Gemini."""
 _OVERFLOW_STATUSES = frozenset({400, 422, 500})
-_TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
-_BEARER = re.compile(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
+_TAG = lazy_pattern(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_BEARER = lazy_pattern(r"(?i)\bbearer\s+[\w.~+/=-]{8,}")
+_INVISIBLE = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\s]+")
 
 
 class BrokenAnswer(Exception):
@@ -116,6 +117,9 @@ def unreachable_error(
         step = "If its certificate comes from your own authority, set SSL_CERT_FILE to that authority's file."
     elif endpoint.loopback:
         step = f"Is the server running? Start it, or check {base}."
+    elif "proxy" in reason:
+        variable = "HTTPS_PROXY" if endpoint.tls else "HTTP_PROXY"
+        step = f"Set {variable} to an HTTP proxy that can be reached, or put {endpoint.host} into NO_PROXY."
     else:
         step = f"Check the network and {base}."
     return ModelError(_error_text(what, "", step), kind=kind)

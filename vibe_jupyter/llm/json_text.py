@@ -5,12 +5,13 @@ character in two pieces.
 """
 
 import json
-import re
 from typing import NoReturn
 
 from pydantic import JsonValue
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from vibe_jupyter.lazy_patterns import lazy_pattern
+
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
 

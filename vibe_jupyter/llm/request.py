@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import ModelError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.event_streams import MAX_EVENT
 from vibe_jupyter.llm.hosted_events import Piece
 from vibe_jupyter.protocol import AssistantMessage, Message, ToolSpec, Usage
@@ -247,7 +248,7 @@ class Dialect(Protocol):
         ...
 
 
-_WORD = re.compile(r"[A-Za-z]?[a-z]{0,14}|[A-Z]{0,15}")
+_WORD = lazy_pattern(r"[A-Za-z]?[a-z]{0,14}|[A-Z]{0,15}")
 """What a header such as ``X-Auth-Mode`` may hold."""
 
 OURS = frozenset(
@@ -256,8 +257,8 @@ OURS = frozenset(
 )
 """What the client says itself, or what says how a request is sent."""
 
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_SECRET = re.compile(r"auth|key|token|secret|cookie|password|credential|signature", re.IGNORECASE)
+_NAME = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECRET = lazy_pattern(r"auth|key|token|secret|cookie|password|credential|signature", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

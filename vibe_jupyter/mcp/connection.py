@@ -15,7 +15,7 @@ from vibe_jupyter.mcp.declared import problem_with
 from vibe_jupyter.mcp.hooks import RefuseAllHooks, ServerHooks
 from vibe_jupyter.mcp.log import LinkFault, ServerLog, capture_sdk_logs, server_error
 from vibe_jupyter.mcp.tool_names import RemoteTool
-from vibe_jupyter.safe_imports import without_working_folder
+from vibe_jupyter.safe_imports import defer_address_grammar, without_working_folder
 from vibe_jupyter.tools.child_environment import ProcessEnvironment
 
 if TYPE_CHECKING:
@@ -410,6 +410,7 @@ def load_sdk() -> None:
     """Import what speaks the protocol, with what that imports when first used. It takes half a second: not for the
     event loop."""
     with _loading, without_working_folder():
+        defer_address_grammar()
         for name in _AT_FIRST_USE:
             importlib.import_module(name)
     capture_sdk_logs()

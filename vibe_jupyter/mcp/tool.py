@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import JsonValue, ValidationError, model_validator
+from pydantic import JsonValue, RootModel, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vibe_jupyter.errors import ServerError, ToolError
@@ -23,7 +23,6 @@ from vibe_jupyter.mcp.connection import ServerConnection
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.results import ResultSource, failed_result, tool_result
 from vibe_jupyter.mcp.tool_names import PublishedTool, RemoteTool
-from vibe_jupyter.permissions.decide import ServerToolArguments
 from vibe_jupyter.protocol import WHOLE, Headline, Level, Preview, Resource, ToolResult, ToolSpec, arguments_text
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.tools.confusables import visible_schema, visible_words
@@ -55,6 +54,10 @@ _UNCHECKED: Final = (
 _until: Final[ContextVar[float]] = ContextVar("until")
 
 _Check = Callable[[Any, Any, Any, Any], "Iterator[Any] | None"]
+
+
+class ServerToolArguments(RootModel[dict[str, JsonValue]]):
+    """One JSON object."""
 
 
 @dataclass(frozen=True)

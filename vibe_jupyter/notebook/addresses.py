@@ -5,12 +5,12 @@ find_cell("[18]", cells)                    # one cell, or an error that names t
 select_cells(["#3-#30", "stale"], cells)    # several
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from vibe_jupyter.errors import NothingDone
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.notebook.cell_names import gives_prompt
 from vibe_jupyter.protocol import Cell
 
@@ -34,8 +34,8 @@ _LONGEST_NUMBER: Final = 5
 """Digits of a place or an execution count; more of them are an id with a slip."""
 _FIRST_LINE: Final = 60
 """Characters of a cell's first line that tell which one it is."""
-_NUMBERED: Final = re.compile(r"#(?P<place>\d{1,9})|\[(?P<count>\d{1,9})\]")
-_RANGE: Final = re.compile(r"#(\d{1,9})\s*(?:-|–|\.\.)\s*#?(\d{1,9})")
+_NUMBERED: Final = lazy_pattern(r"#(?P<place>\d{1,9})|\[(?P<count>\d{1,9})\]")
+_RANGE: Final = lazy_pattern(r"#(\d{1,9})\s*(?:-|–|\.\.)\s*#?(\d{1,9})")
 _FILLERS: Final = frozenset({"in", "out", "cell"})
 
 

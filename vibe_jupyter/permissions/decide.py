@@ -8,9 +8,10 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from pydantic import BaseModel, JsonValue, RootModel
+import pydantic
+from pydantic import BaseModel, JsonValue
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.path_arguments import places_of
@@ -73,13 +74,11 @@ def level_under(names: ToolNames, *levels: Mapping[str, Level]) -> Level | None:
     return next((one[name] for one in levels for name in names.own if name in one), None)
 
 
-class ServerToolArguments(RootModel[dict[str, JsonValue]]):
-    """One JSON object."""
-
-
 def argument_texts(args: object) -> tuple[str, ...]:
     """Each value in the arguments of a server's tool as ``name=value``; nothing for the arguments of another tool."""
-    return tuple(_argument_texts(args.root, "")) if isinstance(args, ServerToolArguments) else ()
+    if not isinstance(args, pydantic.RootModel):
+        return ()
+    return tuple(_argument_texts(cast("pydantic.RootModel[JsonValue]", args).root, ""))
 
 
 def _argument_texts(node: JsonValue, place: str) -> Iterator[str]:

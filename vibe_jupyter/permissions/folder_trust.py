@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
 from vibe_jupyter.files.file_stamps import FileStamp, stamp_file, stamp_files
+from vibe_jupyter.protocol import LazyModel
 
 FILE_NAME: Final = "trusted_folders.toml"
 """In the user's folder; the lists in it are Mistral Vibe's own."""
@@ -129,10 +130,8 @@ class TrustedFolders:
             raise ConfigError(f"The decision cannot be kept in {self._path}: {error}.") from error
 
 
-class _Kept(BaseModel):
+class _Kept(LazyModel):
     """The file."""
-
-    model_config = ConfigDict(defer_build=True)
 
     trusted: list[str] = []
     untrusted: list[str] = []

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.files.atomic_write import locked_file, replace_text
+from vibe_jupyter.protocol import LazyModel
 from vibe_jupyter.safe_imports import without_working_folder
 
 Scope = Literal["session", "project"]
@@ -27,8 +28,8 @@ _NAME_LENGTH: Final = 32
 """Characters of the hash that a file is named by."""
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+class _Kept(LazyModel):
+    model_config = ConfigDict(extra="forbid")
 
     project: str
     allowed: dict[str, str] = {}

@@ -18,6 +18,7 @@ from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.known_secrets import SHORTEST, KnownSecrets
 from vibe_jupyter.permissions.secret_assignments import HINTS, assigned
 from vibe_jupyter.permissions.secret_shapes import (
@@ -42,10 +43,10 @@ Found = Callable[[], Mapping[str, str]]
 Allows = Callable[[str], bool]
 """Whether the settings make an exception for a name or a kind."""
 
-PLACEHOLDER: Final = re.compile(r"\[redacted: [^\[\]\n]{1,120}\]")
+PLACEHOLDER: Final = lazy_pattern(r"\[redacted: [^\[\]\n]{1,120}\]")
 """What stands for a secret."""
 _COLOR: Final = "\x1b["
-_COLORS: Final = re.compile(r"\x1b\[[\d;]{0,20}+m")
+_COLORS: Final = lazy_pattern(r"\x1b\[[\d;]{0,20}+m")
 _LONGEST_LEARNED: Final = 500
 """Characters."""
 _LEARNED: Final = 500
@@ -65,8 +66,8 @@ HELD_LIMIT: Final = 8_000
 """Characters held back at most; what is longer is redacted as far as it came."""
 
 _WORDS: Final = "|".join(sorted({*HINTS, "basic", "login", "machine", "curl", "mysql"}))
-_HINT: Final = re.compile(f"(?i){_WORDS}")
-_OPEN: Final = re.compile(
+_HINT: Final = lazy_pattern(f"(?i){_WORDS}")
+_OPEN: Final = lazy_pattern(
     rf"""(?i)(?<![\w.-])(?:-{{0,2}}[\w.-]{{0,64}}(?:{_WORDS})[\w.-]{{0,40}}["'\])\\]{{0,6}}[ \t]{{0,16}}"""
     r"""(?:(?:=>|[:=,!]{1,3})[ \t]{0,16}(?:[A-Za-z]\w{0,30}[ \t]{1,4})?"""
     r"""(?:["'\\]{1,4}[^"'\n]{0,4000}(?:["']\S{0,200})?|[^\s"']{0,4000}))?"""
@@ -74,12 +75,12 @@ _OPEN: Final = re.compile(
     r"""|(?:password|passphrase|token|key|secret)[ \t]{1,4}(?:is|was))[ \t]{1,4}["']?[^\s"']{0,4000}["']?)\Z"""
 )
 """A name and a value that may go on."""
-_TO_LINE_END: Final = re.compile(
+_TO_LINE_END: Final = lazy_pattern(
     r"(?i)(?:cookie|authorization|curl|mysql\w*|redis-cli|sshpass|machine|login)\b[^\n]{0,4000}\Z"
 )
-_BEGUN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-_ENDED: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-_PLAIN: Final = re.compile(r"[^\w\s]{0,200}(?:[^\W\d_]?[^\W\d_A-Z]{0,24}|\d{1,6}(?:[.,:]\d{1,6})?)[^\w\s]{0,4}")
+_BEGUN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_ENDED: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_PLAIN: Final = lazy_pattern(r"[^\w\s]{0,200}(?:[^\W\d_]?[^\W\d_A-Z]{0,24}|\d{1,6}(?:[.,:]\d{1,6})?)[^\w\s]{0,4}")
 """A word or number as people write it, with its punctuation: a random secret does not end here, though it may begin."""
 _SHORT_HINTS: Final = frozenset({"dsn", "hmac", "otp", "pat", "psk", "pw", "salt", "sas", "sid", "sig"})
 """Of the hints, those that name a secret only as a part of their own: `user_sid`, and not `inside`."""
@@ -88,12 +89,12 @@ _RULE_WORDS: Final = (
     *("basic", "curl", "http", "machine", "mysql", "redis", "slack.com", "fernet", "://", ":*:", "$y$", "\x1b"),
 )
 """In small letters, what rules look for: names, commands, and the beginnings of values that are all small letters."""
-_ANY_WORD: Final = re.compile(any_of((*_RULE_WORDS, *_SHORT_HINTS)))
-_RULE_WORD: Final = re.compile(any_of(_RULE_WORDS))
-_PART: Final = re.compile(
+_ANY_WORD: Final = lazy_pattern(any_of((*_RULE_WORDS, *_SHORT_HINTS)))
+_RULE_WORD: Final = lazy_pattern(any_of(_RULE_WORDS))
+_PART: Final = lazy_pattern(
     "|".join(f"(?:(?<![a-z]){hint[0]}|{hint[0].upper()})(?i:{hint[1:]})(?![a-z])" for hint in sorted(_SHORT_HINTS))
 )
-_TOKEN: Final = re.compile(r"(?<!\S)(?![^\w\s]{0,8}[A-Z]?[a-z]+[^\w\s]{0,8}(?!\S))(?=\S{11})\S*?[^\W_a-zß-öø-ÿ]")
+_TOKEN: Final = lazy_pattern(r"(?<!\S)(?![^\w\s]{0,8}[A-Z]?[a-z]+[^\w\s]{0,8}(?!\S))(?=\S{11})\S*?[^\W_a-zß-öø-ÿ]")
 """As long as the shortest secret that its shape gives away, with a digit or capital, and no word as people write it."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.secret_shapes import SHORTEST, Span, Strength, fits, kind_of, looks_random, strength
 
 _LONGEST_VALUE: Final = 8_000
@@ -37,46 +38,46 @@ HINTS: Final = (
 )
 """Every name that `strength` knows has one of these in it."""
 _NAME: Final = r"[^\W\d][\w.-]{0,63}+"
-_NAMED: Final = re.compile(
+_NAMED: Final = lazy_pattern(
     rf"""(?<![\w.-])-{{0,2}}+(?P<name>{_NAME})(?P<close>["'\])\\]{{0,6}}+)[ \t]{{0,16}}+"""
     rf"""(?P<sep>=>|:=|<-|={{1,3}}+|!==?|:(?!:)|,(?=[ \t]{{0,8}}(?:default[ ]?=[ ]?)?["']))[ \t]{{0,16}}+"""
 )
-_OPTION: Final = re.compile(r"""(?<![\w-])--(?P<name>[A-Za-z][\w-]{2,40}+)[ \t]{1,4}+(?=[^\s-])""")
-_SQL: Final = re.compile(r"""(?i)\b(?:password|identified\s{1,4}by)\s{1,4}(?=['"])""")
-_TAG: Final = re.compile(rf"""<(?P<name>{_NAME})(?:\s[^<>]{{0,200}}+)?>(?P<value>[^<>\n]{{1,2000}}+)</""")
-_PAIR: Final = re.compile(
+_OPTION: Final = lazy_pattern(r"""(?<![\w-])--(?P<name>[A-Za-z][\w-]{2,40}+)[ \t]{1,4}+(?=[^\s-])""")
+_SQL: Final = lazy_pattern(r"""(?i)\b(?:password|identified\s{1,4}by)\s{1,4}(?=['"])""")
+_TAG: Final = lazy_pattern(rf"""<(?P<name>{_NAME})(?:\s[^<>]{{0,200}}+)?>(?P<value>[^<>\n]{{1,2000}}+)</""")
+_PAIR: Final = lazy_pattern(
     rf"""(?i)\b(?:key|name)\s{{0,4}}=\s{{0,4}}["'](?P<name>{_NAME})["']\s{{1,8}}value\s{{0,4}}=\s{{0,4}}(?=["'])"""
 )
-_ENTRY: Final = re.compile(
+_ENTRY: Final = lazy_pattern(
     rf"""["']?\b(?:key|name|Key|Name)["']?\s{{0,4}}[:=]\s{{0,4}}["']?(?P<name>{_NAME})["']?\s{{0,4}},?\s{{0,40}}"""
     r"""["']?\b[vV]alue["']?\s{0,4}[:=][ \t]{0,4}"""
 )
 """``- name: DB_PASSWORD`` and below it ``value: …``, in YAML and JSON."""
-_ENTRY_TURNED: Final = re.compile(
+_ENTRY_TURNED: Final = lazy_pattern(
     r"""["'][vV]alue["']\s{0,4}:\s{0,4}["'](?P<value>[^"'\n]{4,2000}+)["']\s{0,4},\s{0,40}"""
     rf"""["'](?:key|name|Key|Name)["']\s{{0,4}}:\s{{0,4}}["'](?P<name>{_NAME})["']"""
 )
-_BLOCK: Final = re.compile(
+_BLOCK: Final = lazy_pattern(
     rf"""(?<![\w.-])(?P<name>{_NAME})["']?[ \t]{{0,8}}:[ \t]{{0,8}}(?P<sign>[|>][+-]?)?[ \t]{{0,8}}\r?\n"""
     r"""(?=[ \t]{1,40}["']?(?P<value>[^\s"'][^\n"']{3,2000}+))"""
 )
 """A value on the next line, in YAML."""
-_COMMAND: Final = re.compile(
+_COMMAND: Final = lazy_pattern(
     rf"""(?:env|setx|setenv|(?:configure|config|secret|secrets)[ ]set)[ ]{{1,4}}(?P<name>{_NAME})[ ]{{1,4}}"""
     r"""(?:--body[ =]|-b[ ]|--value[ =])?(?=[^\s=-])"""
 )
-_TERRAFORM: Final = re.compile(
+_TERRAFORM: Final = lazy_pattern(
     rf"""variable\s{{1,4}}"(?P<name>{_NAME})"\s{{0,4}}\{{[^{{}}]{{0,200}}?default\s{{0,8}}=\s{{0,8}}(?=")"""
 )
-_SECOND: Final = re.compile(
+_SECOND: Final = lazy_pattern(
     r"""(?:\bauth\s{0,4}=\s{0,4}|(?:Basic|Digest|Proxy)Auth|\blogin)\(\s{0,16}[^,()\n]{1,100}+,\s{0,16}(?=[rb]?["'])"""
 )
 """Before the password in a pair of a user and a password."""
-_PROSE: Final = re.compile(
+_PROSE: Final = lazy_pattern(
     r"""(?i)\b(?P<name>password|passphrase|passwd|token|api[ _-]?key|secret key|access key|secret)\b"""
     r"""(?P<is>[ \t]{1,4}(?:is|was)\b)?[ \t:]{1,4}["'`]?(?P<value>[^\s"'`<>()\[\]{}]{6,200}+)"""
 )
-_DEFAULT: Final = re.compile(
+_DEFAULT: Final = lazy_pattern(
     r"""(?:Secret(?:Str|Bytes)\(|\bdefault[ ]?=[ ]?|[ ]or[ ]|[ ]else[ ]|(?:getenv|environ\.get)\([^()\n]{1,80}+,[ ]?)"""
     r"""(?=[rb]?["'])"""
 )
@@ -84,38 +85,40 @@ _DEFAULT: Final = re.compile(
 _DEFAULTS: Final = ("Secret", "default", " or ", " else ", "getenv")
 _FAR: Final = 200
 """Characters from a name in which such an expression is looked for."""
-_TUPLE: Final = re.compile(
+_TUPLE: Final = lazy_pattern(
     r"""(?m)^[ \t]{0,40}+(?P<names>\w{1,64}+(?:[ ]?,[ ]?\w{1,64}+){1,8}+)[ ]?=[ ]?\(?"""
     r"""(?P<values>["'][^"'\n]{0,500}+["'](?:[ ]?,[ ]?["'][^"'\n]{0,500}+["']){1,8}+)"""
 )
-_SECTION: Final = re.compile(r"(?m)^\[[\w.-]{0,60}?(?P<name>[A-Za-z_-]{3,40}+)\][ \t]*+\n")
-_SETTING: Final = re.compile(r"""[ \t]*+[\w."-]{1,80}+[ \t]*+=[ \t]*+["']?(?P<value>[^\s"']{8,2000}+)""")
-_LABELLED: Final = re.compile(rf"(?m)^[ \t]{{0,40}}+(?P<name>{_NAME})(?:[ ]{{2,200}}+|\t)(?P<value>\S[^\n]{{7,2000}}+)")
+_SECTION: Final = lazy_pattern(r"(?m)^\[[\w.-]{0,60}?(?P<name>[A-Za-z_-]{3,40}+)\][ \t]*+\n")
+_SETTING: Final = lazy_pattern(r"""[ \t]*+[\w."-]{1,80}+[ \t]*+=[ \t]*+["']?(?P<value>[^\s"']{8,2000}+)""")
+_LABELLED: Final = lazy_pattern(
+    rf"(?m)^[ \t]{{0,40}}+(?P<name>{_NAME})(?:[ ]{{2,200}}+|\t)(?P<value>\S[^\n]{{7,2000}}+)"
+)
 """A row of a table of blanks whose label stands first, as pandas prints one record."""
-_DTYPE: Final = re.compile(r"(?:u?int|float|complex|datetime|timedelta|string|str|category|period|interval)\d*.*")
-_SERIES: Final = re.compile(r"(?m)^Name: (?P<name>[^\n,]{1,64}+), (?:Length: \d+, )?dtype: (?:object|str)")
-_POLARS_SERIES: Final = re.compile(r"Series: '(?P<name>[^'\n]{1,64}+)' \[str\]\n(?=\[)")
+_DTYPE: Final = lazy_pattern(r"(?:u?int|float|complex|datetime|timedelta|string|str|category|period|interval)\d*.*")
+_SERIES: Final = lazy_pattern(r"(?m)^Name: (?P<name>[^\n,]{1,64}+), (?:Length: \d+, )?dtype: (?:object|str)")
+_POLARS_SERIES: Final = lazy_pattern(r"Series: '(?P<name>[^'\n]{1,64}+)' \[str\]\n(?=\[)")
 _ROWS_OF_SERIES: Final = 200
 _MOST_COLUMNS: Final = 500
-_MARKUP: Final = re.compile(r"<(?P<tag>tr|th|td|/table)\b[^<>]{0,300}+>(?P<value>[^<>]{0,2000}+)")
+_MARKUP: Final = lazy_pattern(r"<(?P<tag>tr|th|td|/table)\b[^<>]{0,300}+>(?P<value>[^<>]{0,2000}+)")
 _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
-_TYPE: Final = re.compile(
+_TYPE: Final = lazy_pattern(
     r"(?:[A-Za-z_][\w.\[\]|, ]{0,60}+=[ \t]{0,4}+(?=[\"'rRbBfFuU])|(?:str|bytes|bytearray|string|SecretStr|int|object"
     r"|list of [\d,]+ items?|tuple of [\d,]+ items?"
     r"|set of [\d,]+ items?)[ \t]{1,4}+)"
 )
 """Between a name and its value: a class as our lines of variables have it, or an annotation."""
-_QUOTED: Final = re.compile(r"""[rRbBfFuU]{0,2}+(?P<quote>\"\"\"|'''|\\{0,3}+["'`])""")
-_BARE: Final = re.compile(r"""[^\s"'`,;&<>()\[\]{}|\\]{1,8000}+""")
-_CALL: Final = re.compile(r"[A-Za-z_][\w.]*+[(\[]")
-_ATTRIBUTE: Final = re.compile(r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
-_ITEM: Final = re.compile(r"""(?P<quote>["'])(?P<item>(?:[^"'\\\n]|\\.){0,2000}+)""")
-_ITEMS: Final = re.compile(r"""["'](?P<item>[^"'\n]{0,500}+)["']""")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z_]*+")
-_HEADER_REST: Final = re.compile(r"""[^\r\n"'`]{1,8000}+""")
+_QUOTED: Final = lazy_pattern(r"""[rRbBfFuU]{0,2}+(?P<quote>\"\"\"|'''|\\{0,3}+["'`])""")
+_BARE: Final = lazy_pattern(r"""[^\s"'`,;&<>()\[\]{}|\\]{1,8000}+""")
+_CALL: Final = lazy_pattern(r"[A-Za-z_][\w.]*+[(\[]")
+_ATTRIBUTE: Final = lazy_pattern(r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
+_ITEM: Final = lazy_pattern(r"""(?P<quote>["'])(?P<item>(?:[^"'\\\n]|\\.){0,2000}+)""")
+_ITEMS: Final = lazy_pattern(r"""["'](?P<item>[^"'\n]{0,500}+)["']""")
+_IDENTIFIER: Final = lazy_pattern(r"[A-Za-z_][A-Za-z_]*+")
+_HEADER_REST: Final = lazy_pattern(r"""[^\r\n"'`]{1,8000}+""")
 _DELIMITERS: Final = ("\t", "|", "│", "┆", ";", ",")
-_LABEL: Final = re.compile(r"[^\W\d][\w .-]{0,63}")
-_WORD: Final = re.compile(r"\S+")
+_LABEL: Final = lazy_pattern(r"[^\W\d][\w .-]{0,63}")
+_WORD: Final = lazy_pattern(r"\S+")
 _RULES: Final = " -+=:|─┼╪═╞╡├┤│┆┴└┘"
 """What lines of a table are made of that hold no cells."""
 _Cells = Callable[[str], "list[Span] | None"]

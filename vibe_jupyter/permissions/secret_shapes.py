@@ -17,6 +17,8 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
+
 NAME_LIMIT: Final = 64
 """Characters of a name; longer ones are none that a user gave."""
 SHORTEST_PASSWORD: Final = 4
@@ -29,7 +31,7 @@ _SHORTEST_RANDOM: Final = 12
 _MANY_LETTERS: Final = 18
 """Letters from which small ones and capitals in a mix look random."""
 
-_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_PART: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _PASSWORD_PARTS: Final = frozenset(
     {"pwd", "passwd", "passphrase", "passcode", "psk", "passwort", "kennwort", "contrasena"}
 )
@@ -64,21 +66,21 @@ _ASKS: Final = frozenset(
 _PLACES: Final = frozenset({"PWD", "OLDPWD"})
 """Variables of every shell."""
 
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = lazy_pattern(
     r"""\*{3,}|\.{3,}|x{3,}|X{3,}|<[^<>]*>|\$\{[^{}]*\}|\$\w+|%\(?\w+\)?s?|\{+[^{}]*\}+|your[-_ ].*|\[redacted.*"""
     r"""|(?i:none|null|nil|true|false|str|string|bytes|int|any|object|required|optional|text|hidden|values?|prompt|password|
     passwd|pwd|secret|token|changeme|undefined|default|example|masked|redacted|SecretStr)""",
     re.DOTALL | re.VERBOSE,
 )
-_HARMLESS: Final = re.compile(
+_HARMLESS: Final = lazy_pattern(
     r"[A-Za-z]?[a-z]+|[A-Z]+|[\d.,:+-]+|[~.]{0,2}/.*|\\.*|[A-Za-z]:\\.*|[a-z][a-z\d+.-]{1,20}://[^@]*"
     r"|[a-z]+(?:[_.-][a-z]+)+",
     re.DOTALL,
 )
 """A plain word or words, a number, a path or an address: what SECRET_NAME or SSL_KEY_FILE may hold."""
-_IDENTIFIER: Final = re.compile(r"[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}|\d{4}-\d\d-\d\d.*")
+_IDENTIFIER: Final = lazy_pattern(r"[A-Za-z]+(?:[_.:-][A-Za-z]+)*[_.:-]?\d{0,4}|\d{4}-\d\d-\d\d.*")
 """``customer_id_2024``, a version, a day."""
-_TOKEN_LIKE: Final = re.compile(r"[\w.~+/=:%!@#$^&*-]+")
+_TOKEN_LIKE: Final = lazy_pattern(r"[\w.~+/=:%!@#$^&*-]+")
 
 _KINDS: Final = (
     ("apikey", "API key"),
@@ -164,20 +166,20 @@ _BEGINNINGS: Final = tuple(
 _LONGEST_BEFORE: Final = 40
 """Characters."""
 
-_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-_MATERIAL: Final = re.compile(r"[A-Za-z0-9+/=\s\\,:.-]*+")
-_JWT: Final = re.compile(
+_BEGIN: Final = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_END: Final = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_MATERIAL: Final = lazy_pattern(r"[A-Za-z0-9+/=\s\\,:.-]*+")
+_JWT: Final = lazy_pattern(
     r"""eyJ[\w-]{8,4000}+(?:\.(?:[\\"' \t]{0,12}+\r?\n[\\"' \t]{0,60}+(?=[\w-]{16}))?[\w=-]{0,8000}+){0,4}"""
 )
 """Its parts may stand on lines of their own."""
-_AUTHORITY: Final = re.compile(
+_AUTHORITY: Final = lazy_pattern(
     r"""://(?P<user>[^\s:/?#@'"<>\[\]{}|\\]{0,300}+)(?::(?P<word>(?:[^\s'"<>\[\]`|:]|:(?!//)){1,300}))?@"""
 )
 """No password holds ``://``, so that each part of a text is looked at for one address alone."""
-_PORT: Final = re.compile(r"\d{1,5}(?:[/?#].*)?", re.DOTALL)
-_BEARER: Final = re.compile(r"(?i)\bbearer[\s:=\"']{1,4}(?P<s>[\w.~+/=-]{8,4000}+)")
-_BASIC: Final = re.compile(r"(?i)\bbasic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,2000}+={0,2}+)")
+_PORT: Final = lazy_pattern(r"\d{1,5}(?:[/?#].*)?", re.DOTALL)
+_BEARER: Final = lazy_pattern(r"(?i)\bbearer[\s:=\"']{1,4}(?P<s>[\w.~+/=-]{8,4000}+)")
+_BASIC: Final = lazy_pattern(r"(?i)\bbasic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,2000}+={0,2}+)")
 
 
 class Strength(IntEnum):
@@ -350,7 +352,7 @@ _SHAPES: Final[Sequence[_Shape]] = (
     ),
 )
 
-_LITERAL: Final = re.compile(
+_LITERAL: Final = lazy_pattern(
     any_of((*(prefix for prefix, _, _ in _BEGINNINGS), "eyJ", *(one.literal for one in _SHAPES)))
 )
 """One search for all of them; short texts seldom have any."""

@@ -180,7 +180,7 @@ class HistoryRewritten(Value):
     tokens_before: int
     """Of a request with that history, about."""
     tokens_after: int
-    carried: CarriedOver = CarriedOver()
+    carried: CarriedOver = CarriedOver.model_construct()
 
 
 class Review(Value):

@@ -4,20 +4,31 @@ Slotted dataclasses: a run makes thousands of them, and validation would cost mo
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from vibe_jupyter.safe_imports import without_plugins
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "interrupted", "other"]
 
 
-class Value(BaseModel):
-    """Frozen and closed: an unknown key is an error, never silently dropped.
+class LazyModel(BaseModel):
+    """Made ready when its first value is: most classes have none before the first request is on its way."""
 
-    A class is made ready when its first value is: most of them have none before the first request is on its way.
-    """
+    model_config = ConfigDict(defer_build=True)
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """As pydantic's, but for plugins."""
+        with without_plugins():
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
+
+
+class Value(LazyModel):
+    """Frozen and closed: an unknown key is an error, never silently dropped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Usage(Value):

@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from vibe_jupyter.sandbox.overlay import ProjectOverlay
@@ -108,7 +109,8 @@ class Attempts:
             return ""
         said = next(reversed(self._said), "")
         paths = [one.filename for one in system_errors if isinstance(one.filename, str | bytes)]
-        return said or (_shortened(f"read {_name(paths[0])}") if paths else _shortened(f"do this: {text}"))
+        words = next((one.strerror.lower() for one in system_errors if one.strerror), text)
+        return said or (_shortened(f"read {_name(paths[0])}") if paths else _shortened(f"do this: {words}"))
 
     @property
     def _refused_numbers(self) -> frozenset[int]:
@@ -133,7 +135,7 @@ class Attempts:
         elif event in _WORDS_ALONE and not _is_own_pair(event, arguments):
             self._said[_WORDS_ALONE[event]] = None
         elif event in _WORDS and not (event == "os.mkdir" and os.path.isdir(arguments[0])):
-            self._said[_shortened(f"{_WORDS[event]} {_name(arguments[0])}")] = None
+            self._said[_shortened(f"{_WORDS[event]} {_place(event, arguments)}")] = None
 
     def _is_taken(self, event: str, arguments: tuple[Any, ...]) -> bool:
         """Whether it is a change of files that the overlay takes."""
@@ -196,6 +198,15 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
 def _is_own_pair(event: str, arguments: tuple[Any, ...]) -> bool:
     """Whether it is a socket as every event loop makes for itself."""
     return event == "socket.__new__" and len(arguments) > 1 and arguments[1] == socket.AF_UNIX
+
+
+def _place(event: str, arguments: tuple[Any, ...]) -> str:
+    """The path, also where it is a name in a folder that was opened, as `shutil.rmtree` goes through folders."""
+    name = _name(arguments[0])
+    opened = [one for one in arguments[_FOLDERS_AT.get(event, len(arguments)) :] if isinstance(one, int) and one >= 0]
+    with suppress(OSError, ValueError):
+        return os.path.relpath(os.path.join(os.readlink(f"/proc/self/fd/{opened[0]}"), name)) if opened else name
+    return name
 
 
 def _name(value: object) -> str:

@@ -36,7 +36,10 @@ import os, sys
 from vibe_jupyter.sandbox.overlay import lay_over
 hidden = os.path.join(sys.argv[1], "hidden")
 os.mkdir(hidden)
-lay_over(sys.argv[1], (hidden,))
+try:
+    lay_over(sys.argv[1], (hidden,))
+except OSError as error:
+    sys.exit(error.strerror or str(error))
 """
 _TRY_SECONDS: Final = 20
 """In which a process starts and ends, on a busy machine."""
@@ -63,17 +66,20 @@ def overlay_refusal() -> str:
     """
     if refusal := machine_refusal():
         return refusal
-    with tempfile.TemporaryDirectory() as folder:
-        tried = subprocess.run(
-            (sys.executable, "-P", "-c", _TRY_OVERLAY, os.path.realpath(folder)),
-            cwd=os.path.dirname(sys.executable),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_TRY_SECONDS,
-            check=False,
-        )
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            tried = subprocess.run(
+                (sys.executable, "-P", "-c", _TRY_OVERLAY, os.path.realpath(folder)),
+                cwd=os.path.dirname(sys.executable),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRY_SECONDS,
+                check=False,
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it could not be tried: {error}"
     return "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it ended"])[-1]
 
 

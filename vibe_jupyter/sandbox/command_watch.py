@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import select
+import signal
 import stat
 import struct
 import time
@@ -28,6 +29,10 @@ MOST_SAID: Final = 5
 """Refusals of one command that are named; it ends with the last."""
 GOES_ON: Final = 1.0
 """Seconds in which a command that was refused something may say what else it wants."""
+LEFT: Final = 0.5
+"""Seconds in which what the first process left behind goes on, then it ends: unheard, its calls would fail."""
+_LOOKS: Final = 0.05
+"""Seconds between two looks at what is left."""
 _LONGEST: Final = 80
 """Characters of a path in words."""
 _NOTICE: Final = struct.Struct("QIIiIQ6Q")
@@ -84,6 +89,23 @@ class _Refused(NamedTuple):
     error: int
 
 
+def _left_behind(leader: int) -> list[int]:
+    """Other processes of a command's session."""
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [one for one in found if one not in (os.getpid(), leader) and _is_of_session(one, leader)]
+
+
+def _is_of_session(process: int, leader: int) -> bool:
+    with suppress(OSError):  # it ended meanwhile
+        return os.getsid(process) == os.getsid(leader) and not _is_zombie(process)
+    return False
+
+
+def _is_zombie(process: int) -> bool:
+    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as status:
+        return status.read().rpartition(") ")[2].startswith("Z")
+
+
 class CommandWatch:
     """Listens to one command, from the guard's process."""
 
@@ -122,6 +144,14 @@ class CommandWatch:
             if self._said and last is None:
                 last = time.monotonic() + GOES_ON
         os.close(ended)
+        poll.unregister(ended)
+        last = time.monotonic() + LEFT
+        while not self._said and time.monotonic() < last and _left_behind(self._leader):
+            if dict(poll.poll(_LOOKS * 1_000)).get(self._listener, 0) & select.POLLIN:
+                self._answer_next()
+        for process in _left_behind(self._leader):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         return tuple(self._said)
 
     def _answer_next(self) -> None:

@@ -5,6 +5,7 @@ over the project's folder (docs.kernel.org/filesystems/overlayfs.html). Its laye
 changes, in memory; stand-ins for what it may not read; the project as it is.
 """
 
+import errno
 import os
 import stat
 import struct
@@ -122,8 +123,10 @@ def leave_rights_and_times(overlay: ProjectOverlay) -> None:
             change_rights(path, mode, **more)
 
     def utime(path: Any, *times: Any, **more: Any) -> None:
-        if isinstance(path, int) or not overlay.takes(path) or not os.path.exists(path):
+        if isinstance(path, int) or not overlay.takes(path):
             change_times(path, *times, **more)
+        elif not os.path.exists(path):  # as `Path.touch` asks before it makes the file
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     os.chmod, os.utime = chmod, utime  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -145,9 +148,13 @@ def _look_for_mounts(project: str) -> None:
 def _make_namespaces(*, alone: bool) -> None:
     """Of mounts, and of users where mounts are not `alone` allowed: whoever it belongs to is the same user in it."""
     user, group = os.geteuid(), os.getegid()
-    system_call("unshare", _NEW_MOUNTS if alone else _NEW_MOUNTS | _NEW_USER)
     if alone:
+        system_call("unshare", _NEW_MOUNTS)
         return
+    try:
+        system_call("unshare", _NEW_MOUNTS | _NEW_USER)
+    except OSError as error:
+        raise OSError(f"user namespaces are not allowed here ({os.strerror(error.errno or 0)})") from error
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path(f"/proc/self/{name}").write_text(text, encoding="ascii")
 

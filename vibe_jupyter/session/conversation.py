@@ -48,7 +48,7 @@ class Conversation:
         self._history: list[Message] = []
         self.prompts: list[str] = []
         """What the user asked, as it was written, but for secrets."""
-        self.usage = Usage()
+        self.usage = Usage.model_construct()
         """Tokens of all finished runs."""
         self.rewrites = 0
         """How often the history was rewritten."""
@@ -56,7 +56,7 @@ class Conversation:
         """Message from which on the servers' token counts are of the present history."""
         self.rewritten_size = 0
         """Tokens of a request after the latest rewrite, about; 0 where there was none."""
-        self.carried = CarriedOver()
+        self.carried = CarriedOver.model_construct()
         """What the latest compaction kept word for word."""
         self.overflowed_at: int | None = None
         """Tokens that a model server refused as too many; None where none did."""

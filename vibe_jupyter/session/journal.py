@@ -10,7 +10,6 @@ import asyncio
 import errno
 import json
 import os
-import re
 import threading
 import zlib
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from vibe_jupyter.errors import JournalError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import DurableEvent
 from vibe_jupyter.protocol.messages import Value
 
@@ -40,11 +40,11 @@ MAX_LINE = 64 * 2**20  # bytes; an event holds at most a few images of about 1 M
 Kind = Literal["header", "event", "note"]
 
 _KINDS: tuple[str, ...] = get_args(Kind)
-_HEAD = re.compile(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
-_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
+_HEAD = lazy_pattern(rb'\{"seq":(\d{1,15}),"time":"([^"]{1,40})","(\w{1,40})":')
+_SUM = lazy_pattern(rb',"sum":"([0-9a-f]{8})"\}\Z')
 _EVENT: TypeAdapter[DurableEvent] = TypeAdapter(DurableEvent, config=ConfigDict(defer_build=True))
 
-_RECORD_START = re.compile(rb'\{"seq":\d+,"time":"')
+_RECORD_START = lazy_pattern(rb'\{"seq":\d+,"time":"')
 
 FILE_NAME = "journal.jsonl"
 CLOSE_WAIT = 5.0  # seconds; a file system that hangs longer is left to the daemon thread

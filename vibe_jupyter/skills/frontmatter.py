@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from vibe_jupyter.errors import ConfigError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.safe_imports import without_working_folder
 from vibe_jupyter.skills.skill import Skill, SkillOrigin
 
@@ -24,8 +25,8 @@ LONGEST_COMPATIBILITY: Final = 500
 """Characters, as Agent Skills bounds them."""
 LARGEST_FRONTMATTER: Final = 16_384
 """Characters."""
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_DASHES: Final = re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE)
+_NAME: Final = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_DASHES: Final = lazy_pattern(r"^-{3,}[ \t]*\r?$", re.MULTILINE)
 _YES: Final = frozenset({"true", "yes", "on"})
 _NO: Final = frozenset({"false", "no", "off"})
 """Words for a switch, as YAML 1.1 has them."""

@@ -75,6 +75,7 @@ class CheckpointTool:
         files: FileAccess,
         workspace: Workspace,
         put_back_variables: PutBackVariables,
+        written: Callable[[int], str],
     ) -> None:
         """
         Args:
@@ -83,12 +84,14 @@ class CheckpointTool:
             files: writes them.
             workspace: says which files may be shown unasked.
             put_back_variables: of the kernel.
+            written: gives the files that code and commands wrote in a run and all since, in words. Any thread.
         """
         self._conversation = conversation
         self._cells = cells
         self._files = files
         self._workspace = workspace
         self._put_back_variables = put_back_variables
+        self._written = written
         self._seen: Sequence[Cell] | None = None
         """The cells when the last call was checked: what its card shows, and so what it restores."""
 
@@ -112,7 +115,7 @@ class CheckpointTool:
             return Preview(kind="text", text="List the states of cells and files.")
         try:
             cells = self._seen or ()
-            plan = plan_undo(self._changes(args.run), cells)
+            plan = self._plan(args.run, cells)
         except ToolError as error:
             return Preview(kind="text", text=str(error))
         return Preview(kind="diff", text=self._plan_text(plan, cells, backwards=args.action == "restore"))
@@ -130,16 +133,16 @@ class CheckpointTool:
     async def precheck(self, args: CheckpointArgs) -> None:
         """Before the user is asked: there is something to restore."""
         self._seen = await self._cells.listing() if self._cells is not None else ()
-        plan = plan_undo(await asyncio.to_thread(self._changes, args.run), self._seen)
+        plan = await asyncio.to_thread(self._plan, args.run, self._seen)
         if args.action == "restore" and not (plan.restored or plan.run.variables):
-            raise NothingDone("Nothing was done: all is as it was then.")
+            raise NothingDone(f"Nothing was done: all is as it was then{_but_for(plan)}.")
 
     async def run(self, args: CheckpointArgs, context: ToolContext) -> ToolResult:
         if args.action == "list":
             runs = await asyncio.to_thread(self._runs)
             return ToolResult.text(_listing(runs), summary=f"{len(runs)} state{'s' * (len(runs) != 1)}")
         cells = await self._cells.listing() if self._cells is not None else ()
-        plan = plan_undo(await asyncio.to_thread(self._changes, args.run), cells)
+        plan = await asyncio.to_thread(self._plan, args.run, cells)
         if args.action == "diff":
             text = await asyncio.to_thread(self._plan_text, plan, cells, backwards=False)
             return ToolResult.text(head_and_tail(context.redact(text)) or "no difference")
@@ -181,6 +184,7 @@ class CheckpointTool:
         parts += [f"order: {', '.join(moved)}"] if moved else []
         parts += [f"variables: {', '.join(plan.run.variables)}"] if plan.run.variables else []
         parts += [f"changed since by somebody else: {', '.join(plan.changed_since)}"] if plan.changed_since else []
+        parts += [f"cannot be restored: {'; '.join(plan.lost)}"] if plan.lost else []
         return "\n".join(parts)
 
     def _restore_file(self, file: ChangedFile) -> None:
@@ -190,6 +194,17 @@ class CheckpointTool:
         """Those whose changes stand."""
         folder = self._conversation()
         return [run for run in Snapshots(folder).runs() if not run.undone] if folder is not None else []
+
+    def _plan(self, number: int | None, cells: Sequence[Cell]) -> UndoPlan:
+        """What restoring the state before a run takes.
+
+        Raises:
+            ToolError: there is no such run.
+        """
+        plan = plan_undo(self._changes(number), cells)
+        written = self._written(plan.run.number)
+        plan.lost += [written] if written else []
+        return plan
 
     def _changes(self, number: int | None) -> RunChanges:
         """What a run and all after it changed.
@@ -213,6 +228,10 @@ def _listing(runs: Sequence[RunChanges]) -> str:
         for run in runs
     ]
     return "\n".join(lines) or _NO_STATE
+
+
+def _but_for(plan: UndoPlan) -> str:
+    return f", but for {'; '.join(plan.lost)}" if plan.lost else ""
 
 
 def _file_text(name: str, kept: Path | None, path: Path, *, backwards: bool) -> list[str]:

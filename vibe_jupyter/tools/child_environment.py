@@ -2,9 +2,8 @@
 
 import fnmatch
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PASSED_ON: Final = frozenset(
     {
@@ -48,8 +47,7 @@ NOT_INTERACTIVE: Final[Mapping[str, str]] = {
 """What tells programs that nobody can answer them."""
 
 
-@dataclass(frozen=True)
-class ProcessEnvironment:
+class ProcessEnvironment(NamedTuple):
     """Where processes are started, and what of the kernel's environment there is to pass on."""
 
     folder: Path

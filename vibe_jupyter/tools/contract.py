@@ -6,7 +6,6 @@ and none is None.
 
 import functools
 import json
-import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from vibe_jupyter.errors import ConfigError, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
 from vibe_jupyter.files.workspace import Located
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.protocol import Answered, Approval, Headline, Level, Preview, Question, Resource, ToolResult, ToolSpec
+from vibe_jupyter.safe_imports import without_plugins
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -63,8 +64,8 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "run_cells": ("run_cell",),
 }
 """What tools were called before: settings and saved permissions may still say so."""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_SENTENCE: Final = re.compile(r".*?[.!?](?=\s)")
+_NAME: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_SENTENCE: Final = lazy_pattern(r".*?[.!?](?=\s)")
 
 
 def present_names(names: Iterable[str]) -> frozenset[str]:
@@ -362,14 +363,17 @@ class Toolset(Protocol):
 
 
 class StaticToolset:
-    """A fixed list of tools; their schemas are generated once."""
+    """A fixed list of tools; their schemas are generated once, when they are asked for."""
 
     def __init__(self, tools: Sequence[Tool[Any]]) -> None:
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
-        self._specs = tuple(tool_spec(tool) for tool in tools)
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._specs
+
+    @functools.cached_property
+    def _specs(self) -> Sequence[ToolSpec]:
+        return tuple(tool_spec(tool) for tool in self._tools.values())
 
     def find(self, name: str) -> Tool[Any] | None:
         return self._tools.get(name)
@@ -381,7 +385,8 @@ def tool_spec(tool: Tool[Any]) -> ToolSpec:
     Every request carries it, so what a model does not need goes: titles, the class's own words, bounds (a wrong
     value is answered with what is wrong), and defaults that say no more than "not given".
     """
-    schema = _lean_schema(tool.arguments.model_json_schema())
+    with without_plugins():
+        schema = _lean_schema(tool.arguments.model_json_schema())
     assert isinstance(schema, dict)
     schema.pop("description", None)
     schema.setdefault("properties", {})

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.protocol import Headline, Level, Preview, Resource, ToolResult
+from vibe_jupyter.protocol import Headline, LazyModel, Level, Preview, Resource, ToolResult, ToolSpec
 from vibe_jupyter.skills.skill import FILE_NAME, Skill
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues
 
@@ -17,14 +17,26 @@ LONGEST: Final = 40_000
 LARGEST_FILE: Final = 1_048_576
 """Bytes of a file that is read."""
 
+SPEC: Final = ToolSpec.model_construct(
+    name="skill",
+    description="Load the instructions of a skill, or read one file of it.",
+    parameters={
+        "additionalProperties": False,
+        "properties": {"name": {"type": "string"}, "file": {"type": "string"}},
+        "required": ["name"],
+        "type": "object",
+    },
+)
+"""As `vibe_jupyter.tools.contract.tool_spec` writes it, so that no first request waits for it."""
+
 UseSkill = Callable[[Skill], Awaitable[str]]
 """Begins to use a skill; gives what the model reads of it."""
 
 
-class SkillArgs(BaseModel):
+class SkillArgs(LazyModel):
     """Which skill, or which file of it."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1)
     file: str = ""
@@ -33,8 +45,8 @@ class SkillArgs(BaseModel):
 class SkillTool:
     """Reads in the folders of skills alone, which is why it asks nobody."""
 
-    name = "skill"
-    description = "Load the instructions of a skill, or read one file of it."
+    name = SPEC.name
+    description = SPEC.description
     level: Level = "always"
     arguments = SkillArgs
     without_values: WithoutValues = "always"

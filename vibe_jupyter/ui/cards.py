@@ -19,6 +19,7 @@ from vibe_jupyter.protocol import (
     arguments_text,
 )
 from vibe_jupyter.tools.confusables import escape_lookalikes, without_lookalikes
+from vibe_jupyter.ui.cell_references import FindCell, no_cell
 from vibe_jupyter.ui.code import (
     KEPT,
     KEPT_PRE,
@@ -78,6 +79,20 @@ EFFECT_LENGTH = 400
 """Characters of one line about an effect, and of why a card asks."""
 _RISK_SIGNS: Mapping[Risk, str] = {"low": "·", "medium": "!", "high": "‼"}
 
+_EFFECT_ICONS: Mapping[str, str] = {
+    "Harmless": "read",
+    "Reads outside the project": "read",
+    "Reads secrets": "read",
+    "Changes files": "write",
+    "Changes the repository": "edit",
+    "Can't be undone": "delete",
+    "Runs code": "run",
+    "Downloads": "web",
+    "Leaves this computer": "web",
+    "Affects others": "web",
+}
+"""By the kind of an effect; others have a sign of warning."""
+
 _KEYS = {"⏎": "Enter", "Esc": "Escape", "E": "E"}
 _TOOLS = re.compile(r"\w+(?:\+\w+)*")
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
@@ -85,11 +100,14 @@ _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 TAB_LENGTH = 24
 """Characters of a question that stand on its tab where it has no header."""
 
+NUMBER_KEYS = 9
+"""Choices of a question that a key chooses: 1 for the first."""
+
 SKIP = "-"
 """The answer that answers nothing, and ends the asking."""
 
 
-def card_html(request: ApprovalRequested) -> Markup:
+def card_html(request: ApprovalRequested, find_cell: FindCell = no_cell) -> Markup:
     """The card in the live view. Its buttons say what they do in attributes; the page sends the command."""
     heading = card_title(request)
     edited = editable_argument(request)
@@ -112,7 +130,14 @@ def card_html(request: ApprovalRequested) -> Markup:
         data_risk=request.risk,
         data_vibe_approval=request.approval_id,
         data_vibe_edits=request.preview.edits if edited is not None else None,
+        data_vibe_cells=written_cells(request, find_cell),
     )
+
+
+def written_cells(request: ApprovalRequested, find_cell: FindCell) -> str | None:
+    """Ids of the cells that the call would change, for the page to mark them; None for none."""
+    found = [find_cell(one.value) for one in request.resources if one.kind == "cell" and one.access == "write"]
+    return " ".join(cell.id for cell in found if cell is not None) or None
 
 
 def card_title(request: ApprovalRequested) -> str:
@@ -212,21 +237,39 @@ def _grant_scope(pattern: str) -> str:
 
 def _card_header(request: ApprovalRequested) -> Markup:
     words = [_unmistakable(one_line(note)) for note in (request.headline.note, request.preview.note)]
-    notes = [*words, size_note(request.preview)]
+    is_diff = request.preview.kind == "diff"
+    notes = words if is_diff else [*words, size_note(request.preview)]
     warning = NOTHING if request.risk == "low" else icon_html("warning")
     return html_element(
         "header",
         icon_html(tool_icon(request.call.name)),
         html_element("b", inert_text(card_title(request))),
         *(html_element("span", inert_text(note), class_="vibe-note") for note in notes if note),
+        counts_html(request.preview) if is_diff else NOTHING,
         html_element("span", warning, inert_text(one_line(_reason_text(request), EFFECT_LENGTH)), class_="vibe-why"),
     )
+
+
+def counts_html(preview: Preview) -> Markup:
+    """How many lines it adds and removes; of code all are new, and of words it says nothing."""
+    if preview.kind == "text":
+        return html_element("span", class_="vibe-size")
+    added, removed = count_changes(preview.text) if preview.kind == "diff" else (len(preview.text.splitlines()), 0)
+    plus = html_element("span", inert_text(f"+{added}"), class_="vibe-added")
+    minus = html_element("span", inert_text(f"−{removed}"), class_="vibe-removed")
+    said = f"{plural_text(added, 'line')} added, {removed} removed"
+    return html_element("span", plus, Markup(" "), minus, class_="vibe-size", role="img", aria_label=said)
+
+
+def sentence_text(words: str) -> str:
+    """The same with a capital at its beginning."""
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _reason_text(request: ApprovalRequested) -> str:
     """Why it asks; of what weighs high, what makes it so, unless there is more to say."""
     tags = list(dict.fromkeys(effect.tag for effect in request.effects if effect.risk == "high"))
-    return " · ".join(tags) if tags and " · " not in request.reason else request.reason
+    return sentence_text(" · ".join(tags) if tags and " · " not in request.reason else request.reason)
 
 
 def _effect_rows(effects: Sequence[Effect]) -> Markup:
@@ -239,7 +282,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
             html_element("code", escape_text(_unmistakable(effect.part)), class_="vibe-part")
             if len(effects) > 1
             else NOTHING,
-            NOTHING if effect.risk == "low" else icon_html("warning"),
+            icon_html(_EFFECT_ICONS.get(effect.tag, "warning")),
             html_element("span", _worded(effect.text), class_="vibe-does"),
             html_element("span", inert_text(effect.tag), class_="vibe-tag"),
             html_element("span", _worded(effect.detail), class_="vibe-more") if effect.detail else NOTHING,
@@ -361,10 +404,10 @@ def question_card_html(asked: QuestionAsked) -> Markup:
         ),
         html_element(
             "footer",
-            _question_button("next", "Next question", primary=True) if several else NOTHING,
-            _question_button("answer", "Answer", primary=True, hidden=several),
+            _question_button("next", "Next question", "⏎", primary=True) if several else NOTHING,
+            _question_button("answer", "Answer", "⏎", primary=True, hidden=several),
             html_element("span", class_="vibe-spacer"),
-            _question_button("skip", "Skip"),
+            _question_button("skip", "Skip", "Esc"),
         ),
         class_="vibe-card vibe-questions",
         role="group",
@@ -403,7 +446,7 @@ def _question_panel(question: Question, place: int, question_id: str, *, in_tabs
             "fieldset",
             html_element("legend", inert_text(question.question)),
             _address_link(question.link),
-            *(_option_html(option, kind, group) for option in question.options),
+            *(_option_html(option, kind, group, place) for place, option in enumerate(question.options, 1)),
             _own_words(question),
         ),
         id=_panel_id(question_id, place),
@@ -422,7 +465,7 @@ def _address_link(address: str) -> Markup:
     return html_element("p", shown, class_="vibe-question-link")
 
 
-def _option_html(option: Choice, kind: str, group: str) -> Markup:
+def _option_html(option: Choice, kind: str, group: str, place: int) -> Markup:
     control = Markup(
         f'<input type="{kind}" name="{escape_text(group)}" value="{escape_text(option.label)}" class="vibe-choice">'
     )
@@ -432,18 +475,26 @@ def _option_html(option: Choice, kind: str, group: str) -> Markup:
         if option.description
         else NOTHING
     )
-    return html_element("label", control, words, more, class_="vibe-option")
+    return html_element("label", control, words, more, _option_key(place), class_="vibe-option")
 
 
 def _own_words(question: Question) -> Markup:
     words = "Other…" if question.options else "Your answer"
-    return Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
+    field = Markup(f'<input type="text" class="vibe-own-words" aria-label="{words}" placeholder="{words}">')
+    key = _option_key(len(question.options) + 1) if question.options else NOTHING
+    return html_element("div", field, key, class_="vibe-own")
 
 
-def _question_button(action: str, label: str, *, primary: bool = False, hidden: bool = False) -> Markup:
+def _option_key(place: int) -> Markup:
+    """The key that chooses what stands there; the page knows it by the place alone."""
+    return html_element("kbd", Markup(str(place)), aria_hidden="true") if place <= NUMBER_KEYS else NOTHING
+
+
+def _question_button(action: str, label: str, key: str, *, primary: bool = False, hidden: bool = False) -> Markup:
     return html_element(
         "button",
         escape_text(label),
+        html_element("kbd", escape_text(key), aria_hidden="true"),
         type="button",
         class_="vibe-button vibe-primary" if primary else "vibe-button",
         hidden=hidden,

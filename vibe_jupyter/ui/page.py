@@ -40,6 +40,9 @@ PATCH_GAP = 0.1
 behind is not noticed."""
 LITTLE_GAP = 0.17
 """The same while a slow model adds a few words at a time."""
+END_WITHIN = 0.3
+"""Seconds after its answer in which a run mostly ends: until then the document need not be renewed, which costs as much
+as the whole text."""
 HOLD_RATE = 1_000_000
 """Characters a second of which the document is renewed at most, while a run goes on."""
 
@@ -105,6 +108,7 @@ class ViewOver(TypedDict):
     words: str
 
 
+MakePieces = Callable[[], Sequence[KeptPiece]]
 ToPage = ViewSnapshot | ViewPatches | ViewOver
 
 
@@ -216,7 +220,7 @@ class PageChannel:
         self._outbox = PatchOutbox()
         self._messages = 0
         self._sent_at = float("-inf")
-        self._make_held: Callable[[], Sequence[KeptPiece]] | None = None
+        self._make_held: MakePieces | None = None
         """Makes what the document is to hold next; None while it holds the latest."""
         self._hold_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -258,22 +262,29 @@ class PageChannel:
         self._outbox.note_snapshot(shown)
         self._tell_page(cast("ViewSnapshot", {"type": "snapshot", "parts": [asdict(part) for part in shown]}))
 
-    def patch(self, patches: Iterable[ViewPatch], hold: Callable[[], Sequence[KeptPiece]] | None = None) -> None:
+    def patch(self, patches: Iterable[ViewPatch], hold: MakePieces | None = None, *, rests: bool = False) -> None:
         """Send these with the next message: at once after a pause, else when the gap is over. On the loop.
 
         Args:
             patches: to what the page shows.
             hold: makes what the document is to hold before the page hears of them; None for no change.
+            rests: as `hold`.
         """
         if hold is not None:
+            if rests:
+                self._hold_at = max(self._hold_at, asyncio.get_running_loop().time() + END_WITHIN)
             self._make_held = hold
         self._outbox.add(patches)
         self._send_when_due()
 
-    def hold(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
-        """Have the document hold this before the page hears more. On the loop."""
-        self._make_held = make
-        self._send_when_due()
+    def hold(self, make: MakePieces, *, rests: bool = False) -> None:
+        """Have the document hold this before the page hears more. On the loop.
+
+        Args:
+            make: gives what it is to hold.
+            rests: whether the run is about to end, which leaves the same in its place: then this may wait a little.
+        """
+        self.patch((), make, rests=rests)
 
     def drop(self) -> None:
         """Forget what waits. On the loop."""
@@ -328,7 +339,7 @@ class PageChannel:
             self._tell_page({"type": "patches", "seq": self._messages, "patches": self._outbox.take()})
         self._send_when_due()
 
-    def _hold_latest(self, make: Callable[[], Sequence[KeptPiece]]) -> None:
+    def _hold_latest(self, make: MakePieces) -> None:
         self._make_held = None
         if self.output is None:
             return

@@ -1,20 +1,44 @@
-"""Several changes of one answer on one card: a check box and a folded diff each, one row of buttons for all."""
+"""Several changes of one answer on one card: a check box, what, a summary, the size and a folded diff each, one row of
+buttons for all."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from vibe_jupyter.protocol import ApprovalRequested
+from vibe_jupyter.files.sizes import bytes_text
+from vibe_jupyter.protocol import ApprovalRequested, Preview
 from vibe_jupyter.tools.confusables import escape_lookalikes, without_lookalikes
-from vibe_jupyter.ui.cards import HIDDEN_WARNING, LOOKALIKE_WARNING, card_hints, card_title, preview_html
+from vibe_jupyter.ui.cards import (
+    EFFECT_LENGTH,
+    HIDDEN_WARNING,
+    LOOKALIKE_WARNING,
+    card_hints,
+    card_title,
+    counts_html,
+    preview_html,
+    sentence_text,
+    written_cells,
+)
+from vibe_jupyter.ui.cell_references import FindCell, no_cell
 from vibe_jupyter.ui.code import LIVE
-from vibe_jupyter.ui.diff import count_changes
+from vibe_jupyter.ui.diff import read_diff
 from vibe_jupyter.ui.icons import icon_html, tool_icon
 from vibe_jupyter.ui.markup import NOTHING, Markup, escape_text, html_element, inert_text
 from vibe_jupyter.ui.text import one_line, plural_text
 
 _WARNINGS = (HIDDEN_WARNING, LOOKALIKE_WARNING)
+_BETWEEN = " · "
+"""Stands between what a card says of why it asks."""
 
 
-def review_html(requests: Sequence[ApprovalRequested]) -> Markup:
+@dataclass
+class OpenReview:
+    """Changes that wait together."""
+
+    part_id: str
+    requests: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
+
+
+def review_html(requests: Sequence[ApprovalRequested], find_cell: FindCell = no_cell) -> Markup:
     """The card in the live view, of requests that name the same review."""
     review = requests[0].review
     assert review is not None
@@ -26,8 +50,9 @@ def review_html(requests: Sequence[ApprovalRequested]) -> Markup:
             _check_box("Select all changes", "vibe-select-all"),
             html_element("b", inert_text(title)),
             html_element("span", inert_text(f"{_touched_words(requests)} · nothing applied yet"), class_="vibe-note"),
+            html_element("span", icon_html("warning"), inert_text(_reasons_text(requests)), class_="vibe-why"),
         ),
-        *map(_row, requests),
+        *(_row(request, find_cell) for request in requests),
         html_element(
             "footer",
             _button("approve-selected", "Accept all", "⏎", primary=True),
@@ -53,9 +78,8 @@ def review_html(requests: Sequence[ApprovalRequested]) -> Markup:
     )
 
 
-def _row(request: ApprovalRequested) -> Markup:
+def _row(request: ApprovalRequested, find_cell: FindCell) -> Markup:
     title = card_title(request)
-    notes = filter(None, (one_line(request.headline.note), one_line(request.reason)))
     warnings = [hint for hint in card_hints(request) if hint in _WARNINGS]
     return html_element(
         "details",
@@ -64,24 +88,45 @@ def _row(request: ApprovalRequested) -> Markup:
             _check_box(f"Accept: {title}", "vibe-select"),
             icon_html(tool_icon(request.call.name)),
             html_element("b", inert_text(title)),
-            html_element("span", inert_text(escape_lookalikes(" · ".join(notes))), class_="vibe-note"),
+            html_element("span", _summary(request), class_="vibe-note"),
+            counts_html(request.preview),
+            html_element("span", inert_text(_result_text(request)), class_="vibe-result"),
             *(html_element("span", inert_text(hint), class_="vibe-why") for hint in warnings),
-            html_element("span", *_size(request), class_="vibe-size"),
         ),
         preview_html(without_lookalikes(request.preview), LIVE),
         class_="vibe-change",
         data_vibe_change=request.approval_id,
+        data_vibe_cells=written_cells(request, find_cell),
     )
 
 
-def _size(request: ApprovalRequested) -> tuple[Markup, ...]:
-    preview = request.preview
-    if preview.kind == "text":
-        return ()
-    added, removed = count_changes(preview.text) if preview.kind == "diff" else (len(preview.text.splitlines()), 0)
-    plus = html_element("span", inert_text(f"+{added}"), class_="vibe-added")
-    minus = html_element("span", inert_text(f"−{removed}"), class_="vibe-removed")
-    return (plus, Markup(" "), minus) if removed else (plus,)
+def _reasons_text(requests: Sequence[ApprovalRequested]) -> str:
+    """Why the card asks, each reason once."""
+    reasons = (reason for request in requests for reason in request.reason.split(_BETWEEN))
+    said = sentence_text(_BETWEEN.join(dict.fromkeys(filter(None, reasons))))
+    return one_line(escape_lookalikes(said), EFFECT_LENGTH)
+
+
+def _summary(request: ApprovalRequested) -> Markup:
+    """What the tool says beside it, else the first line that is new, or that goes."""
+    if note := one_line(request.headline.note):
+        return inert_text(escape_lookalikes(note))
+    line = _first_line(without_lookalikes(request.preview))
+    return html_element("code", escape_text(one_line(line))) if line else NOTHING
+
+
+def _first_line(preview: Preview) -> str:
+    if preview.kind != "diff":
+        return next((line for line in preview.text.splitlines() if line.strip()), "")
+    lines = [line for line in read_diff(preview.text) if line.text.strip()]
+    return next((line.text for kind in ("add", "del") for line in lines if line.kind == kind), "")
+
+
+def _result_text(request: ApprovalRequested) -> str:
+    """How large a new file would be; of cells nothing, since what they give is not known before they run in order."""
+    writes_file = any(one.kind == "path" and one.access == "write" for one in request.resources)
+    is_whole = writes_file and request.preview.kind == "code"
+    return bytes_text(len(request.preview.text.encode("utf-8", "surrogatepass"))) if is_whole else ""
 
 
 def _touched_words(requests: Sequence[ApprovalRequested]) -> str:

@@ -37,12 +37,22 @@ NO_PIECE: Final[MimeBundle] = {HTML: "", PLAIN: ""}
 """A piece of a run that says nothing."""
 
 
+class RunAuthor(NamedTuple):
+    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
+
+    model: str
+    conversation: str = ""
+    run: int | None = None
+
+
 class KeptOutput(NamedTuple):
     """The kept form of one run."""
 
     html: str
     """As the notebook has it: not known to be ours."""
     plain: str
+    author: RunAuthor | None = None
+    """Who its metadata say wrote it; None where they say nothing that is known."""
 
 
 class UndoableRun(NamedTuple):
@@ -165,7 +175,12 @@ def _publish_update(bundle: MimeBundle, display_id: str) -> None:
 
 
 def output_metadata(
-    reason: FinishReason | None, key: str, undoable: UndoableRun | None = None, not_undone: Sequence[str] = ()
+    reason: FinishReason | None,
+    key: str,
+    undoable: UndoableRun | None = None,
+    not_undone: Sequence[str] = (),
+    *,
+    author: RunAuthor | None = None,
 ) -> dict[str, JsonValue]:
     """What stands in the metadata of the output of a run.
 
@@ -174,12 +189,15 @@ def output_metadata(
         key: of its cell's prompt; empty where it had none.
         undoable: the run, where it made changes.
         not_undone: variables that it may have changed unasked, and that undo would not restore.
+        author: whose code it shows; None where that is not known.
     """
     said: dict[str, JsonValue] = {"reason": reason}
     if key:
         said["prompt"] = key
     if undoable is not None:
         said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
+    if author is not None:
+        said["author"] = author._asdict()
     if not_undone:
         said["not_undone"] = list(not_undone)
     return {METADATA_KEY: said}
@@ -195,7 +213,9 @@ def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
     found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
     if any(said.get("reason") != "stop" for said, _ in found):
         return ()
-    kept = tuple(KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN))) for _, data in found)
+    kept = tuple(
+        KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN)), _author(said)) for said, data in found
+    )
     return kept if all(output.html for output in kept) else ()
 
 
@@ -207,3 +227,11 @@ def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, obje
 
 def _mapping(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _author(said: Mapping[str, object]) -> RunAuthor | None:
+    match _mapping(said.get("author")):
+        case {"model": str(model), "conversation": str(conversation), "run": int() | None as run}:
+            return RunAuthor(model, conversation, run)
+        case _:
+            return None

@@ -214,6 +214,8 @@ class Step:
     summary: str = ""
     seconds: float | None = None
     """None where nothing ran."""
+    so_far: float | None = None
+    """Seconds that it has run when it is shown, which the page counts on; None where it does not run."""
     display: MimeBundle = field(default_factory=dict[str, JsonValue])
     output: str = ""
     """What it printed so far; shown until `display` says it finally."""
@@ -232,7 +234,7 @@ def step_html(step: Step, limit: int = OUTPUT_LIMIT, *, nested: bool = False) ->
         icon_html(step_icon(step)),
         html_element("span", step_headline(step), class_="vibe-what"),
         html_element("span", _meanwhile_html(step), inert_text(step_result(step)), class_="vibe-came"),
-        html_element("span", _time_html(step), class_="vibe-time"),
+        _time_html(step),
     )
     inside = step_detail(step, LIVE, limit)
     if not inside:
@@ -387,7 +389,10 @@ def _bundle_text(content: JsonValue) -> str:
 
 
 def _time_html(step: Step) -> Markup:
-    return escape_text(seconds_text(step.seconds)) if step.seconds is not None else NOTHING
+    """How long it took; the page counts it while the step runs, from a second on."""
+    running = f"{step.so_far:.1f}" if step.outcome == "running" and step.so_far is not None else None
+    took = NOTHING if running or step.seconds is None else escape_text(seconds_text(step.seconds))
+    return html_element("span", took, class_="vibe-time", data_vibe_running=running)
 
 
 def is_read_only(preview: Preview | None) -> bool:
@@ -411,14 +416,12 @@ def group_html(steps: Sequence[Step], *, nested: bool = False) -> Markup:
     outcome = next((step.outcome for step in steps if step.outcome == "running"), _worst_outcome(steps))
     last = next((step for step in steps if step.outcome == "running"), steps[-1])
     verb = last.headline.doing if last.outcome == "running" else last.headline.verb
-    seconds = sum(step.seconds or 0.0 for step in steps)
+    took = replace(last, seconds=sum(step.seconds or 0.0 for step in steps))
     line = (
         icon_html(step_icon(last)),
         html_element("span", html_element("b", inert_text(one_line(times_text(verb, len(steps))))), class_="vibe-what"),
         html_element("span", inert_text(_came_text(steps)), class_="vibe-came"),
-        html_element(
-            "span", escape_text(seconds_text(seconds)) if outcome != "running" else NOTHING, class_="vibe-time"
-        ),
+        _time_html(took),
     )
     inside = html_element("div", *(step_html(step, DETAIL_LIMIT) for step in steps), class_="vibe-detail")
     look = "vibe-step vibe-group vibe-nested" if nested else "vibe-step vibe-group"
@@ -446,6 +449,8 @@ class StepEntry:
     step: Step
     caller: "StepEntry | None" = None
     """The call for which a sub-agent works that made this one."""
+    began: float | None = None
+    """Seconds on the transcript's clock at which it began to run; None while it does not."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ draws as it likes.
 import re
 import unicodedata
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
+
 OUTPUT_LIMIT = 20_000
 """Characters of one output shown in the live view."""
 LINE_LIMIT = 160
@@ -15,9 +17,9 @@ LINE_LIMIT = 160
 LONG_BLANK = 64
 """Blanks in a row from which a run is written as its count, so that nothing hides behind it."""
 
-_SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_LONE_RETURN = re.compile(r"\r+(?!\n)")
-HIDDEN = re.compile(
+_SGR = lazy_pattern(r"\x1b\[[0-9;:]*m")
+_LONE_RETURN = lazy_pattern(r"\r+(?!\n)")
+HIDDEN = lazy_pattern(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad"
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
@@ -26,10 +28,10 @@ HIDDEN = re.compile(
     "]"
 )
 """A character that is never shown raw; a text without one is shown as it is."""
-_BLANKS = re.compile(rf"[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]{{{LONG_BLANK},}}")
+_BLANKS = lazy_pattern(rf"[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]{{{LONG_BLANK},}}")
 _ZERO_WIDTH_JOINER = "\u200d"
 _EMOJI_STYLE = "\ufe0f"
-_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;:]{0,32})?)\Z")
+_UNFINISHED = lazy_pattern(r"(?:\r|\x1b(?:\[[0-9;:]{0,32})?)\Z")
 
 
 def escape_hidden(text: str) -> str:

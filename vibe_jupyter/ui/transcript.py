@@ -5,8 +5,8 @@ the notebook keeps. The same events always give the same bundle.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from vibe_jupyter.protocol import (
@@ -44,7 +44,7 @@ from vibe_jupyter.ui.changed_line import changed_names
 from vibe_jupyter.ui.front_end import EVERYTHING, RunRetention
 from vibe_jupyter.ui.page import FOOT, PartList, ViewPart, ViewPatch
 from vibe_jupyter.ui.plan import PLANNER, PlanEntry, plan_html, read_plan
-from vibe_jupyter.ui.review_card import review_html
+from vibe_jupyter.ui.review_card import OpenReview, review_html
 from vibe_jupyter.ui.run_output import KeptPiece
 from vibe_jupyter.ui.static_html import PieceEnds, static_bundle, static_pieces
 from vibe_jupyter.ui.status_line import StatusLine, end_words, foot_html, foot_line
@@ -92,13 +92,17 @@ _PLAN_ID = "plan"
 class TranscriptCalls:
     """Folds the events of calls."""
 
-    def __init__(self, sheet: PartList, entries: list[TranscriptEntry]) -> None:
+    def __init__(
+        self, sheet: PartList, entries: list[TranscriptEntry], clock: Callable[[], float], find_cell: FindCell
+    ) -> None:
         self._sheet = sheet
+        self._clock = clock
+        self._find_cell = find_cell
         self._entries = entries
         self._calls: dict[str, StepEntry] = {}
         self._waiting: dict[str, str] = {}
         """Id of an approval, of a question, or of a call whose code asks, to call id."""
-        self._reviews: dict[str, _OpenReview] = {}
+        self._reviews: dict[str, OpenReview] = {}
         """By id."""
         self._group: list[StepEntry] = []
         """Calls of one tool that only look, as long as nothing else came; they share a place."""
@@ -141,6 +145,12 @@ class TranscriptCalls:
                 step = file_step(event)
                 self._show_step(self._call_entry(self._sheet.new_id("f"), step), step)
 
+    def refresh_times(self) -> None:
+        """Say of what runs how long it has."""
+        for call in self._calls.values():
+            if call.began is not None and call.step.outcome == "running":
+                self._show_step(call, call.step)
+
     def end(self) -> None:
         """The run is over: what is still open was interrupted."""
         self._waiting.clear()
@@ -151,14 +161,15 @@ class TranscriptCalls:
     def _show_card(self, event: ApprovalRequested) -> None:
         kept = event.kept or event
         call = self._call_entry(event.call.id, Step(kept.headline, kept.call.name, kept.preview))
+        call.began = None
         self._waiting[event.approval_id] = event.call.id
         if event.review is None:
-            self._sheet.put(call.part_id, "card", card_html(event), _part_behind(self._entries, call))
+            self._sheet.put(call.part_id, "card", card_html(event, self._find_cell), _part_behind(self._entries, call))
             return
-        review = self._reviews.setdefault(event.review.id, _OpenReview(self._sheet.new_id("v")))
+        review = self._reviews.setdefault(event.review.id, OpenReview(self._sheet.new_id("v")))
         review.requests.append(event)
         if len(review.requests) == event.review.size:
-            self._sheet.put(review.part_id, "card", review_html(review.requests))
+            self._sheet.put(review.part_id, "card", review_html(review.requests, self._find_cell))
 
     def _resolve_card(self, event: ApprovalResolved) -> None:
         self._waiting.pop(event.approval_id, None)
@@ -185,6 +196,7 @@ class TranscriptCalls:
     def _put_question(self, event: QuestionAsked) -> None:
         call = self._calls.get(event.call_id)
         if call is not None:
+            call.began = None
             self._waiting[event.question_id] = event.call_id
             self._sheet.put(call.part_id, "card", question_card_html(event))
 
@@ -200,6 +212,7 @@ class TranscriptCalls:
         if event.call_id not in self._calls and is_read_only(event.preview):
             self._join_group(event)
         call = self._call_entry(event.call_id, Step(event.headline))
+        call.began = self._clock()
         preview = event.preview or call.step.preview
         self._show_step(call, replace(call.step, headline=event.headline, name=event.name, preview=preview))
 
@@ -241,18 +254,14 @@ class TranscriptCalls:
     def _call_entry(self, call_id: str, step: Step) -> StepEntry:
         call = self._calls.get(call_id)
         if call is None:
-            caller = self._caller_of(call_id)
+            caller = _find_caller(self._calls, call_id)
             call = self._calls[call_id] = StepEntry(self._sheet.new_id("s"), step, caller)
             self._entries.insert(_next_place(self._entries, caller), call)
         return call
 
-    def _caller_of(self, call_id: str) -> StepEntry | None:
-        """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
-        return next((one for known, one in self._calls.items() if call_id.startswith(f"{known}/")), None)
-
     def _join_group(self, event: ToolStarted) -> None:
         """Give a call that only looks the place of the one before, if that is of the same tool."""
-        last, caller = self._group[-1] if self._group else None, self._caller_of(event.call_id)
+        last, caller = self._group[-1] if self._group else None, _find_caller(self._calls, event.call_id)
         place = _next_place(self._entries, caller)
         follows = last is not None and self._entries[place - 1] is last and last.step.name == event.name
         if last is None or not follows or len(self._group) >= GROUP_LIMIT:
@@ -264,13 +273,16 @@ class TranscriptCalls:
         self._groups[part_id] = self._group
 
     def _show_step(self, call: StepEntry, step: Step) -> None:
-        call.step = step
-        group = self._groups.get(call.part_id, ())
+        call.step = replace(step, so_far=None if call.began is None else self._clock() - call.began)
+        steps = [one.step for one in self._groups.get(call.part_id, ())]
         nested = call.caller is not None
-        html = (
-            group_html([one.step for one in group], nested=nested) if len(group) > 1 else step_html(step, nested=nested)
-        )
+        html = group_html(steps, nested=nested) if len(steps) > 1 else step_html(call.step, nested=nested)
         self._sheet.put(call.part_id, "step", html, _part_behind(self._entries, call))
+
+
+def _find_caller(calls: Mapping[str, StepEntry], call_id: str) -> StepEntry | None:
+    """The call for which a sub-agent works: the ids of its calls begin with the id of that one."""
+    return next((one for known, one in calls.items() if call_id.startswith(f"{known}/")), None)
 
 
 def _next_place(entries: Sequence[TranscriptEntry], caller: StepEntry | None) -> int:
@@ -291,14 +303,6 @@ def _part_behind(entries: Sequence[TranscriptEntry], call: StepEntry) -> str | N
 
 def _works_for(entry: TranscriptEntry, caller: StepEntry) -> bool:
     return entry is caller or (isinstance(entry, StepEntry) and entry.caller is caller)
-
-
-@dataclass
-class _OpenReview:
-    """Changes that wait together."""
-
-    part_id: str
-    requests: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
 
 
 def _as_allowed(step: Step, arguments: str | None) -> Step:
@@ -331,7 +335,7 @@ class Transcript:
         self._sheet = PartList()
         self._entries: list[TranscriptEntry] = []
         self._speech = AssistantText(self._sheet, self._entries, find_cell)
-        self._calls = TranscriptCalls(self._sheet, self._entries)
+        self._calls = TranscriptCalls(self._sheet, self._entries, clock, find_cell)
         self.ends = PieceEnds(self._entries)
         """Where the pieces of the kept form end."""
         self._foot = StatusLine(words=working)
@@ -356,6 +360,7 @@ class Transcript:
         """The whole live view, its clock as it stands now."""
         if not self._foot.is_over:
             self._refresh_wait()
+            self._calls.refresh_times()
             self._foot = replace(self._foot, seconds=self._clock() - self._began)
         self._sheet.put(FOOT, "foot", foot_html(self._foot))
         self._sheet.take_patches()  # a complete snapshot needs no patch

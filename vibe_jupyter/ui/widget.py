@@ -21,9 +21,11 @@ from vibe_jupyter.protocol import (
     Answer,
     ApprovalRequested,
     ApprovalResolved,
+    AssistantMessage,
     DecidedBy,
     Event,
     Interrupt,
+    MessageAdded,
     MimeBundle,
     QuestionAnswered,
     QuestionAsked,
@@ -129,9 +131,9 @@ class WidgetFrontEnd:
         patches = self._transcript.apply(event)
         holds = not self._is_loaded or not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta | ToolProgress)
         if self._drawn.is_set():
-            self._page.patch(patches, self._transcript.held_pieces if holds else None)
+            self._page.patch(patches, self._transcript.held_pieces if holds else None, rests=_is_answer(event))
         elif holds:
-            self._page.hold(self._transcript.held_pieces)
+            self._page.hold(self._transcript.held_pieces, rests=_is_answer(event))
 
     def close(self, metadata: Metadata | None = None) -> MimeBundle:
         """Leave the kept form in the place of the view, with this metadata of the output. Main thread."""
@@ -321,3 +323,8 @@ class WidgetFallback:
 
 def _return_nothing() -> None:
     pass
+
+
+def _is_answer(event: Event) -> bool:
+    """Whether it is a whole message that calls nothing, after which a run mostly ends."""
+    return isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and not event.message.calls

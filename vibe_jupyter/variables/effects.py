@@ -1,5 +1,6 @@
 """What code did to the variables, a line for each: compared bit for bit where the code can reach them."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,7 +20,7 @@ class VariableEffects:
 
     def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
         self._namespace = namespace
-        self._kept = KeptVariables(namespace, {})
+        self._kept = KeptVariables(namespace, {}, compared=math.inf)
         self._looks = VariableLooks(namespace)
         self._before: dict[str, object] = {}
         self._lines: dict[str, str] = {}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_jupyter.variables.describe import value_kind
-from vibe_jupyter.variables.kept_libraries import keep_library_object
+from vibe_jupyter.variables.kept_libraries import COMPARED, keep_library_object
 from vibe_jupyter.variables.kept_parts import (
     KeptParts,
     holding,
@@ -47,12 +47,13 @@ _MISSING: Final = object()
 """Stands where no attribute is."""
 
 
-def keep_parts(value: Any, room: int) -> KeptParts:
+def keep_parts(value: Any, room: int, compared: float = COMPARED) -> KeptParts:
     """Keep one object.
 
     Args:
         value: the object.
         room: bytes that may be copied.
+        compared: as `keep_library_object`.
 
     Raises:
         ValueError: it cannot be kept; says why.
@@ -62,7 +63,7 @@ def keep_parts(value: Any, room: int) -> KeptParts:
     if is_of(value, tuple, frozenset, functools.partial, *_BOUND):
         content = KeptParts(lambda: True, lambda: None, holding(_held_by(value)))
     else:
-        content = _keep_content(value) or keep_library_object(value, room)
+        content = _keep_content(value) or keep_library_object(value, room, compared)
     if content is None:
         _must_be_in_python(value)
     return _joined(content, _keep_attributes(value, content))

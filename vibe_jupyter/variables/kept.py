@@ -15,6 +15,7 @@ from typing import Final
 
 from vibe_jupyter.variables.describe import value_fingerprint, value_kind
 from vibe_jupyter.variables.keeping import class_names, keep_parts
+from vibe_jupyter.variables.kept_libraries import COMPARED
 from vibe_jupyter.variables.kept_parts import KeptParts, is_of, is_plain
 
 MOST_COPIED: Final = 256 << 20
@@ -34,12 +35,19 @@ _MAGIC: Final = re.compile(r"^\s*[%!]", re.MULTILINE)
 class KeptVariables:
     """Those of one run. Main thread only."""
 
-    def __init__(self, namespace: Callable[[], Mapping[str, object]], bound: MutableMapping[str, object]) -> None:
+    def __init__(
+        self,
+        namespace: Callable[[], Mapping[str, object]],
+        bound: MutableMapping[str, object],
+        compared: float = COMPARED,
+    ) -> None:
         """
         Args:
             namespace: gives the user's variables.
             bound: where they are bound and deleted.
+            compared: bytes of a frame's columns that may be compared; one that differs in more counts as changed.
         """
+        self._compared = compared
         self._namespace = namespace
         self._bound = bound
         self._before: dict[str, object] | None = None
@@ -147,7 +155,7 @@ class KeptVariables:
                 self._lost.setdefault(name, "it has too many parts to keep")
                 break
             try:
-                parts = keep_parts(one, MOST_COPIED - self._copied)
+                parts = keep_parts(one, MOST_COPIED - self._copied, self._compared)
             except Exception as error:  # noqa: BLE001 - whatever an object answers, the code must run
                 self._lost.setdefault(name, str(error) or f"{value_kind(one)} cannot be kept")
                 continue

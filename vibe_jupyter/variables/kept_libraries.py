@@ -16,14 +16,19 @@ OBJECTS_LOOKED_AT: Final = 100_000
 """Python objects of one column or array that are looked into; of more a spread sample."""
 COMPARED: Final = 16 << 20
 """Bytes of columns that are compared, where they are no longer shared; a frame with more counts as changed."""
+_PIECE: Final = 1 << 17
+"""Values of a column that are compared at a time."""
+_PLAIN_SIZES: Final = (1, 2, 4, 8)
+"""Bytes of a value that numpy compares as a whole number."""
 
 
-def keep_library_object(value: Any, room: int) -> KeptParts | None:
+def keep_library_object(value: Any, room: int, compared: float = COMPARED) -> KeptParts | None:
     """Keep what it holds; None where it is of none of these libraries.
 
     Args:
         value: the object.
         room: bytes that may be copied.
+        compared: bytes of a frame's columns that may be compared; one that differs in more counts as changed.
 
     Raises:
         ValueError: it cannot be kept; says why.
@@ -37,7 +42,7 @@ def keep_library_object(value: Any, room: int) -> KeptParts | None:
         return kept
     if pandas is not None and hasattr(pandas, "DataFrame"):
         if is_of(value, pandas.DataFrame, pandas.Series):
-            return _keep_frame(value, pandas, room)
+            return _keep_frame(value, pandas, room, compared)
         if is_of(value, pandas.Index):
             return _keep_index(value)
         if is_of(value, pandas.api.extensions.ExtensionArray):
@@ -99,12 +104,12 @@ def _objects_in(items: Any) -> Sequence[object]:
     return holding(flat.tolist())
 
 
-def _keep_frame(value: Any, pandas: Any, room: int) -> KeptParts:
+def _keep_frame(value: Any, pandas: Any, room: int, compared: float) -> KeptParts:
     shares = int(pandas.__version__.partition(".")[0]) >= 3
     usage = value.memory_usage(index=False)
     size = 0 if shares else within(room, int(usage.sum() if value.ndim == 2 else usage))
     copy = value.copy(deep=not shares)
-    compared = COMPARED if shares else math.inf
+    compared = compared if shares else math.inf
     owned = vars_of(copy) or {}
     objects = [part for column in _object_columns(value) for part in _objects_in(column)]
 
@@ -129,7 +134,7 @@ def _same_frame(value: Any, copy: Any, compared: float) -> bool:
 def _object_columns(value: Any) -> Sequence[Any]:
     if value.ndim == 1:
         return [value._values] if _is_object(value.dtype) else []
-    return [value.iloc[:, place]._values for place, kind in enumerate(value.dtypes) if _is_object(kind)]
+    return [column for column in value._iter_column_arrays() if _is_object(column.dtype)]
 
 
 def _is_object(kind: Any) -> bool:
@@ -139,7 +144,7 @@ def _is_object(kind: Any) -> bool:
 
 def _columns(value: Any) -> Sequence[Any]:
     """As arrays, of which nothing is copied."""
-    return [value.iloc[:, place]._values for place in range(value.shape[1])] if value.ndim == 2 else [value._values]
+    return list(value._iter_column_arrays()) if value.ndim == 2 else [value._values]
 
 
 def _shares_blocks(value: Any, copy: Any) -> bool:
@@ -163,10 +168,16 @@ def _shares(one: Any, other: Any) -> bool:
 
 
 def _same_values(one: Any, other: Any) -> bool:
-    """Bit for bit, where it is an array of numpy's."""
-    if one.dtype != other.dtype:
+    """Bit for bit, where it is an array of numpy's; in pieces, since the first that differs ends it."""
+    if one.dtype != other.dtype or len(one) != len(other):
         return False
-    return bool(one.tobytes() == other.tobytes() if hasattr(one, "ctypes") else one.equals(other))
+    if not hasattr(one, "ctypes"):
+        return bool(one.equals(other))
+    if one.dtype.hasobject or one.dtype.itemsize not in _PLAIN_SIZES:
+        return bool(one.tobytes() == other.tobytes())
+    numbers, others = (side.view(f"u{one.dtype.itemsize}") for side in (one, other))
+    pieces = (slice(first, first + _PIECE) for first in range(0, len(one), _PIECE))
+    return all(bool((numbers[piece] == others[piece]).all()) for piece in pieces)
 
 
 def _keep_index(value: Any) -> KeptParts:
@@ -189,10 +200,26 @@ def _keep_polars(value: Any, polars: Any) -> KeptParts:
     if polars.Object in (clone.dtypes if is_of(clone, polars.DataFrame) else [clone.dtype]):
         raise ValueError("it holds Python objects")
     return KeptParts(
-        lambda: _about(value) == _about(clone) and value.equals(clone),
+        lambda: _about(value) == _about(clone) and _same_polars(value, clone, polars),
         lambda: restore_vars(value, {**(vars_of(value) or {}), **(vars_of(clone.clone()) or {})}),
         owns=(vars_of(clone) or {}).__contains__,
     )
+
+
+def _same_polars(value: Any, clone: Any, polars: Any) -> bool:
+    sides = [one.get_columns() if is_of(one, polars.DataFrame) else [one] for one in (value, clone)]
+    return all(
+        ((place := _place_of(one)) is not None and place == _place_of(other)) or one.equals(other)
+        for one, other in zip(*sides, strict=True)
+    )
+
+
+def _place_of(series: Any) -> object:
+    """Where its values lie; None where polars does not say."""
+    if not series.dtype.is_numeric() or series.null_count() or series.n_chunks() != 1:
+        return None
+    values = series.to_numpy(allow_copy=False)
+    return values.ctypes.data, values.shape
 
 
 def _about(value: Any) -> object:

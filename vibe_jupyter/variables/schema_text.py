@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from vibe_jupyter.errors import ToolError
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.variables.adapters import (
     VariableView,
     is_of_package,
@@ -34,11 +35,11 @@ _ITEMS: Final = 100
 """Items of a container whose types are reported."""
 _TYPES: Final = 3
 """Types told of one container."""
-_HEADLINE: Final = re.compile(r"[A-Za-z][\w. ]*? [\d,?]+( × [\d,?]+| columns?)")
+_HEADLINE: Final = lazy_pattern(r"[A-Za-z][\w. ]*? [\d,?]+( × [\d,?]+| columns?)")
 """What an adapter says first of a frame: kind and extent."""
-_NAME: Final = re.compile(r"[^\W\d][\w .,:()/%°²³-]*")
+_NAME: Final = lazy_pattern(r"[^\W\d][\w .,:()/%°²³-]*")
 """A label that can be a name: an e-mail address, a date or a number is none."""
-_VALUES_IN_TYPE: Final = re.compile(r"[(\[{].*", re.DOTALL)
+_VALUES_IN_TYPE: Final = lazy_pattern(r"[(\[{].*", re.DOTALL)
 """Categories of an enumeration stand in brackets."""
 UNKNOWN: Final = "unknown"
 """Of a column whose type was not looked at."""

@@ -3,6 +3,8 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 import { Widget } from "@lumino/widgets";
 
 import { neighbour } from "./order";
+import { markProposals } from "./proposals";
+import { badge } from "./badge";
 import { waitingCards } from "./waiting";
 
 const NAME = "vibe-approval";
@@ -25,12 +27,14 @@ export class ApprovalGuide {
     }
   }
 
-  /** Show the chip while a card waits, or the form that connects a model. */
+  /** Say in toolbar, tab and cells that a card waits, or the form that connects a model. */
   refresh(): void {
     const cards = waitingCards(this.#panel);
     const isForm = cards.length > 0 && cards.every(({ kind }) => kind === "connect");
     this.#label.textContent = isForm ? this.#words.__("Vibe needs a model") : this.#words.__("Vibe needs your approval");
     this.#chip.setHidden(cards.length === 0);
+    badge(this.#panel.title, cards.length > 0);
+    markProposals(this.#panel, this.#words);
   }
 
   /**

@@ -9,6 +9,8 @@ export interface WaitingCard {
   kind: "card" | "connect";
   /** What it asks, such as `Approval: Run code`. */
   title: string;
+  /** Ids of the cells that it asks to change. */
+  changes: string[];
   cell: Cell;
   /** What stands in the page for the view it is in. */
   host: HTMLElement;
@@ -23,10 +25,19 @@ export function waitingCards(panel: NotebookPanel): WaitingCard[] {
         id: card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? card.dataset.vibeConnect ?? "",
         kind: card.dataset.vibeConnect === undefined ? "card" as const : "connect" as const,
         title: card.getAttribute("aria-label") ?? "",
+        changes: changesOf(card),
         cell,
         host,
         hasFocus: card.contains(host.shadowRoot?.activeElement ?? null),
       })),
     ),
   );
+}
+
+const CHANGES = "data-vibe-cells";
+
+/** The card may name them itself, or each of its rows does. */
+function changesOf(card: HTMLElement): string[] {
+  const all = [card, ...card.querySelectorAll(`[${CHANGES}]`)];
+  return all.flatMap((one) => one.getAttribute(CHANGES)?.split(" ") ?? []);
 }

@@ -1,6 +1,7 @@
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
 import { CAN_KEEP, KEEP_CODE, offerToKeep } from "../code-steps/shown-code";
+import { signKept } from "./kept-origin";
 import { insertBelow } from "./run-prompt";
 
 /** Makes a cell of code that a run shows, when the user asks for it: below the run, and not run. */
@@ -31,9 +32,10 @@ export class CodeKeeper {
     const { content } = this.#panel;
     const above = content.widgets.find(({ node }) => from instanceof Node && node.contains(from));
     const cell = above && insertBelow(this.#panel, above, code);
-    if (cell === undefined) {
+    if (above === undefined || cell === undefined) {
       return false;
     }
+    signKept(cell.model, code, above.model);
     content.mode = "command";
     content.node.focus();
     void content.scrollToCell(cell);

@@ -1,3 +1,5 @@
+import type { LabIcon } from "@jupyterlab/ui-components";
+
 /** A button of ours in the page. */
 export function button(label: string, press: () => void, isPrimary = false): HTMLButtonElement {
   const made = document.createElement("button");
@@ -6,6 +8,21 @@ export function button(label: string, press: () => void, isPrimary = false): HTM
   made.append(label);
   made.addEventListener("click", press);
   return made;
+}
+
+/** The same with an icon alone. */
+export function iconButton(icon: LabIcon, label: string, press: () => void): HTMLButtonElement {
+  const made = button("", press);
+  made.classList.add("vibe-action-quiet", "vibe-action-icon");
+  relabel(made, icon, label);
+  return made;
+}
+
+/** Give it another icon, and the words that say the same. */
+export function relabel(made: HTMLElement, icon: LabIcon, label: string): void {
+  made.replaceChildren(icon.element({ tag: "span" }));
+  made.setAttribute("aria-label", label);
+  made.title = label;
 }
 
 export function hint(words: string): HTMLElement {

@@ -3,13 +3,13 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 import { type PanelLayout, Widget } from "@lumino/widgets";
 
-import { changesOf, reviewChanges } from "../changes/logs";
-import { changedRunOf, hasFailed, isPython, numberOf, offerOf, type Offer } from "./cell-state";
+import { isRunning } from "../bridge/notebook";
+import { changedRunOf, hasFailed, isPromptCell, isPython, numberOf, offerOf, type Offer } from "./cell-state";
 import { button, hint, key, textField } from "./elements";
 import { vibeIcon } from "./icon";
 import { promptFor, type Request } from "./prompts";
 import type { PromptRunner } from "./run-prompt";
-import { undoParts } from "./undo-run";
+import { RunEnd } from "./run-end";
 
 const CONTINUE = "Continue.";
 
@@ -25,8 +25,9 @@ export class UnderOutput extends Widget {
   readonly #cell: CodeCell;
   readonly #runner: PromptRunner;
   readonly #words: TranslationBundle;
-  readonly #review: HTMLElement;
-  #shown = "";
+  readonly #end: RunEnd;
+  #retries: readonly HTMLElement[] = [];
+  #shown: Offer = null;
 
   constructor(panel: NotebookPanel, cell: CodeCell, runner: PromptRunner, words: TranslationBundle) {
     super();
@@ -34,7 +35,7 @@ export class UnderOutput extends Widget {
     this.#cell = cell;
     this.#runner = runner;
     this.#words = words;
-    this.#review = this.#reviewButton();
+    this.#end = new RunEnd(panel, cell, runner, words);
     this.addClass("vibe-under-output");
     this.hide();
     const layout = cell.layout as PanelLayout;
@@ -45,16 +46,19 @@ export class UnderOutput extends Widget {
   refresh(newest: ICellModel | null, wanted: Wanted): void {
     const { model } = this.#cell;
     const offer = this.#wantedOffer(offerOf(model, newest), wanted);
-    const run = this.#isHidden || model !== newest ? null : changedRunOf(model);
-    const shown = JSON.stringify([offer, run]);
-    if (shown !== this.#shown) { // a new one would lose what was typed, and what Undo said
-      this.#shown = shown;
-      const parts = offer === null ? [] : this.#draw(offer);
-      const undo = run === null ? [] : undoParts(this.#panel, run, this.#words);
-      this.node.replaceChildren(...parts, this.#review, ...undo);
-      this.setHidden(offer === null && run === null);
+    if (offer !== this.#shown) { // a new box would lose what was typed
+      this.#shown = offer;
+      this.#retries = offer === "retry" ? this.#retryButtons() : [];
+      this.node.replaceChildren(...(offer === null || offer === "retry" ? [] : this.#draw(offer)));
+      this.setHidden(offer === null || offer === "retry");
     }
-    this.#review.hidden = run === null || changesOf(this.#panel).isEmpty;
+    const isShown = !this.#isHidden && isPromptCell(model) && !isRunning(model);
+    this.#end.refresh(isShown, model === newest, isShown && model === newest ? changedRunOf(model) : null, this.#retries);
+  }
+
+  override dispose(): void {
+    this.#end.dispose();
+    super.dispose();
   }
 
   #wantedOffer(offer: Offer, { errors, followUp }: Wanted): Offer {
@@ -65,7 +69,7 @@ export class UnderOutput extends Widget {
     return this.#cell.outputHidden || this.#panel.content.model?.readOnly === true || !isPython(this.#panel);
   }
 
-  #draw(offer: Exclude<Offer, null>): HTMLElement[] {
+  #draw(offer: "fix" | "follow-up"): HTMLElement[] {
     const words = this.#words;
     if (offer === "fix") {
       const fix = button(words.__("Fix with Vibe"), () => { this.#request("fix"); });
@@ -76,22 +80,14 @@ export class UnderOutput extends Widget {
         hint(words.__("Sends this cell and its error to your model")),
       ];
     }
-    if (offer === "retry") {
-      const goOn = button(words.__("Continue"), () => { this.#ask(CONTINUE); });
-      goOn.classList.toggle("vibe-action-primary", hasFailed(this.#cell.model));
-      return [
-        goOn,
-        button(words.__("Try again"), () => void this.#runner.run(this.#panel, this.#cell)),
-      ];
-    }
     return [this.#followUpBox()];
   }
 
-  #reviewButton(): HTMLElement {
-    const review = button(this.#words.__("Review"), () => { reviewChanges(this.#panel); });
-    review.title = this.#words.__("Go to the first changed cell");
-    review.classList.add("vibe-review");
-    return review;
+  #retryButtons(): HTMLElement[] {
+    return [
+      button(this.#words.__("Continue"), () => { this.#ask(CONTINUE); }, hasFailed(this.#cell.model)),
+      button(this.#words.__("Try again"), () => void this.#runner.run(this.#panel, this.#cell)),
+    ];
   }
 
   #followUpBox(): HTMLElement {

@@ -1,6 +1,7 @@
 import { Dialog, showDialog } from "@jupyterlab/apputils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
+import { undoIcon } from "@jupyterlab/ui-components";
 import { Widget } from "@lumino/widgets";
 
 import type { PanelUndo } from "../contract";
@@ -24,7 +25,7 @@ export function undoParts(panel: NotebookPanel, run: ChangedRun, words: Translat
       }
     });
   });
-  undo.classList.add("vibe-undo-run");
+  undo.prepend(undoIcon.element({ tag: "span" }));
   return [undo, said];
 }
 

@@ -1,4 +1,5 @@
 import type { TranslationBundle } from "@jupyterlab/translation";
+import { checkIcon, deleteIcon, undoIcon } from "@jupyterlab/ui-components";
 import { Widget } from "@lumino/widgets";
 
 import { button, hint } from "../cell-actions/elements";
@@ -26,6 +27,7 @@ export class ChangeBanner extends Widget {
     this.#actions = actions;
     this.#words = words;
     this.#keep = button(words.__("Keep"), actions.keep);
+    this.#keep.prepend(checkIcon.element({ tag: "span" }));
     this.#box.className = "vibe-change";
     this.#box.setAttribute("role", "group");
     this.addClass("vibe-over-input");
@@ -47,7 +49,8 @@ export class ChangeBanner extends Widget {
     title.textContent = name;
     const parts: HTMLElement[] = [vibeIcon.element({ tag: "span" }), title];
     if (!isNew) {
-      const counts = hint(`+${String(added)} −${String(removed)}`);
+      const counts = hint("");
+      counts.append(part("vibe-added", `+${String(added)}`), " ", part("vibe-removed", `−${String(removed)}`));
       counts.setAttribute("aria-label", words.__("%1 lines added, %2 removed", added, removed));
       counts.setAttribute("role", "img");
       parts.push(counts);
@@ -58,6 +61,7 @@ export class ChangeBanner extends Widget {
     const space = document.createElement("span");
     space.className = "vibe-change-space";
     const undo = button(isNew ? words.__("Remove") : words.__("Undo"), this.#actions.undo);
+    undo.prepend((isNew ? deleteIcon : undoIcon).element({ tag: "span" }));
     this.#box.setAttribute("aria-label", all > 1 ? words.__("%1, %2 of %3", name, place, all) : name);
     this.#box.replaceChildren(...parts, space, undo, this.#keep);
   }
@@ -75,4 +79,11 @@ export class ChangeBanner extends Widget {
     arrow.dataset.step = String(step);
     return arrow;
   }
+}
+
+function part(name: string, text: string): HTMLElement {
+  const made = document.createElement("span");
+  made.className = name;
+  made.textContent = text;
+  return made;
 }

@@ -75,7 +75,7 @@ export class ChangeBanners {
       const banner = this.#banners.get(cell);
       if (change !== undefined && banner !== undefined) {
         banner.display(change, at + 1, changed.length);
-        showChangedLines(cell, change.before ?? "");
+        showChangedLines(cell, change.before ?? "", this.#words);
       }
     });
   }
@@ -88,13 +88,13 @@ export class ChangeBanners {
     }, this.#words);
     this.#banners.set(cell, banner);
     (cell.layout as PanelLayout).insertWidget(ABOVE_INPUT, banner);
-    showChangedLines(cell, changesOf(this.#panel).get(cell.model.id)?.before ?? "");
+    showChangedLines(cell, changesOf(this.#panel).get(cell.model.id)?.before ?? "", this.#words);
     void cell.ready.then(() => { this.#schedule(); }); // it may have no editor yet
   }
 
   #remove(cell: Cell): void {
     if (!cell.isDisposed) {
-      showChangedLines(cell, null);
+      showChangedLines(cell, null, this.#words);
     }
     this.#banners.get(cell)?.dispose();
     this.#banners.delete(cell);

@@ -5,6 +5,8 @@ import { ITranslator, nullTranslator } from "@jupyterlab/translation";
 import type { Message } from "@lumino/messaging";
 import { BoxLayout, Widget } from "@lumino/widgets";
 
+import { badge } from "../approvals/badge";
+import { waitingCards } from "../approvals/waiting";
 import { vibeIcon } from "../cell-actions/icon";
 
 const ID = "vibe-jupyter-side-panel";
@@ -34,6 +36,11 @@ export const sidePanel: JupyterFrontEndPlugin<void> = {
     place.title.caption = words.__("Vibe");
     app.shell.add(place, "right", { rank: 900, type: "Vibe" });
     restorer?.add(place, ID);
+    document.addEventListener("vibe-cards", () => {
+      const isWaiting = tracker.find((panel) => waitingCards(panel).length > 0) !== undefined;
+      badge(place.title, isWaiting);
+      place.title.caption = isWaiting ? words.__("Vibe needs your approval") : words.__("Vibe");
+    });
     app.commands.addCommand(COMMAND, {
       label: words.__("Show Vibe Panel"),
       execute: () => { app.shell.activateById(ID); },

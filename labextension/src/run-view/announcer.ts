@@ -27,7 +27,7 @@ export class Announcer {
       }
     }
     for (const card of this.#root.querySelectorAll<HTMLElement>("[data-vibe-approval], [data-vibe-question], [data-vibe-review]")) {
-      const id = card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? "";
+      const id = card.dataset.vibeApproval ?? card.dataset.vibeQuestion ?? card.dataset.vibeReview ?? "";
       if (!announced.has(id) && card.dataset.sent === undefined) {
         announced.add(id);
         words.push(described(card));

@@ -1,18 +1,19 @@
-import { Countdown } from "./countdown";
+import { Figures } from "./figures";
 
 const TICK = 1000; // ms
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Counts the seconds in the foot, and those of a wait, between two words of the kernel. */
+/**
+ * Counts between two words of the kernel: the seconds in the foot, those of steps that run, and down those of a wait.
+ * Nothing of it is announced. Who wants little to move sees the foot count alone.
+ */
 export class Clock {
   readonly #root: HTMLElement;
-  readonly #countdown: Countdown;
-  #told = ""; // the kernel's last figure
-  #toldAt = 0; // ms
+  readonly #figures = new Figures();
 
   /** @param gone aborted when the view is removed. */
   constructor(root: HTMLElement, gone: AbortSignal) {
     this.#root = root;
-    this.#countdown = new Countdown(root);
     const timer = setInterval(() => {
       this.refresh();
     }, TICK);
@@ -21,22 +22,33 @@ export class Clock {
 
   /** Bring the shown seconds up to date, also right after the kernel said a new figure. */
   refresh(): void {
-    this.#countdown.refresh();
-    const clock = this.#root.querySelector<HTMLElement>(".vibe-clock[data-vibe-clock]");
-    if (clock === null || this.#root.querySelector(stillGoing) === null) {
+    this.#each("data-vibe-countdown", (told, since) => leftInWords(told - since));
+    if (this.#root.querySelector(stillGoing) === null) {
       return;
     }
-    const told = clock.dataset.vibeClock ?? "";
-    if (told !== this.#told) {
-      this.#told = told;
-      this.#toldAt = performance.now();
+    this.#each("data-vibe-clock", (told, since) => inWords(told + since));
+    this.#each("data-vibe-running", (told, since) => calm.matches || told + since < 1 ? "" : inWords(told + since));
+  }
+
+  /** Write into the places with this attribute what the kernel's figure and the seconds since come to. */
+  #each(name: string, words: (told: number, since: number) => string): void {
+    for (const place of this.#root.querySelectorAll(`[${name}]`)) {
+      const told = place.getAttribute(name) ?? "";
+      const shown = words(Number(told), this.#figures.since(place, told));
+      if (place.textContent !== shown) {
+        place.textContent = shown;
+      }
     }
-    clock.textContent = inWords(Number(told) + (performance.now() - this.#toldAt) / 1000);
   }
 }
 
 /** Selects the foot of a run that is not over. */
 export const stillGoing = '.vibe-foot[data-state="working"], .vibe-foot[data-state="waiting"]';
+
+/** As `left_words` in `vibe_jupyter/ui/status_line.py`; nothing for a wait that is over. */
+function leftInWords(left: number): string {
+  return left > 0 ? `${Math.ceil(left)} s left` : "";
+}
 
 function inWords(seconds: number): string {
   const whole = Math.floor(seconds);

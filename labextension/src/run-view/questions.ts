@@ -69,16 +69,29 @@ export class Questions {
     if (card === null || !(target instanceof HTMLElement) || !event.isTrusted) {
       return;
     }
-    const plain = !(event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat);
-    if (plain && !event.isComposing && event.key === "Enter" && target.matches("input")) {
+    const plain = !(event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat || event.isComposing);
+    const action = plain ? questionAction(event.key, target) : null;
+    if (action !== null) {
       event.preventDefault();
-      this.#forward(card, event);
+      this.#press(card, action, event);
     } else if (plain && target.matches("[role=tab]") && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
       event.preventDefault();
       this.#turn(card, shownPlace(card) + (event.key === "ArrowRight" ? 1 : -1));
       card.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
     }
     event.stopPropagation(); // nothing that is typed here is a shortcut of the page
+  }
+
+  #press(card: HTMLElement, action: QuestionAction, event: KeyboardEvent): void {
+    if (action === "forward") {
+      this.#forward(card, event);
+    } else if (action === "skip") {
+      this.#decide(card, null);
+    } else if (action === "leave") {
+      card.focus({ preventScroll: true });
+    } else {
+      choose(card, action);
+    }
   }
 
   /** To the next question; from the last one, send. */
@@ -115,6 +128,31 @@ export class Questions {
       focusFoot(this.#root);
     }
     this.#send({ type: "answer", question_id: id, answers });
+  }
+}
+
+/** A number stands for the choice at that place, from 1. */
+export type QuestionAction = "forward" | "skip" | "leave" | number;
+
+/** What a key means on the card; null where it keeps its own meaning. */
+export function questionAction(key: string, target: Pick<Element, "matches">): QuestionAction | null {
+  const writes = target.matches(".vibe-own-words");
+  if (key === "Enter") {
+    return target.matches("button") ? null : "forward";
+  }
+  if (key === "Escape") {
+    return writes ? "leave" : "skip";
+  }
+  return !writes && /^[1-9]$/.test(key) ? Number(key) : null;
+}
+
+/** Choose what stands at a place of the shown question: an option, or behind them the line for own words. */
+function choose(card: HTMLElement, place: number): void {
+  const choices = panelsOf(card)[shownPlace(card)]?.querySelectorAll<HTMLInputElement>(".vibe-choice, .vibe-own-words");
+  const choice = choices?.[place - 1];
+  choice?.focus({ preventScroll: true });
+  if (choice?.matches(".vibe-choice")) {
+    choice.click();
   }
 }
 

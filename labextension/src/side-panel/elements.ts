@@ -1,3 +1,5 @@
+import type { LabIcon } from "@jupyterlab/ui-components";
+
 import { button } from "../cell-actions/elements";
 
 /** An element with a class and what is in it. */
@@ -23,13 +25,23 @@ export interface Line {
   below: string;
   /** The colour of its dot: what it means stands in words, too. */
   dot?: "good" | "bad" | "waiting" | "none";
+  /** In place of the dot: its kind, which the words say, too. */
+  icon?: LabIcon;
   isPresent?: boolean;
 }
 
-export function line({ title, below, dot, isPresent = false }: Line, ...beside: (Node | string)[]): HTMLElement {
+/** What stands for a kind of thing. */
+export function iconOf(icon: LabIcon): HTMLElement {
+  return icon.element({ tag: "span", className: "vibe-panel-icon" });
+}
+
+export function line({ title, below, dot, icon, isPresent = false }: Line, ...beside: (Node | string)[]): HTMLElement {
   const made = part("li", "vibe-panel-line");
   if (dot !== undefined) {
     made.append(part("i", `vibe-panel-dot vibe-panel-${dot}`));
+  }
+  if (icon !== undefined) {
+    made.append(iconOf(icon));
   }
   if (isPresent) {
     made.setAttribute("aria-current", "true");
@@ -62,4 +74,9 @@ export function link(label: string, press: () => void): HTMLButtonElement {
   const made = button(label, press);
   made.className = "vibe-panel-link";
   return made;
+}
+
+/** Such as 950, 18.0k and 128k. */
+export function thousands(count: number): string {
+  return count < 1000 ? String(count) : `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)}k`;
 }

@@ -1,7 +1,10 @@
 import type { TranslationBundle } from "@jupyterlab/translation";
+import {
+  buildIcon, editIcon, extensionIcon, folderIcon, type LabIcon, runIcon, terminalIcon,
+} from "@jupyterlab/ui-components";
 
 import type { PanelContext, PanelServer, PanelSession, PanelState } from "../contract";
-import { line, link, list, order, part, section, type Line } from "./elements";
+import { line, link, list, order, part, section, thousands, type Line } from "./elements";
 
 const FIRST = 5; // conversations of a group before "Show all"
 
@@ -93,6 +96,7 @@ function legend({ parts }: PanelContext, words: TranslationBundle): HTMLElement 
 export function grantSection({ grants }: PanelState, does: Actions, words: TranslationBundle): HTMLElement[] {
   const lines = grants.map(({ pattern, scope }) => line(
     {
+      icon: iconOfGrant(pattern),
       title: part("code", "", pattern),
       below: scope === "session" ? words.__("until the kernel restarts") : words.__("in this project"),
     },
@@ -101,6 +105,19 @@ export function grantSection({ grants }: PanelState, does: Actions, words: Trans
   const all = link(words.__("Revoke all"), () => { does.give("permissions revoke all"); });
   all.dataset.kernel = "";
   return lines.length === 0 ? [] : [section(words.__("Always allowed"), lines.length > 1 ? [all] : [], list(lines))];
+}
+
+const ICONS: readonly [RegExp, LabIcon][] = [
+  [/^bash\b/, terminalIcon],
+  [/^mcp__/, extensionIcon],
+  [/^(?:run_|verify_)/, runIcon],
+  [/^(?:read_|grep|inspect)/, folderIcon],
+  [/^(?:edit_|insert_|delete_|move_|write_|search_replace)/, editIcon],
+];
+
+/** What kind of thing a permission lets happen. */
+function iconOfGrant(pattern: string): LabIcon {
+  return ICONS.find(([kind]) => kind.test(pattern))?.[1] ?? buildIcon;
 }
 
 export function serverSection({ servers }: PanelState, does: Actions, words: TranslationBundle): HTMLElement {
@@ -135,9 +152,4 @@ export function staleSection({ stale }: PanelState, does: Actions, words: Transl
     title: link(words.__("cell %1", number), () => { does.goToCell(id); }), below: why, dot: "waiting",
   }));
   return [section(words.__("Stale cells"), [run], list(lines))];
-}
-
-/** Such as 950, 18.0k and 128k. */
-export function thousands(count: number): string {
-  return count < 1000 ? String(count) : `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)}k`;
 }

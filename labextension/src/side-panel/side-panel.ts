@@ -11,8 +11,9 @@ import { editAtEnd } from "../cell-actions/write";
 import type { PanelState } from "../contract";
 import { button, key } from "../cell-actions/elements";
 import { adoptStyles } from "../styles";
-import { line, list, order, part, section } from "./elements";
+import { line, list, part, section } from "./elements";
 import { FollowedKernel } from "./followed-kernel";
+import { panelHead } from "./head";
 import { askModels, askState } from "./kernel";
 import { ModelPicker } from "./model-picker";
 import {
@@ -56,7 +57,15 @@ export class SidePanel extends Widget {
     adoptStyles(styles);
     this.addClass("vibe-panel");
     this.#said.setAttribute("role", "status");
-    this.node.append(this.#head(), this.#said, this.#body);
+    const head = panelHead({
+      begin: () => { this.#does.give("reset"); },
+      openSettings: () => void app.commands.execute("vibe-jupyter:settings"),
+      search: (text) => {
+        this.#shown.search = text;
+        this.#draw();
+      },
+    }, words);
+    this.node.append(head, this.#said, this.#body);
     this.#kernel = new FollowedKernel(tracker, {
       changed: () => { this.#startAnew(); },
       rested: () => {
@@ -84,20 +93,6 @@ export class SidePanel extends Widget {
 
   get #panel(): NotebookPanel | null {
     return this.#tracker.currentWidget;
-  }
-
-  #head(): HTMLElement {
-    const words = this.#words;
-    const search = document.createElement("input");
-    search.type = "search";
-    search.placeholder = words.__("Search conversations");
-    search.setAttribute("aria-label", search.placeholder);
-    search.addEventListener("input", () => {
-      this.#shown.search = search.value;
-      this.#draw();
-    });
-    const begin = order(words.__("New"), () => { this.#does.give("reset"); }, words.__("begin a new conversation"));
-    return part("div", "vibe-panel-head", part("div", "vibe-panel-top", part("h2", "", "Vibe"), begin), search);
   }
 
   #startAnew(): void {

@@ -8,8 +8,10 @@ from pydantic import BaseModel
 from vibe_jupyter import config
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.gateway.parts import GatewayParts
+from vibe_jupyter.gateway.refusals import Refused
 
 OBJECT: Final = "model"
+MODELS: Final = "/v1/models"
 
 
 class ListedModel(BaseModel):
@@ -41,7 +43,7 @@ class Health(BaseModel):
 
 
 def about_routes(parts: GatewayParts) -> APIRouter:
-    """``/``, ``/health``, ``/v1/models``."""
+    """``/``, ``/health``, ``/v1/models`` and each of these."""
     router = APIRouter(tags=["about"])
 
     @router.head("/", include_in_schema=False)
@@ -52,12 +54,23 @@ def about_routes(parts: GatewayParts) -> APIRouter:
         """Whether the gateway is up. Asks nobody."""
         return Health()
 
-    @router.get("/v1/models", response_model=ModelList)
+    @router.get(MODELS, response_model=ModelList)
+    @router.get(MODELS + "/", include_in_schema=False)
     async def models() -> ModelList:  # pyright: ignore[reportUnusedFunction]
         """The models that a request may name."""
         settings = parts.agents.current().reading.settings
         names = parts.agents.model_names(settings)
         return ModelList(data=[_entry(parts, settings, name) for name in names])
+
+    @router.get(MODELS + "/{model_id:path}", response_model=ListedModel)
+    async def model(model_id: str) -> ListedModel:  # pyright: ignore[reportUnusedFunction]
+        """One of them, by its name; `default` is the first."""
+        settings = parts.agents.current().reading.settings
+        try:
+            name = parts.agents.listed_name(model_id, settings)
+        except ConfigError as error:
+            raise Refused(404, str(error), code="model_not_found", param="model") from None
+        return _entry(parts, settings, name)
 
     return router
 

@@ -1,14 +1,37 @@
-"""One module a dialect. A new one is added to the table here, and to `DialectName`."""
+"""One module a dialect, imported when a model speaks it. A new one is added to the table here, and to `DialectName`."""
 
-from vibe_jupyter.llm.dialects.mistral import MistralDialect
-from vibe_jupyter.llm.dialects.mistralrs import MistralrsDialect
-from vibe_jupyter.llm.dialects.ollama import OllamaDialect
-from vibe_jupyter.llm.dialects.openai import OpenAIDialect
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
 from vibe_jupyter.llm.request import Dialect
+from vibe_jupyter.safe_imports import without_working_folder
 
-DIALECTS: dict[str, Dialect] = {
-    "openai": OpenAIDialect(),
-    "mistral": MistralDialect(),
-    "mistralrs": MistralrsDialect(),
-    "ollama": OllamaDialect(),
+_CLASSES: Final = {
+    "openai": "OpenAIDialect",
+    "mistral": "MistralDialect",
+    "mistralrs": "MistralrsDialect",
+    "ollama": "OllamaDialect",
 }
+
+
+@cache
+def _dialect(name: str) -> Dialect:
+    with without_working_folder():
+        return getattr(importlib.import_module(f"{__name__}.{name}"), _CLASSES[name])()
+
+
+class _Dialects(Mapping[str, Dialect]):
+    def __getitem__(self, name: str) -> Dialect:
+        return _dialect(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+DIALECTS: Final = _Dialects()
+"""Name to dialect."""

@@ -1,16 +1,16 @@
 """Mistral's API: Chat Completions with rules of its own (docs/models.md)."""
 
 import hashlib
-import re
 import string
 
 from pydantic import JsonValue
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm.dialects.openai import OpenAIDialect, reasoning_text
 from vibe_jupyter.llm.request import HeadTerms, Model, ModelRequestTerms
 from vibe_jupyter.protocol import AssistantMessage, ReasoningPart
 
-_ID = re.compile(r"[A-Za-z0-9]{9}")
+_ID = lazy_pattern(r"[A-Za-z0-9]{9}")
 _LETTERS = string.digits + string.ascii_letters
 _THINKS = frozenset({"medium", "high", "max"})
 _KNOW_CACHE_KEY = ("api.mistral.ai",)

@@ -4,17 +4,17 @@ What is left out only loosens a schema: arguments are checked by their own tool 
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import JsonValue
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.llm import json_text
 from vibe_jupyter.llm.json_text import repair_surrogates
 from vibe_jupyter.protocol import ImagePart, TextPart, ToolSpec
 
-_NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
+_NO_NAME_CHARACTER = lazy_pattern(r"[^A-Za-z0-9_-]")
 _MAX_NAME = 64
 """Characters of a tool's name."""
 
@@ -37,7 +37,7 @@ _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
 _BOUNDS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
-_GRAMMAR_BREAKER = re.compile(r"\(\?|\\[1-9bBAZkpPGzQE]")
+_GRAMMAR_BREAKER = lazy_pattern(r"\(\?|\\[1-9bBAZkpPGzQE]")
 """Groups that look around, back references, anchors inside: not part of what llama.cpp makes grammars of."""
 
 

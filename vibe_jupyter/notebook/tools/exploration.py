@@ -33,6 +33,7 @@ _STARTS_PROGRAMS: Final = re.compile(
     r"get_ipython\(\)\.(?:system|getoutput)\(|"
     r"run_(?:cell|line)_magic\('(?:bash|sh|script|system|sx|!|pip|conda|mamba|uv|perl|ruby|javascript|cmd)'"
 )
+_LINE_MAGIC: Final = re.compile(r"get_ipython\(\)\.run_line_magic\('([^']+)'")
 _PICTURES: Final = ("image/png", "image/jpeg")
 """What is shown of a copy's outputs: nothing that a page runs."""
 _ENDINGS: Final = {
@@ -149,7 +150,7 @@ class CodeExploration:
         trial: bool = False,
         writes: bool = False,
     ) -> CopiedRun | NotExplored:
-        if _STARTS_PROGRAMS.search(TransformerManager().transform_cell(code)):
+        if self._starts_programs(TransformerManager().transform_cell(code)):
             return NotExplored("a copy of the kernel may not start a program")
         if refusal := await asyncio.to_thread(process_refusal):
             return NotExplored(f"no copy of the kernel can be made: {refusal}")
@@ -174,6 +175,11 @@ class CodeExploration:
         if report.ending != "done":
             return NotExplored(_ENDINGS[report.ending])
         return self._understood(report)
+
+    def _starts_programs(self, code: str) -> bool:
+        """Whether code does, by a command or a magic of IPython's: `%ls` is one as well."""
+        aliases: Any = self._shell.alias_manager
+        return bool(_STARTS_PROGRAMS.search(code)) or any(map(aliases.is_alias, _LINE_MAGIC.findall(code)))
 
     async def show_pictures(self, outputs: Sequence[Output], call_id: str) -> None:
         """Show in the cell what a copy drew, as code shows it that runs in the kernel.

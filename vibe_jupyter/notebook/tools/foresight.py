@@ -3,7 +3,7 @@
 It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
 the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Code that tried
 what a copy may not do runs in two others, which write to files of their own (`sandbox/overlay.py`). Where that does not
-tell, only what it tried is said, since it may have gone another way for it.
+tell, only what it tried first is said, since it may have gone another way for it.
 """
 
 import time
@@ -23,8 +23,6 @@ SECONDS: Final = 3.0
 """In which both copies must have ended: the card waits for them."""
 _SHOWN: Final = 6
 """Variables that are named."""
-_TRIED: Final = 3
-"""Attempts in vain that are named."""
 
 
 class EffectsOfCode(Protocol):
@@ -64,10 +62,12 @@ class CodeForesight:
         return _effect_words(_common_effects(first, second))
 
     async def _words_of_writing(self, code: str, until: float, context: ToolContext) -> str:
-        """The same where it may write; empty where it wants more than that, too."""
+        """The same where it may write, or what it wants more than that; empty where that cannot be told."""
         first = await self._trial(code, until, context, writes=True)
-        if first is None or first.may_differ or first.attempts or first.refused:
+        if first is None or first.may_differ:
             return ""
+        if first.attempts or first.refused:
+            return _tried_words(first.attempts)
         return _effect_words(_common_effects(first, await self._trial(code, until, context, writes=True)))
 
     async def _trial(self, code: str, until: float, context: ToolContext, *, writes: bool = False) -> CopiedRun | None:
@@ -130,5 +130,5 @@ def _effect_words(effects: Sequence[str]) -> str:
 
 
 def _tried_words(attempts: Sequence[str]) -> str:
-    more = f" and {len(attempts) - _TRIED} more" if len(attempts) > _TRIED else ""
-    return f"in a trial run it wanted to {', '.join(attempts[:_TRIED])}{more}" if attempts else ""
+    """The first alone: code that goes on without what it was refused may try what it would not in the kernel."""
+    return f"in a trial run it wanted to {attempts[0]}" if attempts else ""

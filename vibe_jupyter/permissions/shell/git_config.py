@@ -7,10 +7,10 @@ Read by a parser of our own, stricter than git's: a line it does not know, asks.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.options import is_safe_date, is_safe_format, is_safe_pattern
 
@@ -22,8 +22,8 @@ FILE_LIMIT: Final = 256 * 1024
 """Bytes of a file of settings."""
 INCLUDES_LIMIT: Final = 5
 """Files that one file of settings may include, one within another."""
-_SECTION: Final = re.compile(r'\[([A-Za-z][\w.-]*)(?: "((?:[^"\\]|\\["\\])*)")?\][ \t]*', re.ASCII)
-_ENTRY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*(.*))?")
+_SECTION: Final = lazy_pattern(r'\[([A-Za-z][\w.-]*)(?: "((?:[^"\\]|\\["\\])*)")?\][ \t]*', re.ASCII)
+_ENTRY: Final = lazy_pattern(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*=\s*(.*))?")
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
 _BOOLEAN: Final = _FALSE | {"true", "yes", "on", "1"}
 _LFS: Final = frozenset(
@@ -68,8 +68,7 @@ _SECTIONS: Final = ("pager", "trace2")
 _FILTERS: Final = ("filter.clean", "filter.process")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One line of the settings."""
 
     section: str

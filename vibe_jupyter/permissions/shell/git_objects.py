@@ -6,14 +6,14 @@ Only names and identities are read; the content of a tracked file never is.
 import contextlib
 import mmap
 import os
-import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from vibe_jupyter.lazy_patterns import lazy_pattern
 from vibe_jupyter.permissions.shell import UnknownCommand
 
 OBJECTS_LIMIT: Final = 250
@@ -31,9 +31,9 @@ _PIECE: Final = 4_096
 _PACKS_LIMIT: Final = 50
 _CHAIN_LIMIT: Final = 50
 """Objects one object may be built on, and references one may name."""
-_OID: Final = re.compile(r"[0-9a-f]{40}")
-_SHORT: Final = re.compile(r"[0-9a-f]{4,39}")
-_SUFFIX: Final = re.compile(r"(~\d{0,4}|\^\d?(?!\{)|\^\{(?:commit)?\}|@\{\d{1,4}\})$")
+_OID: Final = lazy_pattern(r"[0-9a-f]{40}")
+_SHORT: Final = lazy_pattern(r"[0-9a-f]{4,39}")
+_SUFFIX: Final = lazy_pattern(r"(~\d{0,4}|\^\d?(?!\{)|\^\{(?:commit)?\}|@\{\d{1,4}\})$")
 _TYPES: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA: Final = 6
 _BASE_DELTA: Final = 7
@@ -41,8 +41,7 @@ _IDX_MAGIC: Final = b"\xfftOc\x00\x00\x00\x02"
 _FOLDER_MODES: Final = (b"40000", b"040000")
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One name in a tree."""
 
     mode: bytes
@@ -54,8 +53,7 @@ class TreeEntry:
         return self.mode in _FOLDER_MODES
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(NamedTuple):
     """What of a commit is looked at."""
 
     tree: str

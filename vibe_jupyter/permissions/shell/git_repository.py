@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 from vibe_jupyter.permissions.shell.git_config import Setting, Trait, check_settings, last_value, read_settings, text_of
@@ -66,8 +66,7 @@ _PADDING: Final = 8
 """Entries are filled up to a multiple of so many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedFile:
+class TrackedFile(NamedTuple):
     """A file the index lists, with what it knows of it."""
 
     name: str
