@@ -23,14 +23,12 @@ from vibe_jupyter.files.file_stamps import SETTLED
 from vibe_jupyter.testing import call, say
 
 WARM_UP: Final = 2  # turns
-ROUNDS: Final = 3  # turns that are counted
+ROUNDS: Final = 5  # turns that are counted
 ROWS_OF_DETAIL: Final = 40
 PLAIN: Final = "plain answer"
 CODE: Final = "run_code with a click"
 AIMS: Final[dict[str, tuple[int, int | None]]] = {PLAIN: (70, 1_700), CODE: (80, None)}
 """Files and calls at most; None where there is no aim."""
-REACHED: Final = frozenset({PLAIN})
-"""Those whose aims were reached: missing one of them again fails the run."""
 
 COUNT = """
 import sys, threading, types
@@ -86,7 +84,7 @@ class TurnPath:
 
 
 def main() -> int:
-    """Print the table; 1 where an aim is missed that was reached before."""
+    """Print the table; 1 where an aim is missed."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--files", action="store_true", help="also list the files with their calls")
     options.add_argument("--functions", action="store_true", help="also list the functions that are called most")
@@ -105,7 +103,7 @@ def main() -> int:
         _print_detail(name, path, files=given.files, functions=given.functions)
     missed = [name for name, path in paths.items() if _is_missed(path, *AIMS[name])]
     print(f"missed: {', '.join(missed)}" if missed else "all within the aims")
-    return 1 if REACHED.intersection(missed) else 0
+    return 1 if missed else 0
 
 
 def _is_missed(path: TurnPath, files: int, calls: int | None) -> bool:

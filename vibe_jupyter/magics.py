@@ -184,7 +184,7 @@ class VibeMagics(Magics):
             app = self.app
             with without_working_folder():
                 from vibe_jupyter.commands.panel import PanelAnswer, panel_undo
-                from vibe_jupyter.notebook.kept_output import UndoableRun
+                from vibe_jupyter.ui.run_output import UndoableRun
             with self._presses.raising():
                 return PanelAnswer(panel_undo(app, UndoableRun(conversation, run)))
 

@@ -16,7 +16,7 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.protocol import Headline, ImagePart, Preview, Resource, TextPart, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, tool_spec
-from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.kept import VariableLooks
 
 
 class Terminal:

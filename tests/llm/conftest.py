@@ -28,7 +28,7 @@ def requests_hold_to_the_vendors_types(vendors: Vendors, monkeypatch: pytest.Mon
 
     def noted(self: BodyEncoder, wanted: ModelRequestTerms, terms: HeadTerms | None = None) -> bytes:
         body = encode(self, wanted, terms)
-        encoded[next(NAMES[kind] for kind in type(self._dialect).mro() if kind in NAMES), body] = None
+        encoded[next(NAMES[kind] for kind in type(self.dialect).mro() if kind in NAMES), body] = None
         return body
 
     monkeypatch.setattr(BodyEncoder, "encode", noted)

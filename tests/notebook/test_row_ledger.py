@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.test_agent import ClickedPage
-from vibe_jupyter.context.row_ledger import RowChange, RowLedger
+from vibe_jupyter.context.executions import RowChange, RowLedger
 from vibe_jupyter.testing import answer, call, say
 
 SALES = """import pandas as pd

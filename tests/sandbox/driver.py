@@ -13,7 +13,7 @@ from vibe_jupyter.notebook.tools.run_cells import RunCodeArgs, RunCodeTool
 from vibe_jupyter.permissions.secret_shapes import holds_secret, is_secret_name
 from vibe_jupyter.protocol import TextPart, ToolResult
 from vibe_jupyter.tools.contract import NotExplored, ToolContext
-from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.kept import VariableLooks
 from vibe_jupyter.variables.secret_values import SecretValues
 
 T = TypeVar("T")

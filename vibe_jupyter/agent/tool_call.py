@@ -103,7 +103,7 @@ async def _run_prepared(
     step = ToolStep(tool.name, prepared.headline, prepared.preview, id=call.id)
     await call_context.emit(step.started())
     outcome: StepOutcome = "interrupted"
-    result: ToolResult | NotExplored = ToolResult.error(INTERRUPTED, summary="interrupted")
+    result: ToolResult | NotExplored | None = None
     has_run = True
     try:
         result = await work(prepared, call_context)
@@ -120,6 +120,8 @@ async def _run_prepared(
         outcome = "error"
     finally:
         call_context.redactor.look()
+        if result is None:
+            result = ToolResult.error(INTERRUPTED, summary="interrupted")
         if isinstance(result, ToolResult):
             await call_context.emit(
                 step.finished(outcome, result.summary, display=result.display, details=result.details, has_run=has_run)

@@ -101,23 +101,10 @@ class PlanAcceptance(Middleware):
         return StopRun("stop", f"The plan is accepted; the agent {self._accepted.agent} goes on.", "info")
 
 
-class PlanReminder:
+def plan_section(current: "CurrentSettings") -> str:
     """What the model is reported of the agent that plans: in each prompt while it is active, and once when it no longer
     is."""
-
-    def __init__(self) -> None:
-        self._has_planned = False
-
-    def text(self, current: "CurrentSettings") -> str:
-        """For the prompt that begins; empty where there is nothing to report."""
-        had_planned, self._has_planned = self._has_planned, current.plans
-        if self._has_planned:
-            return section("agent", _PLANNING.format(name=current.profile.name))
-        return section("agent", _HAS_PLANNED.format(name=current.profile.name)) if had_planned else ""
-
-    def forget(self) -> None:
-        """Begin a new conversation."""
-        self._has_planned = False
+    return section("agent", (_PLANNING if current.plans else _HAS_PLANNED).format(name=current.profile.name))
 
 
 def list_agents(profiles: config.Profiles, active: str) -> str:

@@ -179,7 +179,7 @@ class App:
         self.trusting.before_prompt()
         key = options.key(text)
         reply = yield from _run_connected(self, text, options, key)
-        while (accepted := self.setup.plan.take()) is not None and reply.reason == "stop":
+        while (accepted := self.setup.accepted_plan()) is not None and reply.reason == "stop":
             if options.agent is None:
                 self.setup.choose_agent(accepted.agent)
             reply = yield from self.run_prompt(accepted.prompt, replace(options, agent=accepted.agent), key)
@@ -199,7 +199,7 @@ class App:
         ]
         self._built_in.before_prompt(text)
         self._presses.check()
-        self.setup.plan.begin(current.profiles)
+        self.setup.begin_plan(current)
         agent = self._build_agent(options, current)
         terms = RunTerms(
             presence=self._run_view.attended,
@@ -358,7 +358,10 @@ class App:
             client=self.sessions.open_client(),
             tools=tools if settings.include_prompt_detail else BriefToolset(tools),
             permissions=self._permissions,
-            middleware=(self.setup.plan, *self._rules.middleware(settings, options, model)),
+            middleware=(
+                *([self.setup.plan] if current.plans else []),
+                *self._rules.middleware(settings, options, model),
+            ),
             instructions="",
             schema_only=self.schema_only,
             redactor=self._made.redactors.get(

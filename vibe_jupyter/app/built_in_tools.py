@@ -17,9 +17,9 @@ from vibe_jupyter.notebook.tools.background_cells import BackgroundRunCellsTool
 from vibe_jupyter.notebook.tools.edit_cells import EditCellTool, InsertCellTool
 from vibe_jupyter.notebook.tools.exit_plan_mode import PLANS_FOLDER, ExitPlanModeTool, PlanDocument
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, SecretNames
-from vibe_jupyter.notebook.tools.foresight import CodeForesight, CodeOutlook
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.read_cells import ReadNotebookArgs, ReadNotebookTool
-from vibe_jupyter.notebook.tools.run_cells import RunCodeTool
+from vibe_jupyter.notebook.tools.run_cells import CodeOutlook, RunCodeTool
 from vibe_jupyter.notebook.tools.verify_notebook import NotebookVerification, VerifyNotebookTool
 from vibe_jupyter.permissions.secret_shapes import is_secret_name
 from vibe_jupyter.protocol import ToolResult
@@ -39,7 +39,7 @@ from vibe_jupyter.tools.task import TaskTool
 from vibe_jupyter.tools.todo import TodoOptions, TodoTool
 from vibe_jupyter.tools.write_file import WriteFileOptions, WriteFileTool
 from vibe_jupyter.variables.effects import VariableEffects
-from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.kept import VariableLooks
 from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
 

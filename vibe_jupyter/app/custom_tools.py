@@ -14,11 +14,10 @@ from pydantic import BaseModel
 from vibe_jupyter import config
 from vibe_jupyter.app.project import MIDDLEWARE, TOOLS, CurrentSettings, FolderLook, KernelSettings
 from vibe_jupyter.errors import ToolError
-from vibe_jupyter.kernel.capture import OnOutput, OnShown, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell
 from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_await import run_nested
-from vibe_jupyter.kernel.outputs import CollectedOutputs
+from vibe_jupyter.kernel.outputs import CollectedOutputs, OnOutput, OnShown, kernel_capture, terminal_capture
 from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.notebook.tools.cell_report import output_text
 from vibe_jupyter.permissions.folder_trust import PROJECT_FOLDER

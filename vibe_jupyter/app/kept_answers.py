@@ -17,9 +17,9 @@ from vibe_jupyter.agent.engine import Engine
 from vibe_jupyter.app.run_view import Reply, RunView
 from vibe_jupyter.errors import ConfigError
 from vibe_jupyter.kernel.outputs import join_lines
-from vibe_jupyter.notebook.kept_output import HTML, PLAIN, KeptOutput, kept_outputs, output_metadata
 from vibe_jupyter.options import parse_line, whole_prompt
 from vibe_jupyter.protocol import Usage
+from vibe_jupyter.ui.run_output import HTML, PLAIN, KeptOutput, kept_outputs, output_metadata
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess

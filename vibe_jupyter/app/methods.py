@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from vibe_jupyter.context.executions import RowLedger, RowStep
 from vibe_jupyter.context.methods_section import DataFile, MethodsFacts, imported_modules, methods_section
-from vibe_jupyter.context.row_ledger import RowLedger, RowStep
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.kernel.outputs import Output, join_lines
 from vibe_jupyter.notebook.access import CellAccess
 from vibe_jupyter.notebook.frame_operations import read_files
-from vibe_jupyter.notebook.kept_output import METADATA_KEY
-from vibe_jupyter.protocol import Cell, CellEdit, CellMark, InsertCell, SetSource, origin_of
+from vibe_jupyter.protocol import METADATA_KEY, Cell, CellEdit, CellMark, InsertCell, SetSource, origin_of
 from vibe_jupyter.version import __version__
 
 HASHED: Final = 100_000_000

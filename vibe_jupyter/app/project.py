@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 
 from vibe_jupyter import config
 from vibe_jupyter.agent.approval import StandaloneApproval, StandaloneApprovalRun
-from vibe_jupyter.app.agents import AgentChoice, PlanAcceptance, describe_agent, list_agents, profile_files
+from vibe_jupyter.app.agents import (
+    AcceptedPlan,
+    AgentChoice,
+    PlanAcceptance,
+    describe_agent,
+    list_agents,
+    profile_files,
+)
 from vibe_jupyter.app.run_view import BegunRun, RunView
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.config.agents import AGENT_FILES
@@ -68,12 +75,24 @@ class KernelSettings:
         self._agents = AgentChoice(environ)
         self.plan = PlanAcceptance()
         """What the user says to the plan of the current run."""
+        self._plans = False
+        """Whether the agent of the latest run writes one."""
         self._current = ReadCache[CurrentSettings]()
         self._readings = ReadCache[config.SettingsReading]()
         """Without an agent's profile."""
         self._with_profile = ReadCache[config.SettingsReading]()
         self._redactor: tuple[object, Redactor] | None = None
         """The latest, and what it was made of."""
+
+    def begin_plan(self, current: "CurrentSettings") -> None:
+        """A run begins, whose agent may write a plan."""
+        self._plans = current.plans
+        if self._plans:
+            self.plan.begin(current.profiles)
+
+    def accepted_plan(self) -> AcceptedPlan | None:
+        """What the user accepted in the run that has just ended, once."""
+        return self.plan.take() if self._plans else None
 
     def current(self, agent: str | None = None) -> "CurrentSettings":
         """All settings with an agent's profile, and the folder that they were read with; the same object as long as

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vibe_jupyter.agent.agent import HookContext, PreparedPrompt, RunHooks
 from vibe_jupyter.agent.engine import Engine
-from vibe_jupyter.app.agents import PlanReminder
+from vibe_jupyter.app.agents import plan_section
 from vibe_jupyter.app.project import CurrentSettings
 from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.context.executions import ExecutionLog
@@ -53,7 +53,8 @@ class PromptReport:
         self._host = host
         self._notebook = notebook
         self._report = SituationReport(log)
-        self._plan_reminder = PlanReminder()
+        self._has_planned = False
+        """Whether the agent of the last prompt plans."""
         self._after: concurrent.futures.Future[Listing] | None = None
         """The cells when the last run was over; None where no page shows them."""
 
@@ -99,7 +100,9 @@ class PromptReport:
         """
         cells = around.listing.cells if around.listing is not None else ()
         mentioned = self._mentions.section(around.prompt, levels, cells) if "@" in around.prompt else ""
-        told = (self._report.section(around), mentioned, self._plan_reminder.text(current))
+        had_planned, self._has_planned = self._has_planned, current.plans
+        plan = plan_section(current) if had_planned or current.plans else ""
+        told = (self._report.section(around), mentioned, plan)
         if self._notebook is not None:
             remembered = self._notebook.cells.reads.remembered
             if self._report.shown:
@@ -148,7 +151,7 @@ class PromptReport:
 
     def forget(self) -> None:
         """A new conversation begins."""
-        self._plan_reminder.forget()
+        self._has_planned = False
         self.begin_again()
 
     def begin_again(self) -> None:

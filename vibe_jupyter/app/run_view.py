@@ -23,7 +23,6 @@ from vibe_jupyter.app.shell_host import ShellHost
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Presses
 from vibe_jupyter.kernel.main_thread import MainThread
-from vibe_jupyter.notebook.kept_output import RunAuthor, UndoableRun, output_metadata
 from vibe_jupyter.protocol import (
     AssistantMessage,
     Cell,
@@ -42,6 +41,7 @@ from vibe_jupyter.protocol import (
 from vibe_jupyter.protocol.messages import Value
 from vibe_jupyter.safe_imports import without_collections, without_working_folder
 from vibe_jupyter.ui.front_end import RunRetention
+from vibe_jupyter.ui.run_output import RunAuthor, UndoableRun, output_metadata
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.notebook_access import NotebookAccess

@@ -51,7 +51,7 @@ from vibe_jupyter.ui.front_end import Handled, RunRetention, Send
 from vibe_jupyter.ui.front_end_choice import SilentFrontEnd
 from vibe_jupyter.ui.transcript import Transcript
 from vibe_jupyter.ui.widget import ALIVE_GRACE, WidgetFrontEnd
-from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.kept import VariableLooks
 from vibe_jupyter.variables.missing_names import MissingNames
 from vibe_jupyter.variables.tools import InspectTool
 from vibe_jupyter.version import __version__

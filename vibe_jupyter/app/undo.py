@@ -19,10 +19,10 @@ from vibe_jupyter.config.toml_file import vibe_home
 from vibe_jupyter.errors import ConfigError, JournalError, NotebookError, ToolError
 from vibe_jupyter.files.truncation import section
 from vibe_jupyter.files.workspace import Workspace
-from vibe_jupyter.notebook.kept_output import UndoableRun
 from vibe_jupyter.protocol import Change
 from vibe_jupyter.session.conversation import title_of
 from vibe_jupyter.session.snapshots import RunChanges, RunSnapshots, Snapshots
+from vibe_jupyter.ui.run_output import UndoableRun
 from vibe_jupyter.variables.kept import KeptVariables
 
 if TYPE_CHECKING:

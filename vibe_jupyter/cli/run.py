@@ -18,8 +18,8 @@ from vibe_jupyter.headless.document import HeadlessDocument
 from vibe_jupyter.headless.file import NotebookFile
 from vibe_jupyter.headless.notebook_run import KernelProcess
 from vibe_jupyter.notebook.document import may_raise
-from vibe_jupyter.notebook.kept_output import METADATA_KEY
 from vibe_jupyter.options import parse_price
+from vibe_jupyter.protocol import METADATA_KEY
 from vibe_jupyter.tools.contract import lost_words
 
 LABEL_WIDTH: Final = 60

@@ -18,8 +18,8 @@ from vibe_jupyter.commands.mcp import server_rows
 from vibe_jupyter.commands.registry import run_command
 from vibe_jupyter.commands.sessions import age_of, place_of
 from vibe_jupyter.errors import ConfigError, JournalError, ModelError, VibeError
-from vibe_jupyter.notebook.kept_output import UndoableRun
 from vibe_jupyter.session.store import unique_ids
+from vibe_jupyter.ui.run_output import UndoableRun
 
 if TYPE_CHECKING:
     from vibe_jupyter.app.app import App

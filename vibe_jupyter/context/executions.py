@@ -1,25 +1,67 @@
-"""What ran in this kernel, and how variables looked when it was over.
+"""What ran in this kernel, how variables looked when it was over, and how many rows frames had before and after.
 
 What ran before the first prompt is known by its source alone, from IPython's history. Where the user has loaded
-ipyflow, what it saw a cell read counts too; nothing of it is imported here.
+ipyflow, what it saw a cell read counts too; nothing of it is imported here. Of frames that the code names shapes alone
+are looked at.
 """
 
+import re
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from vibe_jupyter.context.read_ahead import KEPT, earlier_runs
-from vibe_jupyter.context.row_ledger import RowLedger
 from vibe_jupyter.notebook.cell_names import cell_names
+from vibe_jupyter.notebook.frame_operations import (
+    ADDS,
+    JOINS,
+    LOSES,
+    RESHAPES,
+    TAKES,
+    FrameOperation,
+    frame_operations,
+    main_operations,
+)
 from vibe_jupyter.notebook.name_steps import Act
 from vibe_jupyter.notebook.replay import Execution, Mark, Replay
 from vibe_jupyter.notebook.staleness import CellStatus, cell_standings
 from vibe_jupyter.protocol import Cell
 from vibe_jupyter.variables.adapters import type_name
 from vibe_jupyter.variables.describe import value_fingerprint
+from vibe_jupyter.variables.frame_changes import frame_shape
 from vibe_jupyter.variables.plain_values import comparison_mark, is_scalar
 
-_EVENT: Final = "post_run_cell"
+_BEFORE, _AFTER = "pre_run_cell", "post_run_cell"
+ROWS_TIME: Final = 0.02
+"""Seconds in which rows of frames are counted, on each side of a run."""
+ROWS_KEPT: Final = 2_000
+"""Runs of code of which rows are remembered."""
+RARE: Final = 1_000
+"""Number of rows from which on it says enough by itself."""
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.:/+-])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\xa0]\d{3})+|\d+)(?:\.0+)?(?![\w:/%]|[.,-]\d|\s*%)"
+)
+"""No part of a decimal, a date, a time, a version or a share."""
+_SHAPE: Final = re.compile(r"\(\s*(\d+),\s*\d+\s*\)")
+_BESIDE: Final = 3
+"""Words on each side of a number that may say what it counts."""
+_OF_ROWS: Final = re.compile(
+    r"rows?|records?|observations?|entries|samples?|count|len|shape|after|left|dropp?(?:ed|ing)?|remov(?:ed|ing)|lost"
+    r"|losing|remain(?:s|ing)?|kept|exclud(?:ed|ing)|filtered|discarded|gone|fewer"
+    r"|zeilen?|datensätze|lignes?|filas?|righe|linhas?",
+    re.IGNORECASE,
+)
+_OF_OTHERS: Final = re.compile(
+    r"columns?|cols?|features?|variables?|spalten?|colonnes?|columnas?|percent|days?|hours?|minutes?|seconds?|ms|s",
+    re.IGNORECASE,
+)
+"""What else a number counts that stands right before it."""
+_SHOWN: Final = 4
+"""Operations named of one frame."""
 
 
 class _Result(Protocol):
@@ -50,13 +92,13 @@ class ExecutionLog:
         """Runs so far, also those that were forgotten."""
         self._scratch: set[str] = set()
         """Names that code of no cell mentioned, not looked at since."""
-        shell.events.register(_EVENT, self._on_ran)
+        shell.events.register(_AFTER, self._on_ran)
         self.rows = RowLedger(shell, namespace)
 
     def close(self) -> None:
         """Hear of nothing any more."""
-        if self._on_ran in self._shell.events.callbacks[_EVENT]:
-            self._shell.events.unregister(_EVENT, self._on_ran)
+        if self._on_ran in self._shell.events.callbacks[_AFTER]:
+            self._shell.events.unregister(_AFTER, self._on_ran)
         self.rows.close()
 
     def executions(self) -> list[Execution]:
@@ -136,3 +178,179 @@ def traced_reads(cell_id: str | None, names: Container[str]) -> frozenset[str]:
     except Exception:  # noqa: BLE001 - another version of it, or a cell it does not know
         return frozenset()
     return frozenset(name for name in found if name in names)
+
+
+RowsKind = Literal["read", "lost", "taken", "reshaped", "added", "same"]
+
+
+class RowChange(NamedTuple):
+    """What became of the rows of one frame."""
+
+    name: str
+    source: str
+    """The frame that it is made of; the same name where that was its own, empty where it was read or made new."""
+    before: int | None
+    """Rows of that; None where there was none."""
+    after: int
+    operations: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> RowsKind:
+        """``lost``: rows were left out by an operation that does not say how many."""
+        names = main_operations(self.operations)
+        if self.before is None:
+            return "read"
+        if self.after == self.before:
+            return "same"
+        if names & RESHAPES:
+            return "reshaped"
+        if self.after > self.before:
+            return "added"
+        if names & LOSES or (self.name == self.source and not names & (TAKES | ADDS)):
+            return "lost"
+        return "taken"
+
+    @property
+    def words(self) -> str:
+        """``clean (of sales): 344 → 333 rows (−3 %), dropna``."""
+        name = f"{self.name} (of {self.source})" if self.source not in ("", self.name) else self.name
+        what = f", {', '.join(self.operations[:_SHOWN])}" if self.operations else ""
+        if self.kind == "added" and main_operations(self.operations) & JOINS:
+            what += ", keys match several rows"
+        if self.before is None:
+            return f"{name}: {self.after:,} rows{what}"
+        return f"{name}: {self.before:,} → {self.after:,} rows ({_share(self.before, self.after)}){what}"
+
+    def is_told(self, text: str) -> bool:
+        """Whether a text names the rows that are left, or those that are gone.
+
+        A number below `RARE` is in many texts by chance: it must stand alone on its line, in a shape, on one line with
+        the rows before, or beside a word that speaks of rows.
+        """
+        before = self.before or 0
+        told = {self.after, before - self.after}
+        return any(_names_rows(line, told, before) for line in text.splitlines())
+
+
+class RowStep(NamedTuple):
+    """One run of code."""
+
+    source: str
+    cell: str | None
+    """Id of its cell, where the front end said so."""
+    number: int | None
+    """Execution count; None for code that is no cell."""
+    ok: bool
+    time: datetime
+    """When it ended, in UTC."""
+    changes: tuple[RowChange, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Of the frames whose rows are not what they were, for the model and for the step that the user sees."""
+        changed = (one for one in self.changes if one.kind not in ("read", "same"))
+        return tuple(f"rows {'lost' if one.kind == 'lost' else 'changed'}: {one.words}" for one in changed)
+
+
+class RowLedger:
+    """One for a kernel. Main thread; what is kept is read from any."""
+
+    def __init__(self, shell: Any, namespace: Callable[[], Mapping[str, object]]) -> None:
+        """
+        Args:
+            shell: IPython's.
+            namespace: the user's variables.
+        """
+        self._shell = shell
+        self._namespace = namespace
+        self._running: list[tuple[object, dict[str, int]]] = []
+        """What runs now, the outer first, and the rows of the frames that it names."""
+        self.steps: deque[RowStep] = deque(maxlen=ROWS_KEPT)
+        shell.events.register(_BEFORE, self._before)
+        shell.events.register(_AFTER, self._after)
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        for event, hear in ((_BEFORE, self._before), (_AFTER, self._after)):
+            if hear in self._shell.events.callbacks[event]:
+                self._shell.events.unregister(event, hear)
+
+    def lines(self, source: str) -> tuple[str, ...]:
+        """What the latest run changed, if it was of this code."""
+        latest = self.steps[-1] if self.steps else None
+        return latest.lines if latest is not None and latest.source == source else ()
+
+    def _before(self, info: Any) -> None:
+        self._running.append((info, self._rows(_WORD.findall(info.raw_cell))))
+
+    def _after(self, result: Any) -> None:
+        info, before = result.info, None
+        for at, (running, rows) in reversed(list(enumerate(self._running))):
+            if running is info:
+                before = rows
+                del self._running[at:]
+                break
+        if before is None:  # it began before the ledger did
+            return
+        source = info.raw_cell
+        has_frames = before or self._rows(_WORD.findall(source))
+        made = frame_operations(source) if has_frames else ()
+        after = self._rows(one.target for one in made)
+        changes = (_change(one, before, after) for one in made)
+        number, cell = result.execution_count, getattr(info, "cell_id", None)
+        now = datetime.now(UTC)
+        self.steps.append(RowStep(source, cell, number, bool(result.success), now, tuple(filter(None, changes))))
+
+    def _rows(self, names: Iterable[str]) -> dict[str, int]:
+        """Of those that are frames."""
+        namespace, until = self._namespace(), time.monotonic() + ROWS_TIME
+        rows: dict[str, int] = {}
+        for name in dict.fromkeys(names):
+            if time.monotonic() > until:
+                break
+            if name not in namespace or is_scalar(value := namespace[name]):
+                continue
+            if (shape := frame_shape(value)) is not None:
+                rows[name] = shape.rows
+        return rows
+
+
+def _names_rows(line: str, told: set[int], before: int) -> bool:
+    """Whether a line of a text has one of these numbers, and means rows by it."""
+    if any(int(shape) in told for shape in _SHAPE.findall(line)):
+        return True
+    found = [(int(re.sub(r"\D", "", one["whole"])), one) for one in _NUMBER.finditer(line)]
+    numbers = {number for number, _ in found}
+    return any(
+        number >= RARE or one.group() == line.strip() or before in numbers or _counts_rows(line, one)
+        for number, one in found
+        if number in told and number != before
+    )
+
+
+def _counts_rows(line: str, number: re.Match[str]) -> bool:
+    behind = _WORD.findall(line[number.end() :])[:_BESIDE]
+    if behind and _OF_OTHERS.fullmatch(behind[0]):
+        return False
+    return any(_OF_ROWS.fullmatch(word) for word in (*_WORD.findall(line[: number.start()])[-_BESIDE:], *behind))
+
+
+def _change(one: FrameOperation, before: Mapping[str, int], after: Mapping[str, int]) -> RowChange | None:
+    if one.target not in after:
+        return None
+    sources = [name for name in one.sources if name in before]
+    source = sources[0] if sources else ""
+    if not source and any(name in after for name in one.sources):  # made in the same run: its rows then are not known
+        return None
+    rows = sum(before[name] for name in sources) if main_operations(one.operations) & ADDS else before.get(source)
+    return RowChange(one.target, source, rows if source else None, after[one.target], one.operations, one.files)
+
+
+def _share(before: int, after: int) -> str:
+    if not before:
+        return "new rows"
+    percent = 100 * (after - before) / before
+    size = abs(percent)
+    digits = f"{size:.1f}" if size < 1 or 99 < size < 100 else f"{size:,.0f}"
+    return f"{'−' if percent < 0 else '+'}{digits} %"

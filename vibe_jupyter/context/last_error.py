@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.files.truncation import cut_line, head_and_tail, section
-from vibe_jupyter.kernel.capture import exception_message
+from vibe_jupyter.kernel.outputs import exception_message
 from vibe_jupyter.notebook.told_message import told_class, told_message
 from vibe_jupyter.variables.describe import value_line
 from vibe_jupyter.variables.schema_text import schema_line

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from vibe_jupyter.context.row_ledger import RowChange, RowStep
+from vibe_jupyter.context.executions import RowChange, RowStep
 from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.notebook.cell_names import cell_names, gives_prompt
 from vibe_jupyter.notebook.frame_operations import read_files

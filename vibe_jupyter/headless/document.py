@@ -9,9 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vibe_jupyter.headless.file import Notebook
 from vibe_jupyter.notebook.bridge_messages import HEADLESS, RefusalCode
-from vibe_jupyter.notebook.document import bound_output, brief_output, cell_mark, conversation_in, may_raise
-from vibe_jupyter.notebook.kept_output import METADATA_KEY
+from vibe_jupyter.notebook.document import (
+    bound_output,
+    brief_output,
+    cell_mark,
+    conversation_in,
+    may_raise,
+)
 from vibe_jupyter.protocol.cells import (
+    METADATA_KEY,
     ORIGIN_KEY,
     CellEdit,
     CellMark,

@@ -19,19 +19,26 @@ import psutil
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.page import display_page  # pyright: ignore[reportUnknownVariableType]
 
-from vibe_jupyter.kernel.capture import (
+from vibe_jupyter.kernel.interrupts import Deadline, Proceed, sigint_goes_to
+from vibe_jupyter.kernel.ipython_types import (
+    CellResult,
+    IPythonKernel,
+    IPythonShell,
+    NamespaceChanges,
+    patched_attribute,
+)
+from vibe_jupyter.kernel.nested_await import run_nested
+from vibe_jupyter.kernel.outputs import (
+    CollectedOutputs,
     OnOutput,
     OnShown,
+    Output,
     exception_message,
     kernel_capture,
     plain_text,
     terminal_capture,
     unseen,
 )
-from vibe_jupyter.kernel.interrupts import Deadline, Proceed, sigint_goes_to
-from vibe_jupyter.kernel.ipython_types import CellResult, IPythonKernel, IPythonShell, NamespaceChanges
-from vibe_jupyter.kernel.nested_await import patched_attribute, run_nested
-from vibe_jupyter.kernel.outputs import CollectedOutputs, Output
 from vibe_jupyter.kernel.pump import Pump
 from vibe_jupyter.protocol import ExecutionResult, RaisedError
 from vibe_jupyter.tools.contract import OnAsking, unheard

@@ -1,10 +1,11 @@
-"""What this package uses of IPython: its shell as types, and the names that code binds.
+"""What this package uses of IPython: its shell as types, attributes set for a while, and the names that code binds.
 
 Much of it is private to ipykernel: `vibe_jupyter.kernel.pump` probes for it, and the kernel matrix tests it.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -90,6 +91,21 @@ class IPythonShell(Protocol):
     getoutput: Callable[..., object]
 
     def run_cell(self, raw_cell: str, store_history: bool = False) -> CellResult: ...
+
+
+@contextmanager
+def patched_attribute(owner: object, name: str, value: object) -> Generator[None]:
+    """Set an attribute of one object for a while, also one that its class defines."""
+    own = vars(owner)
+    had, before = name in own, own.get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if had:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
 
 
 class NamespaceChanges:

@@ -1,4 +1,4 @@
-"""Top-level `await` while the kernel's loop runs, and an attribute set for as long as that takes.
+"""Top-level `await` while the kernel's loop runs.
 
 The kernel's event loop is in the middle of running the outer cell, so it cannot be run again; but it can be turned
 from inside. Why so: docs/decisions/001-nested-await.md.
@@ -15,26 +15,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.interrupts import Proceed, sigint_goes_to
+from vibe_jupyter.kernel.ipython_types import patched_attribute
 
 T = TypeVar("T")
 
 DRAIN: Final = 2.0
 """Seconds an interrupted coroutine has to end."""
-
-
-@contextmanager
-def patched_attribute(owner: object, name: str, value: object) -> Generator[None]:
-    """Set an attribute of one object for a while, also one that its class defines."""
-    own = vars(owner)
-    had, before = name in own, own.get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if had:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
 
 
 class _Loop(Protocol):

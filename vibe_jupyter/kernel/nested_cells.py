@@ -23,12 +23,19 @@ from typing import Any, Final, Protocol, cast
 from pydantic import JsonValue
 
 from vibe_jupyter.errors import NotebookError
-from vibe_jupyter.kernel.capture import OnOutput, kernel_capture
 from vibe_jupyter.kernel.execution import ExecutionAttempt, refuse_exit
 from vibe_jupyter.kernel.interrupts import sigint_goes_to
-from vibe_jupyter.kernel.ipython_types import CellResult, Frames, IPythonKernel, IPythonShell, Message, NamespaceChanges
-from vibe_jupyter.kernel.nested_await import patched_attribute, run_nested
-from vibe_jupyter.kernel.outputs import CollectedOutputs, collect_outputs, flush_streams
+from vibe_jupyter.kernel.ipython_types import (
+    CellResult,
+    Frames,
+    IPythonKernel,
+    IPythonShell,
+    Message,
+    NamespaceChanges,
+    patched_attribute,
+)
+from vibe_jupyter.kernel.nested_await import run_nested
+from vibe_jupyter.kernel.outputs import CollectedOutputs, OnOutput, collect_outputs, flush_streams, kernel_capture
 from vibe_jupyter.kernel.pump import Pump, QueuedCell
 from vibe_jupyter.protocol import ExecutionResult
 from vibe_jupyter.tools.contract import OnAsking, unheard

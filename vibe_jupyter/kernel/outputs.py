@@ -1,19 +1,28 @@
-"""nbformat outputs of code and of cells, collected within bounds: the beginning and the end are kept."""
+"""What code and cells put out, as nbformat outputs: caught, and collected within bounds.
 
+Text is shown folded in the step of the run view, so it is withheld from the cell. A figure or a widget is shown in the
+cell as ever, and collected too. Messages of widgets always pass. Of long outputs the beginning and the end are kept.
+"""
+
+import base64
 import contextlib
+import io
 import json
+import re
+import select
 import sys
 import threading
+import time
+import traceback
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from vibe_jupyter.kernel.ipython_types import IPythonKernel, Message
-from vibe_jupyter.kernel.nested_await import patched_attribute
+from vibe_jupyter.kernel.ipython_types import IPythonKernel, IPythonShell, Message, patched_attribute
 
 MAX_COLLECTED_OUTPUT: Final = 8 * 1024 * 1024
 """Characters kept of all outputs together, half of them from the beginning and half from the end."""
@@ -28,6 +37,24 @@ _FIELDS: Final = {
     "error": ("ename", "evalue", "traceback"),
 }
 """What nbformat keeps of each message."""
+
+
+OnOutput = Callable[[str], None]
+"""Called with new text as it comes, from any thread; must not raise."""
+OnShown = Callable[[], None]
+"""Called when the cell gets an output, from any thread; must not raise."""
+
+MAX_LIVE_TEXT: Final = 16_384
+"""Characters of one message handed on live; its end is what matters in a live tail."""
+_BACKLOG: Final = 1024 * 1024
+"""Characters that may wait to be sent."""
+_SETTLE: Final = 0.1
+"""Seconds at most that the output of child processes is waited for when the code is over."""
+_TEXT: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/latex"})
+_KINDS: Final = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"})
+_OF_DISPLAYS: Final = ("data", "metadata", "transient")
+"""What a display_data holds."""
+_ANSI: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]")
 
 
 @dataclass(slots=True, eq=False)
@@ -226,3 +253,217 @@ def join_lines(value: object) -> str:
     if isinstance(value, list):
         return "".join(map(str, cast("list[object]", value)))
     return value if isinstance(value, str) else ""
+
+
+def unseen() -> None:
+    """Where it matters to nobody."""
+
+
+def plain_text(text: str) -> str:
+    """Without terminal colours and other escapes."""
+    return _ANSI.sub("", text)
+
+
+def exception_message(error: BaseException) -> str:
+    """What the exception says, even if its own ``__str__`` raises."""
+    return "".join(traceback.format_exception_only(error)).strip().partition(": ")[2]
+
+
+@contextmanager
+def kernel_capture(
+    kernel: IPythonKernel, outputs: CollectedOutputs, on_output: OnOutput, on_shown: OnShown = unseen
+) -> Generator[None]:
+    """Collect what the running cell sends on iopub."""
+    session = kernel.session
+    tap = _Tap(session.send, _message_id(kernel.get_parent("shell")), outputs, on_output, on_shown)
+    flush_streams()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched_attribute(session, "send", tap.send))
+        for name in ("stdout", "stderr"):
+            stack.enter_context(_bounded_backlog(getattr(sys, name)))
+        yield
+        _wait_for_descriptors()
+        flush_streams()
+
+
+@contextmanager
+def terminal_capture(shell: IPythonShell, outputs: CollectedOutputs, on_output: OnOutput) -> Generator[None]:
+    """Collect what IPython prints in a terminal. Nothing passes: a terminal shows no figures."""
+    hook, publisher = shell.displayhook, shell.display_pub
+
+    def result(data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+        on_output(str(data.get("text/plain", "")))
+        outputs.rich(_execute_result(_encode_data(data), metadata or {}))
+
+    def publish(data: dict[str, Any], metadata: dict[str, Any] | None = None, **more: Any) -> None:
+        display_id = _display_id(more)
+        if more.get("update") and display_id and outputs.update(display_id, _encode_data(data), metadata or {}):
+            return
+        on_output(str(data.get("text/plain", "")))
+        outputs.rich(_display_output(_encode_data(data), metadata or {}), display_id)
+
+    def show_error(kind: type[BaseException], value: BaseException, lines: list[str]) -> None:
+        on_output(plain_text("\n".join(lines)))
+        outputs.rich(_error_output(kind.__name__, exception_message(value), lines))
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched_attribute(hook, "write_output_prompt", lambda: None))
+        stack.enter_context(patched_attribute(hook, "finish_displayhook", lambda: None))
+        stack.enter_context(patched_attribute(hook, "write_format_data", result))
+        stack.enter_context(patched_attribute(publisher, "publish", publish))
+        stack.enter_context(patched_attribute(publisher, "clear_output", lambda wait=False: outputs.clear(wait=wait)))
+        stack.enter_context(patched_attribute(shell, "_showtraceback", show_error))
+        stack.enter_context(contextlib.redirect_stdout(_Writer("stdout", outputs, on_output)))
+        stack.enter_context(contextlib.redirect_stderr(_Writer("stderr", outputs, on_output)))
+        yield
+
+
+class _Tap:
+    """Stands before `session.send`. Streams come from the thread of iopub, the rest from the main thread."""
+
+    def __init__(
+        self,
+        send: Callable[..., Message | None],
+        cell: str,
+        outputs: CollectedOutputs,
+        on_output: OnOutput,
+        on_shown: OnShown,
+    ) -> None:
+        self._send = send
+        self._cell = cell
+        self._outputs = outputs
+        self._on_output = on_output
+        self._on_shown = on_shown
+        self._withheld: set[str] = set()
+        """Ids of displays that the front end has not seen."""
+
+    def send(
+        self, stream: object, msg_or_type: Message | str, content: Message | None = None, *rest: Any, **more: Any
+    ) -> Message | None:
+        """As `jupyter_client.session.Session.send`."""
+        if isinstance(msg_or_type, dict):
+            kind, body, parent = msg_or_type["header"]["msg_type"], msg_or_type["content"], msg_or_type["parent_header"]
+        else:
+            kind, body, parent = msg_or_type, content or {}, rest[0] if rest else more.get("parent")
+        if kind not in _KINDS or _message_id(parent) != self._cell:
+            return self._send(stream, msg_or_type, content, *rest, **more)
+        passes = self._collect_message(kind, body)
+        if passes is None:
+            return None
+        if passes != kind:
+            content = {name: body[name] for name in _OF_DISPLAYS if name in body}
+            if isinstance(msg_or_type, dict):
+                header = {**msg_or_type["header"], "msg_type": passes}
+                msg_or_type = {**msg_or_type, "header": header, "msg_type": passes, "content": content}
+            else:
+                msg_or_type = passes
+        return self._send(stream, msg_or_type, content, *rest, **more)
+
+    def _collect_message(self, kind: str, body: Message) -> str | None:
+        """Keep it; as what it passes on to the front end, or None."""
+        match kind:
+            case "stream":
+                self._on_output(body["text"][-MAX_LIVE_TEXT:])
+                self._outputs.stream(body["name"], body["text"])
+            case "error":
+                self._on_output(plain_text("\n".join(body["traceback"]))[-MAX_LIVE_TEXT:])
+                self._outputs.rich(_error_output(body["ename"], body["evalue"], body["traceback"]))
+            case "clear_output":
+                # Passed on it would clear the run view.
+                self._outputs.clear(wait=bool(body.get("wait")))
+            case _:
+                return self._collect_display(kind, body)
+        return None
+
+    def _collect_display(self, kind: str, body: Message) -> str | None:
+        data: dict[str, Any] = body["data"]
+        metadata: dict[str, Any] = body.get("metadata") or {}
+        display_id = _display_id(body)
+        only_text = _TEXT.issuperset(data)
+        if kind == "update_display_data":
+            if display_id is None or not self._outputs.update(display_id, data, metadata):
+                return kind  # a display of an earlier cell
+            if display_id not in self._withheld:
+                return kind
+            if only_text:
+                return None
+            self._withheld.discard(display_id)
+            self._on_shown()
+            return "display_data"
+        if kind == "execute_result":
+            self._outputs.rich(_execute_result(data, metadata))
+        else:
+            self._outputs.rich(_display_output(data, metadata), display_id)
+        if not only_text:
+            self._on_shown()
+            return "display_data"  # a result too: it has no number of its own
+        self._on_output(str(data.get("text/plain", ""))[-MAX_LIVE_TEXT:] + "\n")
+        if display_id:
+            self._withheld.add(display_id)
+        return None
+
+
+class _Writer(io.TextIOBase):
+    """A stream of a terminal, while code runs."""
+
+    def __init__(self, name: str, outputs: CollectedOutputs, on_output: OnOutput) -> None:
+        self._name = name
+        self._outputs = outputs
+        self._on_output = on_output
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        if text:
+            self._on_output(text[-MAX_LIVE_TEXT:])
+            self._outputs.stream(self._name, text)
+        return len(text)
+
+
+def _display_output(data: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
+
+
+def _execute_result(data: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "execute_result", "execution_count": None, "data": data, "metadata": metadata}
+
+
+def _error_output(name: str, message: str, lines: list[str]) -> dict[str, Any]:
+    return {"output_type": "error", "ename": name, "evalue": message, "traceback": lines}
+
+
+def _encode_data(data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        mime: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for mime, value in data.items()
+    }
+
+
+def _bounded_backlog(stream: Any) -> AbstractContextManager[None]:
+    """The kernel sends what was written a few times a second: faster writers must wait, or memory fills."""
+    write: Callable[[object], int] = stream.write
+    backlog = 0
+
+    def write_and_wait(text: object) -> int:
+        nonlocal backlog
+        if not isinstance(text, str):
+            return write(text)  # raises as ever
+        for start in range(0, len(text), _BACKLOG):
+            piece = text[start : start + _BACKLOG]
+            write(piece)
+            backlog += len(piece)
+            if backlog >= _BACKLOG:
+                backlog = 0
+                stream.flush()
+        return len(text)
+
+    return patched_attribute(stream, "write", write_and_wait)
+
+
+def _wait_for_descriptors() -> None:
+    """Wait for what child processes wrote to the kernel's own descriptors; threads of ipykernel read them."""
+    readers = [fd for stream in (sys.stdout, sys.stderr) if isinstance(fd := getattr(stream, "_fid", None), int)]
+    until = time.monotonic() + _SETTLE
+    while readers and select.select(readers, [], [], 0)[0] and time.monotonic() < until:
+        time.sleep(_SETTLE / 50)

@@ -186,7 +186,10 @@ class LLMClient:
         Raises:
             ModelError: with the text received until then.
         """
-        dialect = DIALECTS[request.model.server.dialect]
+        name = request.model.server.dialect
+        if name not in self._bodies:
+            self._bodies[name] = BodyEncoder(DIALECTS[name])
+        dialect = self._bodies[name].dialect
         endpoint = Endpoint.of(request.model, dialect.path, base_ends=dialect.base_ends)
         attempt, self.last_refusal = 0, None
         while isinstance(response := await self._send_once(request, dialect, endpoint), FailedAttempt):
@@ -301,10 +304,7 @@ class LLMClient:
             headers["Authorization"] = f"Bearer {endpoint.key}"
         timeouts = {"connect": limits.connect, "read": limits.answer, "write": limits.gap, "pool": limits.connect}
         client = self._connections.client(endpoint)
-        name = request.model.server.dialect
-        if name not in self._bodies:
-            self._bodies[name] = BodyEncoder(DIALECTS[name])
-        body = self._bodies[name].encode(request, terms)
+        body = self._bodies[request.model.server.dialect].encode(request, terms)
         self.sent = SentRequest(request.model.name, request.model.server.host, body)
 
         async def note_sent(step: str, _info: object) -> None:
@@ -383,7 +383,7 @@ class BodyEncoder:
     """Keeps the bytes of the messages and tools of the latest request, and of no other."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+        self.dialect = dialect
         self._model: Model | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._tool_bytes = b""
@@ -395,9 +395,9 @@ class BodyEncoder:
         """The body of a request."""
         if request.tools != self._tools:
             self._tools = request.tools
-            self._tool_bytes = self._dialect.encode_tools(request.tools)
-        head = self._dialect.encode_head(request, tools=self._tool_bytes, terms=terms or HeadTerms())
-        return head + b",".join(self._message_fragments(request)) + self._dialect.tail
+            self._tool_bytes = self.dialect.encode_tools(request.tools)
+        head = self.dialect.encode_head(request, tools=self._tool_bytes, terms=terms or HeadTerms())
+        return head + b",".join(self._message_fragments(request)) + self.dialect.tail
 
     def _message_fragments(self, request: ModelRequestTerms) -> list[bytes]:
         model = request.model
@@ -405,14 +405,14 @@ class BodyEncoder:
         self._model, self._messages = model, {}
         messages = request.messages
         order: Iterable[tuple[Message, Message]] = zip(messages, messages, strict=True)
-        if self._dialect.alternates or (model.sees_images and _results_with_images(messages)) or _is_answer(messages):
-            order = arrange_messages(messages, sees_images=model.sees_images, alternates=self._dialect.alternates)
+        if self.dialect.alternates or (model.sees_images and _results_with_images(messages)) or _is_answer(messages):
+            order = arrange_messages(messages, sees_images=model.sees_images, alternates=self.dialect.alternates)
         fragments: list[bytes] = []
         for anchor, message in order:
             key = (id(anchor), anchor is message)
             kept = before.get(key)
             if kept is None or kept[1] != message:
-                kept = (anchor, message, self._dialect.encode_message(message, model))
+                kept = (anchor, message, self.dialect.encode_message(message, model))
             self._messages[key] = kept
             fragments.append(kept[2])
         return fragments

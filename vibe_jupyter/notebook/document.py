@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, Protocol, cast
 
 from vibe_jupyter.errors import NotebookError
 from vibe_jupyter.kernel.outputs import Output, join_lines
-from vibe_jupyter.notebook.kept_output import METADATA_KEY
-from vibe_jupyter.protocol import ORIGIN_KEY, Cell, CellEdit, CellMark, ExecutionResult
+from vibe_jupyter.protocol import METADATA_KEY, ORIGIN_KEY, Cell, CellEdit, CellMark, ExecutionResult
 from vibe_jupyter.protocol.cells import BRIEF_TEXT
 from vibe_jupyter.tools.contract import OnAsking, unheard
 

@@ -20,12 +20,8 @@ from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.kernel.nested_cells import NestedCells
 from vibe_jupyter.notebook.bridge import Bridge
 from vibe_jupyter.notebook.code_syntax import syntax_fault
-from vibe_jupyter.notebook.document import (
-    Listing,
-    Notebook,
-)
+from vibe_jupyter.notebook.document import Listing, Notebook
 from vibe_jupyter.notebook.file_notebook import FileNotebook
-from vibe_jupyter.notebook.kept_output import HTML, PLAIN
 from vibe_jupyter.notebook.live import LiveNotebook
 from vibe_jupyter.protocol import Cell, MimeBundle
 
@@ -212,7 +208,7 @@ class FinishedRuns:
                 data, metadata = {**run.left}, {**run.metadata}
                 await self._bridge.request("keep", cell=run.cell, model_id=run.view, data=data, metadata=metadata)
                 for one in run.more:
-                    nothing: dict[str, JsonValue] = {HTML: "", PLAIN: ""}
+                    nothing: dict[str, JsonValue] = {"text/html": "", "text/plain": ""}
                     await self._bridge.request("keep", cell=run.cell, model_id=one, data=nothing)
         except NotebookError:
             return  # no page, no such cell any more, or an extension that does not know the request

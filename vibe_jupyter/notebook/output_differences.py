@@ -15,8 +15,7 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final, cast
 
 from vibe_jupyter.files.truncation import cut_line
-from vibe_jupyter.kernel.capture import plain_text
-from vibe_jupyter.kernel.outputs import Output, join_lines
+from vibe_jupyter.kernel.outputs import Output, join_lines, plain_text
 from vibe_jupyter.notebook.document import html_text
 
 TOLERANCE: Final = 1e-6

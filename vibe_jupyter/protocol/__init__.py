@@ -4,6 +4,7 @@ No I/O and no behaviour beyond validation. Start reading at `events`: one run is
 """
 
 from vibe_jupyter.protocol.cells import (
+    METADATA_KEY,
     ORIGIN_KEY,
     Cell,
     CellEdit,
@@ -108,6 +109,7 @@ __all__ = [
     "ALLOW_ONCE",
     "DOWNLOAD_MIME",
     "DURABLE_EVENTS",
+    "METADATA_KEY",
     "ORIGIN_KEY",
     "PICTURES_MIME",
     "PLAN_MIME",

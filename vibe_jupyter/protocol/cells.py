@@ -15,6 +15,8 @@ CellState = Literal["fresh", "edited", "stale", "failed", "never", "running", "u
 its last run raised. ``unknown``: nobody can tell; `Cell.why` says why.
 """
 
+METADATA_KEY = "vibe_jupyter"
+"""Where our words stand in the metadata of a notebook and of the outputs of runs."""
 ORIGIN_KEY = "vibe"
 """Where a cell's metadata say who wrote it."""
 CellMark = dict[str, object]

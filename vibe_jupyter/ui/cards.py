@@ -18,16 +18,23 @@ from vibe_jupyter.protocol import (
     Risk,
     arguments_text,
 )
-from vibe_jupyter.tools.confusables import escape_lookalikes, has_lookalikes, without_lookalikes
+from vibe_jupyter.tools.confusables import escape_lookalikes, without_lookalikes
 from vibe_jupyter.ui.cell_references import FindCell, no_cell
-from vibe_jupyter.ui.code import KEPT, KEPT_PRE, LIVE, CodeLook, code_html, code_lines
-from vibe_jupyter.ui.diff import (
+from vibe_jupyter.ui.code import (
+    KEPT,
+    KEPT_PRE,
+    LIVE,
+    CodeLook,
+    code_html,
     code_line,
+    code_lines,
+    line_digits,
+    preview_language,
+)
+from vibe_jupyter.ui.diff import (
     count_changes,
     diff_lines,
     kept_diff,
-    line_digits,
-    preview_language,
     read_diff,
 )
 from vibe_jupyter.ui.icons import icon_html, tool_icon
@@ -109,7 +116,7 @@ def card_html(request: ApprovalRequested, find_cell: FindCell = no_cell) -> Mark
     return html_element(
         "section",
         _card_header(request),
-        preview_html(without_lookalikes(request.preview), LIVE),
+        preview_html(_unmistakable_preview(request.preview), LIVE),
         _argument_editor(edited),
         NOTHING if is_row else _effect_rows(request.effects),
         *(html_element("p", inert_text(hint), class_="vibe-hint") for hint in warnings),
@@ -137,7 +144,7 @@ def card_title(request: ApprovalRequested) -> str:
     """What is asked, such as ``Run code``."""
     # A command stands on the card whole; its first line need not stand in the title again.
     target = "" if request.preview.kind == "command" else request.headline.target
-    return one_line(escape_lookalikes(f"{request.headline.asking} {target}".strip()))
+    return one_line(_unmistakable(f"{request.headline.asking} {target}".strip()))
 
 
 def editable_argument(request: ApprovalRequested) -> str | None:
@@ -148,7 +155,7 @@ def editable_argument(request: ApprovalRequested) -> str | None:
     """
     preview = request.preview
     text = argument_text(request.call.arguments, preview.edits) if preview.edits is not None else None
-    if text is None or has_hidden(text) or has_lookalikes(text) or has_hidden(preview.text):
+    if text is None or has_hidden(text) or _unmistakable(text) != text or has_hidden(preview.text):
         return None
     is_other = preview.kind == "diff" or preview.edits == WHOLE
     return text if is_other or text == preview.text else None
@@ -172,9 +179,19 @@ def card_hints(request: ApprovalRequested) -> list[str]:
 def text_warnings(request: ApprovalRequested) -> list[str]:
     """What of its text is not what it looks like."""
     out = [HIDDEN_WARNING] if has_hidden(request.preview.text) else []
-    if has_lookalikes(f"{request.headline.target}\n{request.preview.text}"):
+    shown = f"{request.headline.target}\n{request.preview.text}"
+    if _unmistakable(shown) != shown:
         out.append(LOOKALIKE_WARNING)
     return out
+
+
+def _unmistakable(text: str) -> str:
+    """With letters written out that look like others; ASCII alone, as most texts are, has none."""
+    return text if text.isascii() else escape_lookalikes(text)
+
+
+def _unmistakable_preview(preview: Preview) -> Preview:
+    return preview if preview.text.isascii() and preview.note.isascii() else without_lookalikes(preview)
 
 
 def grant_hints(request: ApprovalRequested) -> list[str]:
@@ -196,7 +213,7 @@ def effect_lines(request: ApprovalRequested) -> list[str]:
         f"{_RISK_SIGNS[effect.risk]} {effect.part}: {effect.text} ({effect.tag}). {effect.detail}"
         for effect in request.effects
     )
-    return [escape_lookalikes(one_line(text, EFFECT_LENGTH).replace("`", "")) for text in said]
+    return [_unmistakable(one_line(text, EFFECT_LENGTH).replace("`", "")) for text in said]
 
 
 def size_note(preview: Preview) -> str:
@@ -219,7 +236,7 @@ def _grant_scope(pattern: str) -> str:
 
 
 def _card_header(request: ApprovalRequested) -> Markup:
-    words = [escape_lookalikes(one_line(note)) for note in (request.headline.note, request.preview.note)]
+    words = [_unmistakable(one_line(note)) for note in (request.headline.note, request.preview.note)]
     is_diff = request.preview.kind == "diff"
     notes = words if is_diff else [*words, size_note(request.preview)]
     warning = NOTHING if request.risk == "low" else icon_html("warning")
@@ -262,7 +279,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
     rows = [
         html_element(
             "li",
-            html_element("code", escape_text(escape_lookalikes(effect.part)), class_="vibe-part")
+            html_element("code", escape_text(_unmistakable(effect.part)), class_="vibe-part")
             if len(effects) > 1
             else NOTHING,
             icon_html(_EFFECT_ICONS.get(effect.tag, "warning")),
@@ -278,7 +295,7 @@ def _effect_rows(effects: Sequence[Effect]) -> Markup:
 
 def _worded(text: str) -> Markup:
     """Words with names of things in backticks."""
-    pieces = escape_lookalikes(text).split("`")
+    pieces = _unmistakable(text).split("`")
     return join_markup(
         *(html_element("code", escape_text(one)) if at % 2 else inert_text(one) for at, one in enumerate(pieces))
     )

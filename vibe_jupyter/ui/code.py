@@ -1,5 +1,6 @@
 """Source code as coloured HTML: by class names in the live view, by weight and slant in what the notebook keeps."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
@@ -11,7 +12,8 @@ from pygments.token import (
     _TokenType,  # pyright: ignore[reportPrivateUsage] (it has no public name)
 )
 
-from vibe_jupyter.ui.markup import Markup, escape_text
+from vibe_jupyter.protocol import Preview
+from vibe_jupyter.ui.markup import Markup, escape_text, html_element
 from vibe_jupyter.ui.text import fold_blanks
 
 HIGHLIGHT_LIMIT = 10_000
@@ -67,6 +69,10 @@ _LANGUAGES: Mapping[str, str] = {
 """Names a text may ask for; a fixed list, since Pygments looks up unknown ones among all installed packages."""
 
 
+_WRITTEN_OUT = re.compile(r"⟨(?:U\+[0-9A-F]{4,6}|[\d,]+ blanks)⟩")
+_ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+
+
 def code_lines(text: str, language: str, look: CodeLook, marks: Marks = ()) -> tuple[Markup, ...]:
     """One safe piece of HTML for each line.
 
@@ -82,6 +88,37 @@ def code_lines(text: str, language: str, look: CodeLook, marks: Marks = ()) -> t
 def code_html(text: str, language: str, look: CodeLook) -> Markup:
     """The same as one piece, line ends kept."""
     return Markup("\n".join(code_lines(text, language, look)))
+
+
+def code_line(
+    line: Markup, change: str | None = None, number: str | None = None, old_number: str | None = None
+) -> Markup:
+    """The line end stands inside, where it draws no empty line and is still copied."""
+    return html_element(
+        "span",
+        _marked_line(line),
+        Markup("\n"),
+        class_="vibe-line",
+        data_change=change,
+        data_o=old_number,
+        data_n=number,
+    )
+
+
+def _marked_line(line: Markup) -> Markup:
+    """What was hidden stands out, and blanks that are none to a program are written out too."""
+    shown = _ODD_BLANK.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", line)
+    return Markup(_WRITTEN_OUT.sub(lambda found: f'<span class="vibe-hidden">{found[0]}</span>', shown))
+
+
+def preview_language(preview: Preview) -> str:
+    return preview.language or ("bash" if preview.kind == "command" else "")
+
+
+def line_digits(greatest: int) -> str | None:
+    """How wide line numbers get, where it is wider than usual."""
+    digits = len(str(greatest))
+    return str(min(digits, 6)) if digits > 3 else None
 
 
 @lru_cache(CACHED)

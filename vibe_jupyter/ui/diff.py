@@ -7,7 +7,7 @@ from difflib import Match, SequenceMatcher
 from typing import Literal
 
 from vibe_jupyter.protocol import Preview
-from vibe_jupyter.ui.code import KEPT, KEPT_CHANGES, LIVE, code_lines
+from vibe_jupyter.ui.code import KEPT, KEPT_CHANGES, LIVE, code_line, code_lines, preview_language
 from vibe_jupyter.ui.markup import Markup, escape_text, html_element, join_markup
 from vibe_jupyter.ui.text import plural_text
 
@@ -33,8 +33,6 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _KINDS: dict[str, Kind] = {"+": "add", "-": "del", "\\": "note"}
 
-_WRITTEN_OUT = re.compile(r"⟨(?:U\+[0-9A-F]{4,6}|[\d,]+ blanks)⟩")
-_ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _SIGNS = {"add": "+", "del": "-", "same": " "}
 
 
@@ -257,27 +255,6 @@ def _folded_html(fold: UnchangedFold, lines: Sequence[Markup]) -> Markup:
     return html_element("details", words, *lines, class_="vibe-same")
 
 
-def code_line(
-    line: Markup, change: str | None = None, number: str | None = None, old_number: str | None = None
-) -> Markup:
-    """The line end stands inside, where it draws no empty line and is still copied."""
-    return html_element(
-        "span",
-        _marked_line(line),
-        Markup("\n"),
-        class_="vibe-line",
-        data_change=change,
-        data_o=old_number,
-        data_n=number,
-    )
-
-
-def _marked_line(line: Markup) -> Markup:
-    """What was hidden stands out, and blanks that are none to a program are written out too."""
-    shown = _ODD_BLANK.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", line)
-    return Markup(_WRITTEN_OUT.sub(lambda found: f'<span class="vibe-hidden">{found[0]}</span>', shown))
-
-
 def kept_diff(preview: Preview) -> Markup:
     """Signs carry it; a tint that lets the ground through stands behind them where styles are kept."""
     out: list[Markup] = []
@@ -294,13 +271,3 @@ def kept_diff(preview: Preview) -> Markup:
         style = KEPT_CHANGES.get(line.kind)
         out.append(html_element("span", text, style=style) if style else text)
     return Markup("\n".join(out))
-
-
-def preview_language(preview: Preview) -> str:
-    return preview.language or ("bash" if preview.kind == "command" else "")
-
-
-def line_digits(greatest: int) -> str | None:
-    """How wide line numbers get, where it is wider than usual."""
-    digits = len(str(greatest))
-    return str(min(digits, 6)) if digits > 3 else None

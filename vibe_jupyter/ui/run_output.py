@@ -1,22 +1,27 @@
-"""What stands in the cell while a run goes on: its static form so far, over which a page draws the live view.
+"""What stands of a run in its cell: while it goes on, the static form over which a page draws the live view.
 
 So the document holds what happened at every moment, whatever becomes of the kernel, and nothing that only a kernel can
 show. A page that loads widgets with their first view alone is offered the widget as well.
 
 What code shows in the cell stands behind the step that ran it: the run goes on in a further piece below.
+
+The metadata of what is left for good says how the run ended, and to which prompt it is the answer: a word, and a number
+made of the prompt. Of what was asked and answered nothing is there.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import (
     display,  # pyright: ignore[reportUnknownVariableType] (untyped)
     update_display,  # pyright: ignore[reportUnknownVariableType] (untyped)
 )
+from pydantic import JsonValue
 
-from vibe_jupyter.protocol import MimeBundle
+from vibe_jupyter.kernel.outputs import join_lines
+from vibe_jupyter.protocol import METADATA_KEY, FinishReason, MimeBundle
 
 MARK: Final = "data-vibe-view"
 """The attribute by which the page finds the output that a view belongs to."""
@@ -26,8 +31,35 @@ MOVED: Final = "This run is now shown in another cell."
 """Stands where a view was."""
 
 
-NO_PIECE: Final[MimeBundle] = {"text/html": "", "text/plain": ""}
+HTML: Final = "text/html"
+PLAIN: Final = "text/plain"
+NO_PIECE: Final[MimeBundle] = {HTML: "", PLAIN: ""}
 """A piece of a run that says nothing."""
+
+
+class RunAuthor(NamedTuple):
+    """Who wrote what a run shows, for the origin of a cell that the user makes of it: as in `CellOrigin`."""
+
+    model: str
+    conversation: str = ""
+    run: int | None = None
+
+
+class KeptOutput(NamedTuple):
+    """The kept form of one run."""
+
+    html: str
+    """As the notebook has it: not known to be ours."""
+    plain: str
+    author: RunAuthor | None = None
+    """Who its metadata say wrote it; None where they say nothing that is known."""
+
+
+class UndoableRun(NamedTuple):
+    """A run that changed cells or files, as `%vibe undo` finds it."""
+
+    conversation: str
+    number: int
 
 
 class KeptPiece(NamedTuple):
@@ -140,3 +172,66 @@ def _publish_update(bundle: MimeBundle, display_id: str) -> None:
     publisher.session.send(
         publisher.pub_socket, "update_display_data", content, parent=publisher.parent_header, ident=publisher.topic
     )
+
+
+def output_metadata(
+    reason: FinishReason | None,
+    key: str,
+    undoable: UndoableRun | None = None,
+    not_undone: Sequence[str] = (),
+    *,
+    author: RunAuthor | None = None,
+) -> dict[str, JsonValue]:
+    """What stands in the metadata of the output of a run.
+
+    Args:
+        reason: how it ended; None where that is not known.
+        key: of its cell's prompt; empty where it had none.
+        undoable: the run, where it made changes.
+        not_undone: variables that it may have changed unasked, and that undo would not restore.
+        author: whose code it shows; None where that is not known.
+    """
+    said: dict[str, JsonValue] = {"reason": reason}
+    if key:
+        said["prompt"] = key
+    if undoable is not None:
+        said["undo"] = {"conversation": undoable.conversation, "run": undoable.number}
+    if author is not None:
+        said["author"] = author._asdict()
+    if not_undone:
+        said["not_undone"] = list(not_undone)
+    return {METADATA_KEY: said}
+
+
+def kept_outputs(outputs: Iterable[object], key: str) -> tuple[KeptOutput, ...]:
+    """The outputs that are the answer to the prompt with this key; none where one of its runs did not come to its end.
+
+    Args:
+        outputs: of a cell, as nbformat has them.
+        key: of the prompt.
+    """
+    found = [(said, data) for said, data in map(_run_output, outputs) if said.get("prompt") == key]
+    if any(said.get("reason") != "stop" for said, _ in found):
+        return ()
+    kept = tuple(
+        KeptOutput(join_lines(data.get(HTML)), join_lines(data.get(PLAIN)), _author(said)) for said, data in found
+    )
+    return kept if all(output.html for output in kept) else ()
+
+
+def _run_output(output: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """What the metadata of an output say of its run, and its data."""
+    said = _mapping(_mapping(_mapping(output).get("metadata")).get(METADATA_KEY))
+    return said, _mapping(_mapping(output).get("data"))
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _author(said: Mapping[str, object]) -> RunAuthor | None:
+    match _mapping(said.get("author")):
+        case {"model": str(model), "conversation": str(conversation), "run": int() | None as run}:
+            return RunAuthor(model, conversation, run)
+        case _:
+            return None

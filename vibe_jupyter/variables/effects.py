@@ -7,8 +7,7 @@ from typing import Final
 
 from vibe_jupyter.variables.describe import value_line
 from vibe_jupyter.variables.frame_changes import FrameShape, change_words, frame_shape
-from vibe_jupyter.variables.kept import KeptVariables
-from vibe_jupyter.variables.looks import VariableLooks
+from vibe_jupyter.variables.kept import KeptVariables, VariableLooks
 
 TIME_LIMIT: Final = 0.05
 """Seconds in which variables are described before the code runs; those that it names come first."""

@@ -3,6 +3,8 @@
 Each object that the code may reach is kept for itself, by its parts: a list by what stands in it, an array by its
 values, a frame by a copy that shares its columns until one is written to. It is restored in place, so that all names
 and containers that hold it see it as it was. What has no such parts (a connection, a file, a model in C) is not kept.
+
+Where nothing is restored, the looks of the variables alone tell which of them code changed in place.
 """
 
 import re
@@ -20,6 +22,8 @@ MOST_COPIED: Final = 256 << 20
 """Bytes of arrays that are copied for one run."""
 TIME_LIMIT: Final = 0.25
 """Seconds of CPU for keeping what one piece of code may reach."""
+LOOK_LIMIT: Final = 0.02
+"""Seconds in which variables are looked at to tell which a piece of code changed in place."""
 MOST_PARTS: Final = 200_000
 """Objects that are kept for one run."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
@@ -160,6 +164,26 @@ class KeptVariables:
             left += parts.parts
             named.update(_names_in(one))
         return named
+
+
+class VariableLooks:
+    """Main thread only, since it reads variables; runs none of their code."""
+
+    def __init__(self, namespace: Callable[[], Mapping[str, object]]) -> None:
+        self._namespace = namespace
+
+    def of_code(self, code: str) -> dict[str, object]:
+        """Marks of the variables, those that the code names first; equal as long as the variable looks unchanged."""
+        namespace = self._namespace()
+        named = [name for name in dict.fromkeys(_WORD.findall(code)) if name in namespace]
+        until = time.monotonic() + LOOK_LIMIT
+        marks: dict[str, object] = {}
+        for name in dict.fromkeys([*named, *reversed(list(namespace))]):
+            if time.monotonic() > until:
+                break
+            if value_kind(namespace[name]) != "module":
+                marks[name] = value_fingerprint(namespace[name])
+        return marks
 
 
 def _named_by(code: str, namespace: Mapping[str, object]) -> set[str]:

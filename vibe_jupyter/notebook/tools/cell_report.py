@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from vibe_jupyter.errors import NothingDone
 from vibe_jupyter.files.images import fit_image
-from vibe_jupyter.kernel.capture import plain_text
-from vibe_jupyter.kernel.outputs import Output
+from vibe_jupyter.kernel.outputs import Output, plain_text
 from vibe_jupyter.notebook.access import CellReads
 from vibe_jupyter.notebook.cell_names import is_prompt
 from vibe_jupyter.notebook.document import html_text
@@ -72,6 +71,11 @@ def run_summary_text(result: ExecutionResult, output: str, limit: float | None) 
     lines = len([line for line in output.splitlines() if line and not line.startswith("[image/")])
     counts = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in ((figures, "figure"), (lines, "line")) if n]
     return ", ".join(counts) or "no output"
+
+
+def is_text(output: Output) -> bool:
+    """Whether it is plain text alone: no picture, and nothing that one is drawn of."""
+    return _output_data(output).keys() <= {"text/plain"}
 
 
 def output_text(outputs: Iterable[Output], label: "LabelImage | None" = None) -> str:

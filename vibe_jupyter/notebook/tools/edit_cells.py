@@ -21,7 +21,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     touched_by_write,
     with_newlines,
 )
-from vibe_jupyter.notebook.tools.foresight import CodeOutlook
+from vibe_jupyter.notebook.tools.run_cells import CodeOutlook
 from vibe_jupyter.notebook.tools.run_report import CellChange, run_written
 from vibe_jupyter.protocol import Cell, Headline, InsertCell, Level, Preview, Resource, SetSource, ToolResult
 from vibe_jupyter.tools.contract import ToolContext, WithoutValues

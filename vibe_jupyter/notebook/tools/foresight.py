@@ -3,8 +3,7 @@
 It runs in two copies, one after the other. Where they differ nothing is said, nor of code that may go another way in
 the kernel, since it asks for the time, for chance or for the process it runs in (`sandbox/signs.py`). Code that tried
 what a copy may not do runs in two others, which write to files of their own (`sandbox/overlay.py`). Where that does not
-tell, only what it tried first is said, since it may have gone another way for it. Which variables that the code may
-change cannot be undone is said of all code.
+tell, only what it tried first is said, since it may have gone another way for it.
 """
 
 import time
@@ -15,11 +14,10 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from vibe_jupyter.files.sizes import bytes_text
 from vibe_jupyter.kernel.execution import CodeRunner
-from vibe_jupyter.kernel.main_thread import MainThread
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun, CopiedRun
 from vibe_jupyter.sandbox.file_changes import FileChange
 from vibe_jupyter.sandbox.signs import Signs
-from vibe_jupyter.tools.contract import ToolContext, lost_words
+from vibe_jupyter.tools.contract import ToolContext
 
 SECONDS: Final = 3.0
 """In which both copies must have ended: the card waits for them."""
@@ -95,32 +93,6 @@ class CodeForesight:
         if result.error is not None:
             lines.append(f"raises {result.error.name}")
         return CodeRun(result, (), "", tuple(lines), may_differ=signs.seen)
-
-
-class CodeOutlook:
-    """All that a card says of code in advance. On the engine's loop."""
-
-    def __init__(
-        self,
-        main_thread: MainThread,
-        foresight: CodeForesight | None,
-        not_undone: Callable[[str], Mapping[str, str]],
-    ) -> None:
-        """
-        Args:
-            main_thread: reads variables.
-            foresight: tries code; None where no copies can be made.
-            not_undone: gives, for code, the variables it may reach that undo would not restore, each with the reason.
-        """
-        self._main_thread = main_thread
-        self._foresight = foresight
-        self._not_undone = not_undone
-
-    async def words(self, code: str, context: ToolContext, *, tries: bool) -> str:
-        """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
-        changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
-        lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
-        return " · ".join(filter(None, (lost_words(list(lost)), changes)))
 
 
 def _common_effects(first: CopiedRun, second: CopiedRun | None) -> Sequence[str]:

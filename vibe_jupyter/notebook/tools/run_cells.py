@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from vibe_jupyter.errors import NotebookError, NothingDone, ToolError
 from vibe_jupyter.files.truncation import head_and_tail
-from vibe_jupyter.kernel.capture import unseen
 from vibe_jupyter.kernel.execution import CodeRunner
 from vibe_jupyter.kernel.main_thread import MainThread
+from vibe_jupyter.kernel.outputs import unseen
 from vibe_jupyter.notebook.access import CellAccess, RowChanges, no_row_changes
 from vibe_jupyter.notebook.addresses import Selected, in_order, is_group, nearest_cell
 from vibe_jupyter.notebook.cell_names import gives_prompt
@@ -22,6 +22,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     ImageLabels,
     cell_number,
     headline_words,
+    is_text,
     must_be_no_prompt,
     names_line,
     output_text,
@@ -31,7 +32,7 @@ from vibe_jupyter.notebook.tools.cell_report import (
     status_line,
 )
 from vibe_jupyter.notebook.tools.exploration import CodeExploration, CodeRun
-from vibe_jupyter.notebook.tools.foresight import CodeOutlook
+from vibe_jupyter.notebook.tools.foresight import CodeForesight
 from vibe_jupyter.notebook.tools.run_report import run_cells, runs_result, seen_runs, told_outputs
 from vibe_jupyter.notebook.tools.schema_results import schema_result
 from vibe_jupyter.protocol import (
@@ -46,7 +47,7 @@ from vibe_jupyter.protocol import (
     TextPart,
     ToolResult,
 )
-from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, unheard
+from vibe_jupyter.tools.contract import UNLISTED, NotExplored, OnAsking, ToolContext, WithoutValues, lost_words, unheard
 
 _SHOWN_TEXT: Final = 100_000
 """Characters of output kept for the user in the step."""
@@ -89,6 +90,32 @@ def unheard_output(_text: str) -> None:
 def nothing_seen(_code: str) -> Mapping[str, object]:
     """Where nobody looks."""
     return {}
+
+
+class CodeOutlook:
+    """All that a card says of code in advance. On the engine's loop."""
+
+    def __init__(
+        self,
+        main_thread: MainThread,
+        foresight: CodeForesight | None,
+        not_undone: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        """
+        Args:
+            main_thread: reads variables.
+            foresight: tries code; None where no copies can be made.
+            not_undone: gives, for code, the variables it may reach that undo would not restore, each with the reason.
+        """
+        self._main_thread = main_thread
+        self._foresight = foresight
+        self._not_undone = not_undone
+
+    async def words(self, code: str, context: ToolContext, *, tries: bool) -> str:
+        """What it would change, where it may be tried, and what of it cannot be undone; empty for neither."""
+        changes = await self._foresight.words(code, context) if tries and self._foresight is not None else ""
+        lost = await self._main_thread.call(lambda: self._not_undone(code), raises=False)
+        return " · ".join(filter(None, (lost_words(list(lost)), changes)))
 
 
 class WaitingTime:
@@ -250,7 +277,7 @@ class RunCodeTool:
         schema_only: bool,
     ) -> ToolResult:
         """The report; `also` goes behind its first line, `names_note` behind the names that were bound."""
-        sees_images = self._sees_images() and not schema_only
+        sees_images = not schema_only and not all(map(is_text, result.outputs)) and self._sees_images()
         if sees_images:
             result = result.model_copy(update={"outputs": await self._drawing.with_pictures(result.outputs)})
         output = output_text(result.outputs)
