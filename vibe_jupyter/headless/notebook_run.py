@@ -128,7 +128,7 @@ class KernelProcess:
             "stop_on_error": True,
         }
         message = self._client.session.msg("execute_request", content)
-        message["metadata"] = {"cellId": cell}
+        message["metadata"] = {"cellId": cell, "deletedCells": []}  # as pages do: the kernel then asks for one
         self._client.shell_channel.send(message)
         return message["header"]["msg_id"]
 
