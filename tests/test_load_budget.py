@@ -199,8 +199,8 @@ LATER = {
 """What no first request needs: the server's answer, a card or a command brings it; the last for plugins of models."""
 MOST_OF_OURS = 180
 """Modules of ours that a first request may import."""
-OF_THE_VIEW = {"vibe_jupyter.ui", "vibe_jupyter.ui.front_end", "vibe_jupyter.ui.text"}
-"""What settings and the table of models use of it."""
+OF_THE_VIEW = {f"vibe_jupyter.ui{name}" for name in ("", ".front_end", ".run_output", ".text")}
+"""What settings, the table of models and what a run leaves in its output use of it."""
 LATER_OF_OURS = ("vibe_jupyter.ui.", "vibe_jupyter.permissions.shell.", "vibe_jupyter.mcp.", "vibe_jupyter.mcp_server.")
 FIRST_REQUEST = """
 import gc, json, sys
