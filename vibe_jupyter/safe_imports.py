@@ -78,6 +78,19 @@ def _is_valid_address(term: str, value: str) -> bool:
 
 
 @contextmanager
+def light_module(name: str, **members: object) -> Generator[None]:
+    """Let a module of these members alone be imported under this name, in the place of one that takes long to load."""
+    stand_in = ModuleType(name)
+    vars(stand_in).update(members)
+    sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+
+
+@contextmanager
 def without_plugins() -> Generator[None]:
     """Make pydantic models of ours ready without its plugins.
 
@@ -87,11 +100,5 @@ def without_plugins() -> Generator[None]:
     if _PLUGINS in sys.modules:
         yield
         return
-    stand_in = ModuleType(_PLUGINS)
-    stand_in.__dict__["get_plugins"] = tuple
-    sys.modules[_PLUGINS] = stand_in
-    try:
+    with light_module(_PLUGINS, get_plugins=tuple):
         yield
-    finally:
-        if sys.modules.get(_PLUGINS) is stand_in:
-            del sys.modules[_PLUGINS]

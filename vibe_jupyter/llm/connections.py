@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from pydantic import JsonValue
 from vibe_jupyter.errors import ModelError
 from vibe_jupyter.llm import failures, json_text
 from vibe_jupyter.llm.request import Endpoint
-from vibe_jupyter.safe_imports import without_collections, without_working_folder
+from vibe_jupyter.safe_imports import light_module, without_collections, without_working_folder
 
 if TYPE_CHECKING:
     import httpx
@@ -102,13 +101,8 @@ def _without_command_line() -> Generator[None]:
     def main() -> None:
         importlib.import_module(name).main()
 
-    stand_in = ModuleType(name)
-    stand_in.__dict__["main"] = main
-    sys.modules[name] = stand_in
-    try:
+    with light_module(name, main=main):
         yield
-    finally:
-        sys.modules.pop(name, None)
 
 
 def tls_context(*, tls: bool) -> ssl.SSLContext:
