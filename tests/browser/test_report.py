@@ -20,7 +20,7 @@ Path("sales.csv").write_text("shop,amount\\n" + "\\n".join(f"{n % 7},{n if n % 3
 sales = pd.read_csv("sales.csv")"""
 STEPS = (
     "# Drop sales without an amount\nclean = sales.dropna()",
-    "large = clean[clean.amount > 100]\nprint(len(large), 'large sales')",
+    "large = clean[clean.amount > 100]\nprint(len(large), 'rows of large sales')",
     "shops = pd.DataFrame({'shop': [0, 1, 2, 3, 4], 'town': ['Ulm', 'Bonn', 'Jena', 'Kiel', 'Trier']})",
     "joined = large.merge(shops, on='shop')",
     "# Sales by town\ntotals = joined.groupby('town').amount.sum().reset_index()\ntotals",
