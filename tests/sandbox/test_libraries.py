@@ -1,6 +1,7 @@
 """Libraries that data scientists use work in a copy of the kernel, after they worked in the kernel itself."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,12 @@ def test_a_library_works_in_a_copy_before_and_after_it_worked_in_the_kernel(kern
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_library_works_in_a_copy_too(kernel_with_more: Wire, name: str) -> None:
     works_in_copy(kernel_with_more, *COMPILED[name])
+
+
+@pytest.mark.matrix
+def test_torch_works_in_a_copy_too(tmp_path: Path) -> None:
+    with running_kernel(Target("torch", python_with_libraries("torch")), tmp_path) as wire:
+        works_in_copy(world_in(wire), "import torch; torch.nn.Linear(4, 2)(torch.ones(3, 4)).shape[1] + 40", "42")
 
 
 def works_in_copy(kernel: Wire, code: str, result: str) -> None:
