@@ -31,11 +31,13 @@ pytestmark = pytest.mark.browser
 LIGHT, DARK, HIGH_CONTRAST = "JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"
 MIN_CONTRAST = 4.5
 """To one, as WCAG AA wants it for words of usual size."""
-RULES = {
+RULES: dict[str, Any] = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     # What rank is right depends on the notebook's own headings above, and here there are none.
     "rules": {"heading-order": {"enabled": False}},
 }
+WITHOUT_COLORS = {"color-contrast": {"enabled": False}}
+"""More rules: axe takes most of its time for what `pale_words` sees too."""
 WAIT = 60.0
 """Seconds an export may take."""
 
@@ -43,7 +45,7 @@ OPEN_ALL = "root => root.querySelectorAll('details').forEach(one => { one.open =
 NEXT_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def violations(page: Page, selector: str) -> dict[str, list[str]]:
+def violations(page: Page, selector: str, more_rules: dict[str, Any] | None = None) -> dict[str, list[str]]:
     """What axe finds there: rule to elements."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
@@ -51,7 +53,8 @@ def violations(page: Page, selector: str) -> dict[str, list[str]]:
         page.evaluate("() => { document.body.style.minHeight = '100vh'; }")
     page.evaluate(NEXT_FRAMES)
     found: dict[str, Any] = page.evaluate(
-        "([selector, rules]) => axe.run(selector, { ...rules, resultTypes: ['violations'] })", [selector, RULES]
+        "([selector, rules]) => axe.run(selector, { ...rules, resultTypes: ['violations'] })",
+        [selector, {**RULES, "rules": {**RULES["rules"], **(more_rules or {})}}],
     )
     assert len(found["passes"]) > 8, "axe looked at nothing"
     return {
@@ -60,11 +63,11 @@ def violations(page: Page, selector: str) -> dict[str, list[str]]:
     }
 
 
-def looked(place: Locator, name: str) -> dict[str, Any]:
+def looked(place: Locator, name: str, more_rules: dict[str, Any] | None = None) -> dict[str, Any]:
     """What axe and a look at the colours find in a place, everything in it open; empty where all is well."""
     place.evaluate(OPEN_ALL)
     place.evaluate("(root, name) => { (root.getRootNode().host ?? root).dataset.looked = name; }", name)
-    return {**violations(place.page, f"[data-looked={name}]"), **pale_words(place)}
+    return {**violations(place.page, f"[data-looked={name}]", more_rules), **pale_words(place)}
 
 
 def pale_words(place: Locator) -> dict[str, float]:
@@ -137,8 +140,8 @@ def test_axe_finds_nothing_in_any_state_of_the_view_and_of_what_is_kept_whoever_
     stage: Stage, tall: None, usual_look: None, themes: list[tuple[str, str | None]]
 ) -> None:
     show_everything(stage)
-    assert looked(stage.view, "live") == {}
-    assert looked(stage.kept, "kept") == {}
+    assert looked(stage.view, "live", WITHOUT_COLORS) == {}
+    assert looked(stage.kept, "kept", WITHOUT_COLORS) == {}
     # Colours are all that a theme changes, or a system that sets its own.
     for theme, scheme in themes:
         use_theme(stage.lab, theme)
@@ -252,6 +255,7 @@ def test_tab_stops_at_every_control_in_reading_order_and_shows_where_it_is(stage
     assert [stop["name"] for stop in stops if not stop["seen"]] == []
 
 
+@pytest.mark.matrix
 def test_what_does_not_scroll_is_no_stop(stage: Stage) -> None:
     stage.show(SCENES["card-code"])
     assert "Code" not in [stop["name"] for stop in walk(stage.view, stage.lab.page)]
@@ -282,6 +286,7 @@ def test_the_focus_is_never_lost_when_what_had_it_goes_away(stage: Stage) -> Non
     assert stage.heard() == [{"type": "interrupt"}]
 
 
+@pytest.mark.matrix
 def test_the_focus_stays_on_a_line_that_takes_in_the_next_call(stage: Stage) -> None:
     first = begin(*looks("a.py", "b.py")[:2])
     stage.show(first)
@@ -343,6 +348,7 @@ def test_enter_does_nothing_on_a_card_of_high_risk_and_space_on_its_red_button_r
     assert (said["type"], said["remember"]) == ("approve", "once")
 
 
+@pytest.mark.matrix
 def test_deny_turns_the_buttons_into_one_line_for_a_reason(stage: Stage) -> None:
     stage.show(SCENES["card-high"])
     page, card = stage.lab.page, stage.view.locator("[data-vibe-approval]")
@@ -358,6 +364,7 @@ def test_deny_turns_the_buttons_into_one_line_for_a_reason(stage: Stage) -> None
     assert (said["type"], said["message"]) == ("reject", "keep them")
 
 
+@pytest.mark.matrix
 def test_escape_folds_the_menu_of_longer_permissions_and_denies_nothing(stage: Stage) -> None:
     stage.show(SCENES["card-code"])
     page, card = stage.lab.page, stage.view.locator("[data-vibe-approval]")
@@ -380,6 +387,7 @@ def test_a_screen_reader_hears_what_a_step_was_and_how_it_ended(stage: Stage) ->
     ]
 
 
+@pytest.mark.matrix
 def test_a_screen_reader_hears_which_lines_of_a_diff_are_new_and_which_are_gone(stage: Stage) -> None:
     stage.show(SCENES["card-cell-diff"])
     words = "".join(name for role, name in tree(stage) if role == "StaticText")  # marked words are texts of their own

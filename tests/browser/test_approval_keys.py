@@ -104,6 +104,7 @@ def test_f8_and_shift_f8_go_round_all_cards_and_a_decision_leads_to_the_next(lab
     lab.wait_for_count_above(VIBE, None)
 
 
+@pytest.mark.matrix
 def test_a_card_that_waits_while_the_page_is_hidden_is_notified_once(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(answer(calls=[call("run_code", code="x = 1")]), "Done.")
     view = begin(lab, model)

@@ -227,6 +227,7 @@ def test_the_kernel_can_ask_to_be_interrupted(lab: Lab) -> None:
     expect(lab.output(0)).to_contain_text("KeyboardInterrupt")
 
 
+@pytest.mark.matrix
 def test_stop_in_the_output_interrupts_the_kernel_when_it_listens_to_nothing_else(lab: Lab) -> None:
     show(lab, {DRIVER: "import time\nprint('on')\ntime.sleep(60)"})
     run(lab.page)
@@ -283,6 +284,7 @@ def test_after_a_reload_the_view_of_a_running_cell_is_shown_again_and_takes_clic
     expect(lab.cell(0).locator(".jp-InputPrompt")).not_to_have_text("[*]:")
 
 
+@pytest.mark.matrix
 def test_the_palette_has_our_commands(lab: Lab) -> None:
     show(lab, {"a": "x = 1"})
     page = lab.page
@@ -355,6 +357,7 @@ def test_a_cell_that_an_answer_names_is_a_link_whose_number_follows_the_cell(lab
         lab.wait_until_idle()
 
 
+@pytest.mark.matrix
 def test_the_kernel_is_shown_as_busy_while_the_agent_works(lab: Lab) -> None:
     go_on = threading.Event()
     with ScriptedModel() as model:

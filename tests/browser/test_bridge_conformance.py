@@ -104,6 +104,7 @@ def test_the_headless_front_end_answers_as_the_cases_say(
     check(*headless(tmp_path, process))
 
 
+@pytest.mark.matrix
 @pytest.mark.browser
 def test_jupyterlab_answers_as_the_cases_say(lab: Lab) -> None:
     check(*in_page(lab, lab.show))

@@ -77,6 +77,7 @@ def test_an_error_is_fixed_with_one_click_and_the_conversation_goes_on_below_it(
     expect(action(lab, 4, "Try again")).to_be_hidden()
 
 
+@pytest.mark.matrix
 def test_a_cell_is_asked_about_from_its_menus_and_its_shortcut(lab: Lab, model: ScriptedModel) -> None:
     model.will_reply(say("Edited."), say("Explained."))
     open_with_error(lab, model)

@@ -85,6 +85,7 @@ def test_each_changed_cell_can_be_kept_undone_and_gone_to_until_the_next_prompt(
     book.over(PROMPT)
 
 
+@pytest.mark.matrix
 def test_a_changed_cell_shows_which_lines_are_new_and_which_are_gone(lab: Lab, model: ScriptedModel) -> None:
     before, after = "import numpy\na = 1\nprint(a)", "a = 10\nprint(a)\nb = 2"
     book = open_prompt(lab, model, before, options="--yes=edit_cell")

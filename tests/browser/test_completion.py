@@ -39,6 +39,7 @@ def test_an_at_sign_offers_what_fits_and_enter_takes_it(lab: Lab, wish: Locator)
     expect(wish).to_have_text("%%vibeplot @penguins")
 
 
+@pytest.mark.matrix
 def test_a_sub_command_is_offered_alone(lab: Lab, wish: Locator) -> None:
     wish.press_sequentially("%vibe sta")
     wish.press("Tab")

@@ -119,6 +119,7 @@ def test_a_wrong_key_leads_back_to_the_form_and_no_key_is_kept_but_where_the_use
     assert "sk-wrong" not in text
 
 
+@pytest.mark.matrix
 def test_the_form_is_reached_and_left_by_keys_alone_and_stop_ends_it(book: Lab) -> None:
     book.run(PROMPT)
     for drawn_anew, position in (("move-cell-down", SET_UP), ("move-cell-up", PROMPT)):

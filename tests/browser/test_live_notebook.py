@@ -95,6 +95,7 @@ shown.update("hello " + name)
 plt.plot([1, 2]);"""
 
 
+@pytest.mark.matrix
 def test_what_a_cell_does_by_hand_it_does_when_the_agent_runs_it(lab: Lab, model: ScriptedModel) -> None:
     native = show(lab, model, NATIVE, "1 / 0", options=ALL)[2]
     broken = cells(lab)[3]["id"]

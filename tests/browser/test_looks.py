@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -20,6 +20,9 @@ pytestmark = pytest.mark.browser
 MAX_NODES = 40
 """Elements that one step may cost the page."""
 
+WIDTHS = (360, 700, 1600)
+"""Pixels."""
+MOTIONS: tuple[Literal["reduce", "no-preference"], ...] = ("reduce", "no-preference")
 NEXT_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SCROLLER = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"
 
@@ -79,6 +82,7 @@ def test_in_a_whole_run_nothing_moves_that_was_shown_but_the_foot(stage: Stage) 
     assert page.evaluate("() => moved") == []
 
 
+@pytest.mark.matrix
 def test_the_check_would_notice_a_part_that_moves(stage: Stage) -> None:
     stage.show(SCENES["card-code"])
     stage.view.evaluate(SHIFTS)
@@ -108,6 +112,7 @@ def test_who_has_scrolled_away_is_left_alone_when_a_card_comes(stage: Stage, win
     assert stage.view.evaluate("root => root.getRootNode().activeElement") is None
 
 
+@pytest.mark.matrix
 def test_a_card_that_comes_is_brought_into_sight_for_who_watches(stage: Stage, window: Page) -> None:
     window.set_viewport_size({"width": 1000, "height": 600})
     stage.show(begin(*steps(40)))
@@ -143,6 +148,7 @@ def bottom(place: Locator) -> float:
     return box["y"] + box["height"]
 
 
+@pytest.mark.matrix
 def test_when_a_run_ends_its_last_line_stays_where_it_was(stage: Stage, window: Page) -> None:
     window.set_viewport_size({"width": 1000, "height": 600})
     stage.keep(ENDS["long-answer"])
@@ -168,6 +174,7 @@ SCROLL_AND_GROW = """async scroller => {
 """Scrolls away, as a command of JupyterLab does, and lets the output grow; the places before it grows and after."""
 
 
+@pytest.mark.matrix
 def test_who_scrolls_away_while_the_end_of_a_run_is_drawn_is_left_there(stage: Stage, window: Page) -> None:
     window.set_viewport_size({"width": 1000, "height": 600})
     stage.keep(ENDS["long-answer"])
@@ -190,6 +197,7 @@ def test_who_reads_elsewhere_when_a_run_ends_is_left_there(stage: Stage, window:
     assert scroller(window)["top"] == 100
 
 
+@pytest.mark.matrix
 def test_two_hundred_steps_stay_light(stage: Stage) -> None:
     told = messages(SCENES["steps-200"], each=20)
     assert len(told) <= 40
@@ -200,27 +208,29 @@ def test_two_hundred_steps_stay_light(stage: Stage) -> None:
     expect(stage.view.get_by_role("button", name="Allow once")).to_be_attached()
 
 
-@pytest.mark.parametrize("width", [360, 700, 1600])
-def test_nothing_is_cut_off_at_any_width(stage: Stage, width: int) -> None:
+def test_nothing_is_cut_off_at_any_width(stage: Stage) -> None:
     stage.show_parts(everything({name: events for name, events in SCENES.items() if name != "steps-200"}))
-    stage.view.evaluate("(root, width) => { root.getRootNode().host.parentElement.style.width = `${width}px`; }", width)
-    stage.lab.page.evaluate(NEXT_FRAMES)
-    assert stage.view.evaluate(CUT) == []
-    assert stage.view.evaluate("root => root.scrollWidth <= root.clientWidth")
+    for width in WIDTHS:
+        stage.view.evaluate(
+            "(root, width) => { root.getRootNode().host.parentElement.style.width = `${width}px`; }", width
+        )
+        stage.lab.page.evaluate(NEXT_FRAMES)
+        assert stage.view.evaluate(CUT) == [], width
+        assert stage.view.evaluate("root => root.scrollWidth <= root.clientWidth"), width
 
 
-@pytest.mark.parametrize("width", [360, 700, 1600])
-def test_what_is_kept_is_not_cut_off_either(stage: Stage, width: int) -> None:
+def test_what_is_kept_is_not_cut_off_either(stage: Stage) -> None:
     stage.keep(*(events for name, events in ENDS.items() if name != "steps-200"))
-    stage.kept.evaluate(
-        """(root, width) => {
-            root.parentElement.style.width = `${width}px`;
-            root.querySelectorAll("details").forEach(one => { one.open = true; });
-        }""",
-        width,
-    )
-    stage.lab.page.evaluate(NEXT_FRAMES)
-    assert stage.kept.evaluate(CUT) == []
+    for width in WIDTHS:
+        stage.kept.evaluate(
+            """(root, width) => {
+                root.parentElement.style.width = `${width}px`;
+                root.querySelectorAll("details").forEach(one => { one.open = true; });
+            }""",
+            width,
+        )
+        stage.lab.page.evaluate(NEXT_FRAMES)
+        assert stage.kept.evaluate(CUT) == [], width
 
 
 def test_at_twice_the_size_the_card_can_be_read_and_answered(stage: Stage, window: Page) -> None:
@@ -237,13 +247,13 @@ def test_at_twice_the_size_the_card_can_be_read_and_answered(stage: Stage, windo
 MOVING = """root => root.getRootNode().getAnimations().filter(one => root.contains(one.effect?.target)).length"""
 
 
-@pytest.mark.parametrize("wish", ["reduce", "no-preference"])
-def test_nothing_moves_by_itself(stage: Stage, window: Page, wish: Any) -> None:
-    window.emulate_media(reduced_motion=wish)
+def test_nothing_moves_by_itself(stage: Stage, window: Page) -> None:
     for scene in ("running", "reasoning", "card-code", "steps-200"):
         stage.show(SCENES[scene])
-        window.evaluate(NEXT_FRAMES)
-        assert stage.view.evaluate(MOVING) == 0, scene
+        for motion in MOTIONS:
+            window.emulate_media(reduced_motion=motion)
+            window.evaluate(NEXT_FRAMES)
+            assert stage.view.evaluate(MOVING) == 0, (scene, motion)
 
 
 COLOURS = """one => ["false", "true"].map(waits => {

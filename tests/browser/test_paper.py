@@ -71,6 +71,7 @@ def letters(text: str) -> str:
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("opened", [True, further(False)])
 def test_on_paper_nothing_is_cut_off_and_steps_are_as_the_reader_left_them(paper: Page, opened: bool) -> None:
     if opened:

@@ -104,6 +104,7 @@ def test_it_takes_the_colours_of_the_front_end_and_they_are_readable(lab: Lab, v
         assert {place: ratio for place, ratio in ratios.items() if ratio < 4.5} == {}
 
 
+@pytest.mark.matrix
 def test_on_a_narrow_page_nothing_is_cut_off(lab: Lab, view: Locator) -> None:
     view.evaluate("root => root.getRootNode().host.parentElement.style.width = '340px'")
     lab.picture(view, "run-view-narrow")
@@ -201,6 +202,7 @@ def test_what_is_visible_is_what_would_run(lab: Lab, view: Locator) -> None:
     assert str(command["edited"]).startswith("# from scipy") or str(command["edited"]).endswith("# ")
 
 
+@pytest.mark.matrix
 def test_a_second_view_is_whole_and_patches_reach_both(lab: Lab, view: Locator) -> None:
     view.locator("summary", has_text="Inspected").click()
     lab.page.evaluate("window.jupyterapp.commands.execute('notebook:create-output-view')")
@@ -254,6 +256,7 @@ def test_stop_is_said_once_and_names_the_other_button_when_nothing_happens(lab: 
     assert heard(lab) == [{"type": "interrupt"}]
 
 
+@pytest.mark.matrix
 def test_the_clock_goes_on_between_two_words_of_the_kernel(lab: Lab, view: Locator) -> None:
     running = step("run", "<b>Running</b> code", "", outcome="running").replace(
         '"vibe-time">0.1 s', '"vibe-time" data-vibe-running="4.2">'
@@ -270,6 +273,7 @@ def test_the_clock_goes_on_between_two_words_of_the_kernel(lab: Lab, view: Locat
     expect(view.locator(".vibe-clock")).to_have_text("9 s")
 
 
+@pytest.mark.matrix
 def test_line_numbers_are_not_part_of_the_code(lab: Lab, view: Locator) -> None:
     code = card(view).locator(".vibe-code")
     selected: str = code.evaluate("node => { getSelection().selectAllChildren(node); return String(getSelection()) }")
@@ -285,6 +289,7 @@ def test_the_saved_state_of_the_widget_holds_nothing_of_the_run(lab: Lab, view: 
     assert "penguins" not in text
 
 
+@pytest.mark.matrix
 def test_a_wait_is_counted_down_and_announced_once(lab: Lab, view: Locator) -> None:
     notice = status_line.notice_html("info", "Retrying at 14:03:22.", 40.0)
     view.page.evaluate(HEARD)

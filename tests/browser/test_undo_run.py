@@ -79,6 +79,7 @@ def test_what_undo_said_and_a_prompt_that_is_typed_stay_when_no_change_is_left(l
     expect(line.get_by_role("textbox").last).to_have_value("and then")
 
 
+@pytest.mark.matrix
 def test_review_goes_to_the_first_changed_cell_as_long_as_there_is_one_to_decide_on(book: NotebookPage) -> None:
     review = book.cell(PROMPT).get_by_role("button", name="Review")
     review.click()
