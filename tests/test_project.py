@@ -14,6 +14,9 @@ import pytest
 import vibe_jupyter
 from scripts import house
 
+pytestmark = pytest.mark.xdist_group("house")
+"""The package is parsed once."""
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vibe_jupyter"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -71,17 +74,14 @@ def syntax() -> dict[str, ast.Module]:
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-@pytest.mark.xdist_group("house")
 def test_no_two_public_classes_have_one_name(package: house.House) -> None:
     assert {name: places for name, places in package.classes.items() if len(places) > 1} == {}
 
 
-@pytest.mark.xdist_group("house")
 def test_no_modules_import_each_other_in_a_circle_not_even_late(package: house.House) -> None:
     assert house.import_circles(package.imports) == []
 
 
-@pytest.mark.xdist_group("house")
 def test_most_names_of_functions_say_what_is_done_to_what(package: house.House) -> None:
     assert sum(map(house.is_one_word, package.functions)) <= MAX_ONE_WORD * len(package.functions)
 
