@@ -29,6 +29,7 @@ def result_of(session: Session, code: str) -> list[str]:
     return session.model.requests[-1].tool_results[-1].split("\n")
 
 
+@pytest.mark.matrix
 def test_a_styled_frame_is_read_as_a_table(session: Session) -> None:
     assert [line.strip() for line in result_of(session, STYLER)[1:4]] == ["| kind | sum", "0 | a | 1.2", "1 | b | 2.0"]
 

@@ -134,6 +134,7 @@ def test_a_question_of_a_server_waits_on_a_card_in_the_cell(session: Session) ->
     assert '{"action":"accept","content":{"name":"Ada"}}' in session.model.requests[1].tool_results[0]
 
 
+@pytest.mark.matrix
 def test_a_sign_in_that_was_skipped_is_asked_for_again_after_a_restart(shared: Session) -> None:
     def skip_sign_in(line: str) -> None:
         asked = threading.Event()

@@ -94,7 +94,7 @@ def test_variables_are_told_by_names_types_and_counts(session: Session, data: Pl
     assert "rows: list of 6 items (dict)" in report
 
 
-@pytest.mark.parametrize("explores", [True, False], ids=["in-a-copy", "in-the-kernel"])
+@pytest.mark.parametrize("explores", [pytest.param(True, id="in-a-copy"), further(False, id="in-the-kernel")])
 def test_code_is_told_by_how_it_ended_and_how_much_it_showed(
     session: Session, data: PlantedValues, *, explores: bool
 ) -> None:

@@ -137,6 +137,7 @@ def test_keys_that_are_no_answer_and_keys_typed_ahead_decide_nothing(open_termin
     assert "42" not in model.requests[1].tool_results[0]
 
 
+@pytest.mark.matrix
 def test_the_code_is_edited_where_it_stands(open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal()
     asked(terminal, model, code="21")
@@ -158,6 +159,7 @@ def test_control_c_at_a_question_ends_the_run_and_the_next_one_works(open_termin
     terminal.until(r"Done with it\.")
 
 
+@pytest.mark.matrix
 def test_code_has_colours_and_a_person_can_do_without(open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal()
     asked(terminal, model)
@@ -170,6 +172,7 @@ def test_code_has_colours_and_a_person_can_do_without(open_terminal: Open, model
     assert "value = 6 * 7  # the answer" in shown
 
 
+@pytest.mark.matrix
 def test_no_line_is_longer_than_the_terminal_is_wide(open_terminal: Open, model: ScriptedModel) -> None:
     terminal = open_terminal(columns=44)
     words = "The answer has many words so that the edge of a narrow terminal is met more than once, 日本語 as well."

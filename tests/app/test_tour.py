@@ -14,6 +14,7 @@ frame = pd.DataFrame({"Groß \N{PARTY POPPER} 'q'": ["a", "b"] * 50, "Höhe \N{P
 """
 
 
+@pytest.mark.matrix
 def test_the_tour_computes_also_where_columns_have_names_beyond_ascii(session: Session) -> None:
     session.run(DATA)
     cell = session.run("%%vibe --model tour --yes=run_code\nLook.")
