@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tests.agent.conftest import WAIT, Bench, one
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.compaction import CompactionTerms
+from vibe_jupyter.agent.context_size import ContextMeter, count_messages
 from vibe_jupyter.agent.loop import start_compaction, start_run
 from vibe_jupyter.agent.middleware import AutoCompact, ContextWarning, Middleware
 from vibe_jupyter.files.workspace import Workspace
@@ -21,6 +22,7 @@ from vibe_jupyter.permissions.decide import RunTerms
 from vibe_jupyter.protocol import (
     Event,
     Headline,
+    HistoryEdit,
     HistoryRewritten,
     ImagePart,
     Notice,
@@ -32,6 +34,7 @@ from vibe_jupyter.protocol import (
     ToolResult,
     ToolStarted,
     TurnStarted,
+    UserMessage,
 )
 from vibe_jupyter.session.conversation import check_history, fold_history
 from vibe_jupyter.session.journal import read_journal
@@ -263,6 +266,21 @@ def one_step(events: Sequence[Event], name: str) -> tuple[ToolStarted, ToolFinis
     (started,) = [event for event in events if isinstance(event, ToolStarted) and event.name == name]
     (finished,) = [event for event in events if isinstance(event, ToolFinished) and event.name == name]
     return started, finished
+
+
+async def test_what_a_server_counted_before_a_rewrite_is_not_the_size_after_it(desk: Callable[..., Desk]) -> None:
+    at = desk(drawing)
+    await at.ask("Draw one.")
+    conversation, model = at.bench.conversation, at.agent().model
+    counted = ContextMeter(conversation, model, "").size(list).tokens
+    assert counted >= tokens_of(at.bench.model.requests[-1])
+    prompt = HistoryEdit(at=0, length=1, by=(UserMessage(parts=(TextPart(text="Draw."),)),))
+    length = len(conversation.history)
+    await conversation.record(
+        HistoryRewritten(kind="shortened", length=length, edits=(prompt,), tokens_before=counted, tokens_after=1)
+    )
+    estimate = ContextMeter(conversation, model, "").size(list).tokens
+    assert estimate == count_messages(conversation.history) != counted
 
 
 async def test_without_a_folder_for_results_the_line_says_how_to_get_one_again(desk: Callable[..., Desk]) -> None:
