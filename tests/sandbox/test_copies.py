@@ -102,6 +102,15 @@ print([one.result(20).is_error for one in others], time.monotonic() - began)
     assert float(seconds) < 3.5
 
 
+def test_a_copy_leaves_no_descriptor_however_it_ends(kernel: Wire) -> None:
+    count = "len(os.listdir('/proc/self/fd'))"
+    ends = ("1", "import os; os._exit(3)", "open('new.txt', 'w')", "1 / 0")
+    assert (
+        kernel.run(f"explore('1'); before = {count}\nfor one in {ends}: explore(one)\nprint({count} - before)").text
+        == "0\n"
+    )
+
+
 def test_every_system_call_that_is_not_listed_is_refused(kernel: Wire) -> None:
     kernel.run("from vibe_jupyter.sandbox import call_numbers, seccomp")
     # Linux lets the two of its own probes (335, 336) pass every filter, and kills who calls them by hand.
