@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import further
 from tests.tools.conftest import make_tree, snapshot
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files import real_path as folders
@@ -293,10 +294,17 @@ def test_a_folder_swapped_for_a_link_ten_thousand_times_never_lets_a_write_out(s
 
 
 @pytest.mark.requirement("permission.path.race")
-@pytest.mark.parametrize("path", ["src/main.py", "src/deep/er/made.py"])
-@pytest.mark.parametrize("place", ["src", "src/main.py"])
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ("src", "src/deep/er/made.py"),
+        ("src/main.py", "src/main.py"),
+        further("src", "src/main.py"),
+        further("src/main.py", "src/deep/er/made.py"),
+    ],
+)
 def test_a_link_put_there_before_any_single_step_of_a_write_is_not_followed(
-    tmp_path_factory: pytest.TempPathFactory, path: str, place: str
+    tmp_path_factory: pytest.TempPathFactory, place: str, path: str
 ):
     steps = -1
     for step in range(200):
