@@ -8,8 +8,6 @@ import sys
 import threading
 from pathlib import Path
 
-import matplotlib.figure
-import plotly.graph_objects
 import pytest
 from pydantic import ValidationError
 
@@ -63,7 +61,6 @@ def area(width, height=2, *rest, unit="m", **more):
         (lambda *, key: key, "function <lambda>(*, key)"),
         (len, "built-in function len"),
         (Color, "class Color(enum.Enum)"),
-        (matplotlib.figure.Figure(figsize=(4, 3)), "matplotlib Figure 4 × 3 inches, 0 axes"),
         ((item for item in ()), "<generator>"),
         (threading.Lock(), "<_thread.lock>"),
     ],
@@ -73,6 +70,15 @@ def test_one_line_says_what_a_value_is(value: object, said: str):
 
     assert value_line(value).replace(own, "") == said
     assert value_fingerprint(value) == value_fingerprint(value)
+
+
+@pytest.mark.xdist_group("libraries")
+def test_a_figure_is_named_with_its_size_and_axes() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3))
+    assert value_line(figure) == "matplotlib Figure 4 × 3 inches, 0 axes"
+    assert value_fingerprint(figure) == value_fingerprint(figure)
 
 
 async def test_a_long_text_is_shown_further_when_inspected(namespace, inspect, text_of):
@@ -293,6 +299,8 @@ def test_describing_imports_no_library(tmp_path: Path):
     ],
 )
 def test_the_numbers_of_a_chart_are_found_without_asking_what_is_none(numbers: list[float], told: str) -> None:
+    import plotly.graph_objects
+
     stranger: object = object.__new__(type.__new__(HostileMeta, "Named", (), {}))
     figure = plotly.graph_objects.Figure(plotly.graph_objects.Scatter(y=[0, 1]))
     ran.clear()
