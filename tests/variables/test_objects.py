@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tests.variables.hostile import HOSTILE, HostileMeta, ran
+from tests.variables.hostile import NAMES, HostileMeta, hostile_objects, ran
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
 from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
@@ -121,9 +121,10 @@ async def test_a_function_is_told_with_where_it_stands(namespace, inspect, text_
 
 
 @pytest.mark.requirement("notebook.variables.safe")
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.xdist_group("libraries")
+@pytest.mark.parametrize("name", NAMES)
 def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFixture):
-    value = HOSTILE[name]
+    value = hostile_objects()[name]
     said: list[str] = []
     ran.clear()
 
@@ -143,11 +144,13 @@ def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFi
     assert caplog.records == []
 
 
+@pytest.mark.xdist_group("libraries")
 @pytest.mark.parametrize("name", ["object", "list", "int", "lying class", "false frame", "array subclass"])
 def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name: str):
+    value = hostile_objects()[name]
     ran.clear()
 
-    asking = threading.Thread(target=lambda: repr(HOSTILE[name]), daemon=True)
+    asking = threading.Thread(target=lambda: repr(value), daemon=True)
     asking.start()
     asking.join(SECONDS)
 
@@ -155,8 +158,9 @@ def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name
 
 
 @pytest.mark.requirement("notebook.variables.safe")
+@pytest.mark.xdist_group("libraries")
 def test_a_hostile_object_in_a_frame_is_named_by_its_class():
-    described = describe_value(HOSTILE["in a frame"])
+    described = describe_value(hostile_objects()["in a frame"])
 
     assert "b | object | 1 | " in described.body
     assert "Hostile" in described.body
