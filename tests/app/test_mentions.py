@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 
 from tests.app.conftest import Session
@@ -126,6 +125,8 @@ def test_the_settings_of_the_tools_hold_for_mentions(project: Path) -> None:
     (project / "notes.txt").write_text("hello", encoding="utf-8")
     assert told(project, "@notes.txt", {"read_file": "ask"}) == []
     assert told(project, "@notes.txt", {"read_file": "always"}) != []
+    import pandas
+
     frame = pandas.DataFrame({"word": ["secret"]})
     assert "secret" in "".join(told(project, "@frame", frame=frame))
     assert told(project, "@frame", {"inspect": "never"}, frame=frame) == [f"@{summary_line('frame', frame)}"]

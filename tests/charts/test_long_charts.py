@@ -3,15 +3,18 @@
 import re
 from typing import Any, Final
 
-import altair
-import bokeh.plotting
-import numpy as np
-import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
+from tests.on_use import OnUse
 from vibe_jupyter.variables.adapters.chart_data import MOST_LISTED
 from vibe_jupyter.variables.describe import describe_value
+
+pytestmark = pytest.mark.xdist_group("libraries")
+np = OnUse("numpy")
+pd = OnUse("pandas")
+altair = OnUse("altair")
+bokeh_plotting = OnUse("bokeh.plotting")
+go = OnUse("plotly.graph_objects")
 
 POINTS: Final = 3_000
 LOWEST: Final = 1_234
@@ -25,7 +28,7 @@ def wave() -> Any:
 
 
 def in_bokeh(x: Any, y: Any) -> object:
-    plot = bokeh.plotting.figure()
+    plot = bokeh_plotting.figure()
     plot.line(x, y)
     return plot
 
@@ -58,7 +61,7 @@ def test_of_very_long_lists_the_extremes_are_said_to_be_about_right(library: str
     assert "min about -1 at" in text
 
 
-def groups() -> pd.DataFrame:
+def groups() -> Any:
     kinds = np.repeat(["a", "b", "c"], [1_500, 1_000, 500])
     return pd.DataFrame({"kind": kinds, "value": np.tile([1.0, 2.0, 3.0, 4.0], POINTS // 4)})
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("english")
+
 ROOT = Path(__file__).parents[2]
 WRITTEN = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard"],

@@ -16,6 +16,7 @@ import os
 import random
 import runpy
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
@@ -70,6 +71,8 @@ OF_PROGRAM = (
 """What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
+OWN_PYTHON = "VIBE_TEST_PYTHON"
+"""Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -87,6 +90,20 @@ def program_command() -> list[str]:
 def nbconvert_command() -> list[str]:
     """What executes a notebook in its place with nbconvert, followed by its name. Starts its server."""
     return [*_client(OF_NBCONVERT), "nbconvert", "--to", "notebook", "--execute", "--inplace"]
+
+
+def python_by_fork(folder: Path) -> str:
+    """A program for `sys.executable`: kernels and verifications that it starts come by fork, all else as ever."""
+    place = folder / "python"
+    kernel, program = (shlex.join(_client(preloaded)) for preloaded in (PRELOADED, OF_PROGRAM))
+    place.write_text(f"""#!/bin/sh
+export {OWN_PYTHON}="$0"
+if [ "$1 $2" = "-m ipykernel_launcher" ]; then shift; exec {kernel} "$@"; fi
+if [ "$1 $2 $4" = "-P -c verify" ]; then shift 3; exec {program} vibe_jupyter.cli:main "$@"; fi
+exec {shlex.quote(sys.executable)} "$@"
+""")
+    place.chmod(0o755)
+    return str(place)
 
 
 @cache
@@ -199,6 +216,7 @@ class _Server:
         if "JPY_PARENT_PID" in environment:
             # A kernel ends when its parent does; here that is the server.
             os.environ["JPY_PARENT_PID"] = str(os.getppid())
+        sys.executable = environment.get(OWN_PYTHON, sys.executable)
         random.seed()
         first = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
         sys.path[:] = [folder, *first, *(one for one in sys.path if one not in ("", str(ROOT)))]

@@ -16,6 +16,7 @@ WAIT = 60.0
 """Seconds the asking cell may take."""
 
 
+@pytest.mark.usefixtures("forked_kernels")
 def test_the_headless_front_end_and_the_file_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     path = tmp_path / "reads.ipynb"

@@ -9,19 +9,22 @@ import nbformat
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.kernel.fork_server import python_by_fork
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.page import Page
 from tests.notebook.test_agent import ClickedPage, end, prompt
 from vibe_jupyter.testing import call, say
 
-pytestmark = pytest.mark.xdist_group("report")
+pytestmark = pytest.mark.xdist_group("verify")
 
 READ = "import pandas as pd\nsales = pd.read_csv('sales.csv')\nopen('gone.txt', 'w')"
 
 
 @pytest.fixture(scope="module")
 def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("report")) as session:
+    folder = tmp_path_factory.mktemp("report")
+    with running_session(INSTALLED, folder) as session:
+        session.wire.run(f"import sys; sys.executable = {python_by_fork(folder)!r}")
         rows = "\n".join(f"{n},{n if n % 4 else ''}" for n in range(100))
         (session.folder / "sales.csv").write_text(f"shop,amount\n{rows}\n", encoding="utf-8")
         yield session

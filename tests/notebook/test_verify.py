@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.app.conftest import Session, running_session
+from tests.kernel.fork_server import python_by_fork
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.test_agent import ClickedPage, end, prompt
 from vibe_jupyter.testing import call, say
@@ -14,7 +15,9 @@ pytestmark = pytest.mark.xdist_group("verify")
 
 @pytest.fixture(scope="module")
 def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with running_session(INSTALLED, tmp_path_factory.mktemp("verify")) as session:
+    folder = tmp_path_factory.mktemp("verify")
+    with running_session(INSTALLED, folder) as session:
+        session.wire.run(f"import sys; sys.executable = {python_by_fork(folder)!r}")
         yield session
 
 

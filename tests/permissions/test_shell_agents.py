@@ -16,7 +16,7 @@ from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.permissions.shell import ShellVerdict
 from vibe_jupyter.permissions.shell.judge import ShellState, judge_command
 
-RUN_SAMPLE = 60
+RUN_SAMPLE = 25
 """Commands of a tree that are run here; `tests/sweeps/agent_commands.py` runs all of them."""
 UNASKED_SHARE = 0.95
 RECORDED_SHARE = 0.5

@@ -496,9 +496,9 @@ def test_a_damaged_index_never_breaks_the_decision(tracked_secret: Path, version
     run_git(tracked_secret, tracked_secret.parent, "update-index", "--index-version", str(version))
     index, workspace = tracked_secret / ".git" / "index", Workspace(tracked_secret)
     raw = index.read_bytes()
-    for length in range(1, len(raw)):
+    for length in range(1, len(raw), 3):
         index.write_bytes(raw[:length])
         assert judge_command("git status && git log -p", workspace).verdict in ("ask", "allow"), length
-    for at in range(8, len(raw)):
+    for at in range(8, len(raw), 3):
         index.write_bytes(raw[:at] + b"\xff" * (len(raw) - at))
         assert judge_command("git status && git log -p", workspace).verdict in ("ask", "allow"), at

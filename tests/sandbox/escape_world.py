@@ -1,7 +1,9 @@
 """Runs in a kernel: files, sockets, memory and signals that a copy of it must leave alone, and the attempts on them."""
 
+import ast
 import atexit
 import ctypes
+import io
 import json
 import logging
 import mmap
@@ -18,6 +20,7 @@ import tempfile
 import time  # noqa: F401
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from multiprocessing import shared_memory
 from pathlib import Path
 
@@ -155,19 +158,58 @@ ESCAPES = {
     for row in tomllib.loads(Path(__file__).with_name(file).read_text())["escape"]
 }
 FINGERPRINT = fingerprint()
+SAYS = "attempt: "
+"""Before what one of several attempts says."""
+MOST_SAID = 2_000
+"""Characters of it."""
+TOGETHER = 25.0
+"""Seconds in which a copy makes several attempts."""
 explore = Explorer(get_ipython(), Path(P))
 
 
 def attempt(name: str, *, writes: bool = False) -> None:
     """Print whether it got out, and what the model would have read. Where it `writes`, it has files of its own."""
-    row = ESCAPES[name]
     got.clear()
-    code = row["code"].replace("$PROJECT", P).replace("$OUTSIDE", H)
-    said = explore.with_files(code, 3) if writes else explore(code, 3)
+    code = _code_of(name)
+    print(json.dumps(_outcome(name, explore.with_files(code, 3) if writes else explore(code, 3))))
+
+
+def attempts(names: list[str], *, writes: bool = False) -> None:
+    """The same for several that one copy makes one after another: a line for each that was made."""
+    got.clear()
+    code = f"in_turn({names!r})"
+    said = explore.with_files(code, TOGETHER) if writes else explore(code, TOGETHER)
+    lines = [line.removeprefix(SAYS) for line in said.splitlines() if line.startswith(SAYS)]
+    print(json.dumps({name: _outcome(name, of_it) for name, of_it in map(json.loads, lines)}))
+
+
+def in_turn(names: list[str]) -> None:
+    """In a copy: make attempts, and print what each would have said alone."""
+    for name in names:
+        *before, last = ast.parse(_code_of(name)).body
+        value, printed, own = "", io.StringIO(), dict(globals())
+        if not isinstance(last, ast.Expr):
+            before.append(last)
+        try:
+            with redirect_stdout(printed):
+                exec(compile(ast.Module(before, []), name, "exec"), own)
+                if isinstance(last, ast.Expr):
+                    value = repr(eval(compile(ast.Expression(last.value), name, "eval"), own))
+            said = f"ok\n{value}\n{printed.getvalue()}"
+        except Exception as error:  # noqa: BLE001 - whatever kept it from getting out
+            said = f"error\n\n{printed.getvalue()}\n{type(error).__name__}: {error}"
+        print(SAYS + json.dumps([name, said[:MOST_SAID]]))
+
+
+def _code_of(name: str) -> str:
+    return ESCAPES[name]["code"].replace("$PROJECT", P).replace("$OUTSIDE", H)
+
+
+def _outcome(name: str, said: str) -> dict[str, object]:
     status, _, rest = said.partition("\n")
     known = {"said": said, "ok": status.startswith("ok"), "value": rest.partition("\n")[0]}
-    escaped = bool(eval(row["escaped"], {**globals(), **known}))
-    print(json.dumps({"escaped": escaped, "said": said[:2000], "disk": fingerprint() == FINGERPRINT}))
+    escaped = bool(eval(ESCAPES[name]["escaped"], {**globals(), **known}))
+    return {"escaped": escaped, "said": said[:MOST_SAID], "disk": fingerprint() == FINGERPRINT}
 
 
 def children() -> list[str]:

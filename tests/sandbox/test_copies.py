@@ -19,6 +19,7 @@ LOOKS = 0.75
 def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     with running_kernel(target_of(request.param), tmp_path_factory.mktemp("copies")) as wire:
         wire.run("from tests.sandbox.escape_world import *\nimport numpy as np, pandas as pd")
+        wire.cell(wire.send("1 / 0"))  # what formats errors is imported here once, not in every copy
         yield wire
 
 
@@ -73,11 +74,11 @@ def test_an_attempt_that_the_code_deals_with_is_told(kernel: Wire) -> None:
 
 
 def test_code_that_takes_too_long_ends_and_what_it_printed_is_told(kernel: Wire) -> None:
-    said = explored(kernel, "print('begun')\nwhile True: pass", 1)
-    assert said.startswith("timeout after 1 s")
+    said = explored(kernel, "print('begun')\nwhile True: pass", 0.2)
+    assert said.startswith("timeout after 0.2 s")
     assert "begun" in said
     stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
-    assert explored(kernel, stubborn, 1).startswith("timeout after 1 s")
+    assert explored(kernel, stubborn, 0.2).startswith("timeout after 0.2 s")
     assert kernel.run("print(children())").text == "[]\n"
 
 
@@ -100,6 +101,15 @@ print([one.result(20).is_error for one in others], time.monotonic() - began)
     failed, _, seconds = kernel.run(together).text.rpartition(" ")
     assert failed == "[False, False, False, False]"
     assert float(seconds) < 3.5
+
+
+def test_a_copy_leaves_no_descriptor_however_it_ends(kernel: Wire) -> None:
+    count = "len(os.listdir('/proc/self/fd'))"
+    ends = ("1", "import os; os._exit(3)", "open('new.txt', 'w')", "1 / 0")
+    assert (
+        kernel.run(f"explore('1'); before = {count}\nfor one in {ends}: explore(one)\nprint({count} - before)").text
+        == "0\n"
+    )
 
 
 def test_every_system_call_that_is_not_listed_is_refused(kernel: Wire) -> None:

@@ -9,6 +9,7 @@ from tests.app.conftest import Session, running_session
 from tests.kernel.matrix import INSTALLED
 from tests.notebook.test_agent import ClickedPage, end, prompt
 from tests.sandbox.test_exploring_runs import ON
+from tests.tiers import further
 from vibe_jupyter.sandbox.availability import machine_refusal, overlay_refusal
 from vibe_jupyter.testing import call, say
 
@@ -19,46 +20,51 @@ pytestmark = [
 WORLD = "import pandas as pd\nframe = pd.DataFrame({'x': [1, 2, None]})\nitems = [1]\nn = 1"
 """What is there before each of the snippets."""
 EFFECTS = {
-    "clean = frame.dropna()": "clean: new, pandas DataFrame 2 × 1",
-    "frame = frame.dropna()": "frame: 3 → 2 rows",
-    "frame['y'] = 1": "frame: column y added",
-    "frame['x'] = frame.x.fillna(0).astype('int64')": "frame: x float64 → int64",
-    "frame = frame.rename(columns={'x': 'z'})": "frame: column z added, column x removed",
-    "items.append(2)": "items: list of 1 item [1] → list of 2 items [1, 2]",
-    "del n": "n: removed",
-    "n = n + 1": "n: int",
-    "m = 1\n1 / 0": "raises ZeroDivisionError",
-    "other = 1; third = 2": "other: new",
-    "import random; random.seed(1); drawn = random.random()": "drawn: new",
-    "import socket; socket.create_connection(('127.0.0.1', 9))": "in a trial run it wanted to use the network",
-    "try:\n    n = open('/etc/hostname').read()\nexcept OSError:\n    n = 2": "it wanted to read /etc/hostname",
-    "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": "to read the environment variable FORESIGHT_API_KEY",
-    "frame.iat[1, 0] = 5.0; n = 2": "frame: other values, pandas DataFrame 3 × 1",
+    "clean = frame.dropna(); items.append(2); del n; other = 1; third = 2": [
+        *("clean: new, pandas DataFrame 2 × 1", "items: list of 1 item [1] → list of 2 items [1, 2]", "n: removed"),
+        *("other: new", "third: new"),
+    ],
+    "frame = frame.dropna(); n = n + 1; import random; random.seed(1); drawn = random.random()": [
+        *("frame: 3 → 2 rows", "n: int", "drawn: new"),
+    ],
+    "frame['y'] = 1": ["frame: column y added"],
+    "frame['x'] = frame.x.fillna(0).astype('int64')": ["frame: x float64 → int64"],
+    "frame = frame.rename(columns={'x': 'z'})": ["frame: column z added, column x removed"],
+    "m = 1\n1 / 0": ["raises ZeroDivisionError"],
+    "import socket; socket.create_connection(('127.0.0.1', 9))": ["in a trial run it wanted to use the network"],
+    "try:\n    n = open('/etc/hostname').read()\nexcept OSError:\n    n = 2": ["it wanted to read /etc/hostname"],
+    "import os; n = os.getenv('FORESIGHT_API_KEY', 'none')": [
+        "to read the environment variable FORESIGHT_API_KEY",
+    ],
+    "frame.iat[1, 0] = 5.0; n = 2": ["frame: other values, pandas DataFrame 3 × 1"],
 }
 WRITTEN = {
-    "open('made.txt', 'w').write('a\\nb\\n')": "in a trial run: would write made.txt (4 bytes, 2 lines)",
-    "open('made.txt', 'w')": "in a trial run: would write made.txt (empty)",
-    "import pathlib; pathlib.Path('made.txt').touch()": "in a trial run: would write made.txt (empty)",
-    "frame.to_csv('made.txt')\nn = 2": "would write made.txt (18 bytes, 4 lines); n: int 1 → int 2",
-    "import os; os.remove('vibe/config.toml')": "in a trial run: would delete vibe/config.toml",
-    "with open('vibe/config.toml', 'a') as file: file.write('# more\\n')": "would change vibe/config.toml (+1 line)",
-    "open('made.txt', 'w').write('x')\n1 / 0": "would write made.txt (1 byte, 1 line); raises ZeroDivisionError",
-    "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": "it wanted to write ../made.txt",
-    "open('vibe/config.toml', 'a').close(); n = 2": "in a trial run: n: int 1 → int 2",
-    "open('made.txt', 'wb').write(bytes(200_000_000))": "it wanted to write made.txt",
+    "open('made.txt', 'w').write('a\\nb\\n'); open('empty', 'w'); import pathlib; pathlib.Path('new').touch()\n"
+    "import os; os.remove('vibe/config.toml')": [
+        *("in a trial run: would ", "write made.txt (4 bytes, 2 lines)", "write empty (empty)", "write new (empty)"),
+        "delete vibe/config.toml",
+    ],
+    "frame.to_csv('made.txt')\nn = 2": ["would write made.txt (18 bytes, 4 lines); n: int 1 → int 2"],
+    "with open('vibe/config.toml', 'a') as file: file.write('# more\\n')": ["would change vibe/config.toml (+1 line)"],
+    "open('made.txt', 'w').write('x')\n1 / 0": [
+        "would write made.txt (1 byte, 1 line); raises ZeroDivisionError",
+    ],
+    "open('made.txt', 'w').write('x'); open('../made.txt', 'w')": ["it wanted to write ../made.txt"],
+    "open('vibe/config.toml', 'a').close(); n = 2": ["in a trial run: n: int 1 → int 2"],
+    "open('made.txt', 'wb').write(bytes(200_000_000))": ["it wanted to write made.txt"],
 }
 """What of the files of the project; where the copies cannot write, what was tried."""
 SILENT = (
-    "import time; now = 'a' * (time.monotonic_ns() % 1_000_003)",
-    "import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))",
+    further("import time; now = 'a' * (time.monotonic_ns() % 1_000_003)"),
+    further("import os; drawn = list(os.urandom(os.urandom(1)[0] + 300 * os.urandom(1)[0]))"),
     "import secrets; token_list = [0] * secrets.randbelow(10**6)",
     "import pandas; drawn = [0] * (pandas.Timestamp('NOW'.lower()).value // 1000 % 100_003)",
     "import time; n = 2 if time.time() > 0 else 3",
     "import os; n = 2 if getattr(os, 'get' + 'pid')() else 3",
     "import time; time.sleep(60)",
-    "while True: pass",
+    further("while True: pass"),
     "import os; os._exit(0)",
-    "import os; os.kill(os.getpid(), 9)",
+    further("import os; os.kill(os.getpid(), 9)"),
     "!touch made.txt",
 )
 """What differs each time, does not end, breaks off, or cannot be tried."""
@@ -68,6 +74,7 @@ SILENT = (
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     with running_session(INSTALLED, tmp_path_factory.mktemp("foresight")) as session:
         session.wire.run(f"{ON}\nos.environ['FORESIGHT_API_KEY'] = 'key-of-the-tests'")
+        session.wire.run(f"{WORLD}\n_ = frame.to_csv(), frame.dropna()")  # imported here once, not in every copy
         yield session
 
 
@@ -88,7 +95,7 @@ def reason_on_card(session: Session, code: str) -> str:
 @pytest.mark.parametrize("code", EFFECTS)
 def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: Session, code: str) -> None:
     said = reason_on_card(asked, code)
-    assert EFFECTS[code] in said
+    assert [words for words in EFFECTS[code] if words not in said] == []
     look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('vibe/config.toml'))"
     assert asked.run(look).text == "(3, 1) [1] 1 False True\n"
 
@@ -96,11 +103,11 @@ def test_the_card_says_what_the_code_would_change_and_nothing_is_changed(asked: 
 @pytest.mark.skipif(bool(overlay_refusal()), reason="no overlay on this machine")
 @pytest.mark.parametrize("code", WRITTEN)
 def test_the_card_says_which_files_the_code_would_write_and_none_is_written(asked: Session, code: str) -> None:
-    before = asked.run("print(open('vibe/config.toml').read())").text
-    assert WRITTEN[code] in reason_on_card(asked, code)
-    look = "import os\nprint(frame.shape, items, n, os.path.exists('made.txt'), os.path.exists('.env'))"
-    assert asked.run(look).text == "(3, 1) [1] 1 False False\n"
-    assert asked.run("print(open('vibe/config.toml').read())").text == before
+    look = f"{WORLD}\nimport os\nprint(frame.shape, items, n, sorted(os.listdir()), open('vibe/config.toml').read())"
+    before = asked.run(look).text
+    said = reason_on_card(asked, code)
+    assert [words for words in WRITTEN[code] if words not in said] == []
+    assert asked.run(look.removeprefix(WORLD)).text == before
 
 
 def test_the_card_names_what_undo_would_not_restore_also_where_nothing_is_tried(asked: Session) -> None:

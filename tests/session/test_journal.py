@@ -234,7 +234,7 @@ asyncio.run(main())
 
 
 def test_what_was_acknowledged_survives_a_kill_at_any_time(tmp_path: Path) -> None:
-    for round_number in range(8):
+    for round_number in (0, 3, 7):
         folder = tmp_path / str(round_number)
         child = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, cwd=ROOT)
         assert child.stdout is not None

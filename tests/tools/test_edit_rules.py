@@ -34,7 +34,7 @@ def texts_and_edits(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
     return text, edits
 
 
-DEFAULT = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+DEFAULT = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def reference(text: str, edits: list[tuple[str, str]]) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tests.tiers import further
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.files.search import SHARED_HERE
 from vibe_jupyter.files.workspace import Workspace
@@ -369,7 +370,7 @@ def grow(folder: Path, chance: random.Random, depth: int = 0) -> None:
 
 
 @pytest.mark.requirement("tools.grep.ignore.files", "tools.grep.backend.order")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 2, *map(further, range(3, 8))])
 async def test_both_engines_leave_out_the_same_files(
     project: Path, workspace: Workspace, context: ToolContext, monkeypatch: pytest.MonkeyPatch, seed: int
 ):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 from PIL import Image
 from pydantic import ValidationError
@@ -294,6 +293,8 @@ async def test_a_wide_csv_file_leaves_room_for_its_rows(project: Path, read):
 
 
 def test_a_parquet_file_is_described_where_a_library_is_loaded_and_named_where_none_is(tmp_path: Path):
+    import polars as pl
+
     pl.DataFrame({"name": ["a", "b"], "size": [1.5, None]}).write_parquet(tmp_path / "data.parquet")
     script = (
         "import asyncio, sys\n"

@@ -441,7 +441,7 @@ _EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_EVENTS, max_size=30), st.integers(0, 30))
 def test_a_page_that_applies_every_patch_shows_the_parts(events: list[Event], loaded: int) -> None:
     folded = Transcript(lambda: 0.0)
@@ -459,7 +459,7 @@ def test_a_page_that_applies_every_patch_shows_the_parts(events: list[Event], lo
     assert page(message(patches)) == folded.parts()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.lists(_TEXTS, max_size=20))
 def test_an_answer_ends_the_same_streamed_and_whole(pieces: list[str]) -> None:
     text = "".join(pieces)

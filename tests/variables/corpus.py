@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from tests.variables.hostile import HOSTILE, hostile_class
+from tests.variables.hostile import hostile_class, hostile_objects
 
 Entry = tuple[str, object, str]
 """A name, the object, and a word that is told of it; empty where no content is."""
@@ -360,7 +360,7 @@ def hostile() -> Iterator[Entry]:
     """Classes made from others, each of whose methods says that it ran."""
     import networkx
 
-    yield from ((f"hostile {name}", value, "") for name, value in HOSTILE.items())
+    yield from ((f"hostile {name}", value, "") for name, value in hostile_objects().items())
     bases = (
         *(tuple, set, frozenset, bytes, bytearray, float, complex, collections.OrderedDict, collections.deque),
         *(collections.defaultdict, collections.Counter, collections.UserList, Exception, fractions.Fraction),

@@ -3,9 +3,16 @@
 import threading
 import types
 from collections.abc import Callable
+from functools import cache
 
 ran: list[str] = []
 """Names of the methods that ran."""
+NAMES = (
+    *("object", "lying class", "false frame", "list", "dict", "str", "int", "in a list", "as key and value"),
+    *("in a frame", "index", "frame with such an index", "shadowed frame", "array", "array subclass", "class"),
+    *("instance of hostile class", "module", "wrapped function", "zone"),
+)
+"""Of the objects, some of which need pandas to be made."""
 
 
 def hostile(name: str) -> Callable[..., object]:
@@ -35,6 +42,7 @@ def hostile_class(base: type = object, **more: object) -> type:
     return type("Hostile", (base,), methods | more)
 
 
+@cache
 def hostile_objects() -> dict[str, object]:
     """What people put into notebooks at their worst, by what it is."""
     import numpy as np
@@ -58,7 +66,7 @@ def hostile_objects() -> dict[str, object]:
     with_class = hostile_class(__class__=property(hostile("__class__")), __dict__=property(hostile("__dict__")))
     with_names = hostile_class(__module__="pandas", __qualname__="DataFrame")
     with_names.__name__ = "DataFrame"
-    return {
+    found: dict[str, object] = {
         "object": object.__new__(plain),
         "lying class": object.__new__(with_class),
         "false frame": object.__new__(with_names),
@@ -80,6 +88,8 @@ def hostile_objects() -> dict[str, object]:
         "wrapped function": _wrapped(object.__new__(plain)),
         "zone": __import__("datetime").datetime(2024, 1, 1, tzinfo=_zone()),
     }
+    assert tuple(found) == NAMES
+    return found
 
 
 def _mapping_of(value: object) -> dict[object, object]:
@@ -112,6 +122,3 @@ def _zone():
         utcoffset = tzname = dst = __repr__ = hostile("zone")  # type: ignore[assignment]
 
     return Zone()
-
-
-HOSTILE = hostile_objects()

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from tests.variables.corpus import FAMILIES
 from tests.variables.hostile import ran
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_kind, value_line
 
@@ -19,6 +18,8 @@ LINE, TEXT = 600, 12_000
 
 @pytest.mark.requirement("notebook.variables.safe")
 def test_every_object_is_described_within_bounds_and_none_runs_code(caplog: pytest.LogCaptureFixture) -> None:
+    from tests.variables.corpus import FAMILIES
+
     corpus = [entry for family in FAMILIES for entry in family()]
     ran.clear()
     caplog.clear()

@@ -5,14 +5,17 @@ import statistics
 import time
 from collections.abc import Callable
 
-import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
+from tests.on_use import OnUse
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Table
 from vibe_jupyter.variables.describe import summary_line, value_fingerprint
+
+pytestmark = pytest.mark.xdist_group("libraries")
+np = OnUse("numpy")
+pd = OnUse("pandas")
+pl = OnUse("polars")
 
 SPECIES = ["Adelie", "Gentoo", "Chinstrap", None]
 COLUMNS = {
@@ -214,24 +217,24 @@ async def test_an_index_of_its_own_is_told(namespace, inspect, text_of):
 
 
 @pytest.mark.parametrize(
-    ("value", "line"),
+    ("code", "line"),
     [
-        (pd.Series([1.5, None], name="s"), "pandas Series 2 float64"),
-        (pd.RangeIndex(3), "pandas RangeIndex 3 int64, 0 … 2"),
-        (pl.Series("s", [1, 2]), "polars Series 2 Int64"),
-        (pd.DataFrame(), "pandas DataFrame 0 × 0 ()"),
-        (pl.DataFrame(), "polars DataFrame 0 × 0 ()"),
-        (np.zeros((3, 4)), "numpy array 3 × 4 float64"),
-        (np.array(3), "numpy array scalar int64"),
-        (np.zeros(2, dtype=[("a", "i4"), ("b", "f8")]), "numpy array 2 [('a', '<i4'), ('b', '<f8')]"),
-        (np.ma.masked_array([1, 2], [True, False]), "numpy.ma.MaskedArray (numpy array) 2 int64"),
-        (np.float32(1.5), "numpy.float32 1.5"),
-        (pd.Timestamp("2024-01-01"), "pandas.Timestamp 2024-01-01 00:00:00"),
-        (pl.LazyFrame({"a": [1]}), "polars LazyFrame, columns not known yet"),
+        ("pd.Series([1.5, None], name='s')", "pandas Series 2 float64"),
+        ("pd.RangeIndex(3)", "pandas RangeIndex 3 int64, 0 … 2"),
+        ("pl.Series('s', [1, 2])", "polars Series 2 Int64"),
+        ("pd.DataFrame()", "pandas DataFrame 0 × 0 ()"),
+        ("pl.DataFrame()", "polars DataFrame 0 × 0 ()"),
+        ("np.zeros((3, 4))", "numpy array 3 × 4 float64"),
+        ("np.array(3)", "numpy array scalar int64"),
+        ("np.zeros(2, dtype=[('a', 'i4'), ('b', 'f8')])", "numpy array 2 [('a', '<i4'), ('b', '<f8')]"),
+        ("np.ma.masked_array([1, 2], [True, False])", "numpy.ma.MaskedArray (numpy array) 2 int64"),
+        ("np.float32(1.5)", "numpy.float32 1.5"),
+        ("pd.Timestamp('2024-01-01')", "pandas.Timestamp 2024-01-01 00:00:00"),
+        ("pl.LazyFrame({'a': [1]})", "polars LazyFrame, columns not known yet"),
     ],
 )
-async def test_one_line_says_kind_and_extent(namespace, inspect, text_of, value: object, line: str):
-    namespace["v"] = value
+async def test_one_line_says_kind_and_extent(namespace, inspect, text_of, code: str, line: str):
+    namespace["v"] = value = eval(code)
 
     assert summary_line("v", value) == f"v: {line}"
     assert text_of(await inspect("v")).startswith(f"v: {line.split(' (')[0].split(', ')[0]}")
@@ -288,16 +291,17 @@ def test_a_fingerprint_changes_with_the_content_and_only_then(library):
 
 
 @pytest.mark.parametrize(
-    "value",
+    "code",
     [
-        pd.DataFrame({"a": [float("nan"), -1.0], "b": ["x", None], "c": pd.array([1, None], dtype="Int64")}),
-        pl.DataFrame({"a": [float("nan"), -1.0], "b": ["x", None]}),
-        pd.Series([float("nan"), object()], dtype=object),
-        np.array([float("nan")]),
-        [float("nan")],
+        "pd.DataFrame({'a': [float('nan'), -1.0], 'b': ['x', None], 'c': pd.array([1, None], dtype='Int64')})",
+        "pl.DataFrame({'a': [float('nan'), -1.0], 'b': ['x', None]})",
+        "pd.Series([float('nan'), object()], dtype=object)",
+        "np.array([float('nan')])",
+        "[float('nan')]",
     ],
 )
-def test_missing_values_do_not_make_a_fingerprint_change(value: object):
+def test_missing_values_do_not_make_a_fingerprint_change(code: str):
+    value: object = eval(code)
     assert value_fingerprint(value) == value_fingerprint(value)
 
 
@@ -330,14 +334,17 @@ async def test_time_does_not_grow_with_the_rows(namespace, inspect, library):
     assert large < 3 * small + 0.002
 
 
-class Tagged(pd.DataFrame):
-    """A subclass that fails on everything one may call on it."""
+def tagged_class() -> type:
+    """A subclass of pandas' frames that fails on everything one may call on it."""
 
-    def _fail(self, *args: object, **kwargs: object) -> None:
-        raise AssertionError("a method of the subclass ran")
+    class Tagged(pd.DataFrame):
+        def _fail(self, *args: object, **kwargs: object) -> None:
+            raise AssertionError("a method of the subclass ran")
 
-    __len__ = __repr__ = __getitem__ = to_string = isna = head = _fail  # type: ignore[assignment]
-    shape = dtypes = columns = iloc = property(_fail)  # type: ignore[assignment]
+        __len__ = __repr__ = __getitem__ = to_string = isna = head = _fail  # type: ignore[assignment]
+        shape = dtypes = columns = iloc = property(_fail)  # type: ignore[assignment]
+
+    return Tagged
 
 
 @pytest.fixture
@@ -347,7 +354,7 @@ def quiet_errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.mark.requirement("notebook.variables.safe")
 async def test_a_subclass_of_a_frame_is_read_by_the_functions_of_its_base(namespace, inspect, text_of, quiet_errors):
-    tagged = Tagged.__new__(Tagged)
+    tagged = object.__new__(tagged_class())
     object.__setattr__(tagged, "_mgr", pd.DataFrame({"a": [1, 2]})._mgr)
     namespace["t"] = tagged
 

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.matrix import python_with_libraries
-from tests.variables.heavy_libraries import FAMILIES
 
+FAMILIES = (
+    *("places", "stores", "queries", "statistics", "boosters"),
+    *("cells", "elements", "labelled", "spark", "networks"),
+)
+"""Those of heavy_libraries.py, which imports pandas."""
 GOAL = 5.0
 """Milliseconds of CPU of a second look."""
 _ANSWER = 180  # seconds; of these Spark takes thirty to start

@@ -6,13 +6,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from tests.on_use import OnUse
 from tests.variables.mutations import MUTATIONS, OTHERS, close_all, own_names, world
-from tests.variables.value_text import texts
 from vibe_jupyter.variables.kept import MOST_COPIED, KeptVariables
 from vibe_jupyter.variables.kept_libraries import COMPARED
+
+pytestmark = pytest.mark.xdist_group("libraries")
+np = OnUse("numpy")
+value_text = OnUse("tests.variables.value_text")
 
 EACH = 8
 """One mutation in this many is tried here; the sweep `undo` tries all."""
@@ -26,7 +29,7 @@ def kept_in(namespace: dict[str, Any]) -> KeptVariables:
 @pytest.mark.parametrize("code", MUTATIONS[::EACH])
 def test_code_is_undone_bit_for_bit_and_all_that_hold_an_object_see_it(code: str) -> None:
     namespace = world()
-    before, objects = texts(own_names(namespace)), dict(namespace)
+    before, objects = value_text.texts(own_names(namespace)), dict(namespace)
     kept = kept_in(namespace)
     assert kept.not_undone(code) == {}
     kept.before_code(code)
@@ -34,7 +37,7 @@ def test_code_is_undone_bit_for_bit_and_all_that_hold_an_object_see_it(code: str
     assert kept.end_run()
     assert kept.changed_since == ()
     assert kept.restore()
-    assert texts(own_names(namespace)) == before
+    assert value_text.texts(own_names(namespace)) == before
     assert all(namespace[name] is one for name, one in objects.items())
     assert kept.lost == {}
     assert kept.restore() == ()

@@ -6,17 +6,22 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
+from tests.on_use import OnUse
 from vibe_jupyter.variables.describe import describe_value, value_fingerprint, value_line
+
+np = OnUse("numpy")
+pd = OnUse("pandas")
+pl = OnUse("polars")
 
 pytestmark = pytest.mark.xdist_group("libraries")
 CPU = 0.5
 """Seconds of CPU that one look may take on a busy machine; benchmarks tell what it takes on a quiet one."""
-FRAME = pd.DataFrame({"year": range(12), "a": np.arange(12) * 1.5, "g": list("uvw") * 4})
+
+
+def years() -> Any:
+    return pd.DataFrame({"year": range(12), "a": np.arange(12) * 1.5, "g": list("uvw") * 4})
 
 
 def arrow() -> Mapping[str, tuple[object, list[str]]]:
@@ -54,7 +59,10 @@ def lazy() -> Mapping[str, tuple[object, list[str]]]:
 
     bag = dask.bag.from_sequence([1, 2], npartitions=2)
     return {
-        "dask frame": (dask.dataframe.from_pandas(FRAME, npartitions=2), ["Dask DataFrame 3 columns", "a | Float64"]),
+        "dask frame": (
+            dask.dataframe.from_pandas(years(), npartitions=2),
+            ["Dask DataFrame 3 columns", "a | Float64"],
+        ),
         "dask array": (dask.array.ones((4, 6), chunks=(2, 3)), ["Dask Array 4 × 6 float64, 4 chunks of 2 × 3"]),
         "dask bag": (bag, ["Dask Bag 2 partitions"]),
         "delayed": (dask.delayed(sum)([1]), ["Dask Delayed sum-"]),
@@ -78,11 +86,17 @@ def arrays() -> Mapping[str, tuple[object, list[str]]]:
 
 
 def groups() -> Mapping[str, tuple[object, list[str]]]:
-    wide = FRAME.pivot_table(index=["year"], columns=["g"], values=["a"])
+    wide = years().pivot_table(index=["year"], columns=["g"], values=["a"])
     return {
-        "groups": (FRAME.groupby("g"), ["pandas DataFrameGroupBy by 'g' of pandas DataFrame 12 × 3", "not computed"]),
-        "groups of a column": (FRAME.groupby(["g", "year"])["a"], ["by ['g', 'year'] of pandas Series 12", "'a'"]),
-        "window": (FRAME.rolling(3), ["pandas Rolling(window=3) of pandas DataFrame 12 × 3"]),
+        "groups": (
+            years().groupby("g"),
+            ["pandas DataFrameGroupBy by 'g' of pandas DataFrame 12 × 3", "not computed"],
+        ),
+        "groups of a column": (
+            years().groupby(["g", "year"])["a"],
+            ["by ['g', 'year'] of pandas Series 12", "'a'"],
+        ),
+        "window": (years().rolling(3), ["pandas Rolling(window=3) of pandas DataFrame 12 × 3"]),
         "levels": (wide, ["columns: MultiIndex 3 (None 1, g 3)"]),
     }
 
@@ -93,7 +107,9 @@ def models() -> Mapping[str, tuple[object, list[str]]]:
     from sklearn.preprocessing import StandardScaler
 
     fresh = LogisticRegression(C=2.0)
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(FRAME[["year", "a"]], FRAME["g"])
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(
+        years()[["year", "a"]], years()["g"]
+    )
     return {
         "estimator": (fresh, ["estimator LogisticRegression (sklearn), not fitted", "parameters: C=2.0"]),
         "pipeline": (pipeline, ["of 2 steps (standardscaler, logisticregression), fitted", "max_iter=500"]),
@@ -164,7 +180,7 @@ def test_no_plan_is_computed_and_no_function_in_it_is_called(monkeypatch: pytest
         warnings.simplefilter("ignore")  # polars warns of functions in plans
         plan = pl.LazyFrame({"a": [1]}).map_batches(noted("batches"))
         plan = plan.with_columns(pl.col("a").map_elements(noted("elements")).alias("b"))
-    frame = dask.dataframe.from_pandas(FRAME, npartitions=2).map_partitions(noted("partitions"), meta=FRAME.head(0))
+    frame = dask.dataframe.from_pandas(years(), npartitions=2).map_partitions(noted("partitions"), meta=years().head(0))
     connection = duckdb.connect()
     connection.create_function("noted", noted("rows"), [int], int)  # type: ignore[list-item]
     relation = connection.sql("SELECT noted(1) AS one")

@@ -1,6 +1,7 @@
 """What a failed piece of code is told of the name that was missing."""
 
-import pandas as pd
+from functools import cache
+
 import pytest
 
 from vibe_jupyter.protocol import RaisedError
@@ -12,18 +13,25 @@ class Settings:
         self.width = 3
 
 
-FLATS = pd.DataFrame({"city": ["Bern"], "price": [1.5]})
-NAMESPACE = {"flats": FLATS, "config": {"alpha": 1}, "settings": Settings()}
+pytestmark = pytest.mark.xdist_group("libraries")
 COLUMNS = "The columns are city, price."
+
+
+@cache
+def namespace() -> dict[str, object]:
+    import pandas as pd
+
+    flats = pd.DataFrame({"city": ["Bern"], "price": [1.5]})
+    return {"flats": flats, "config": {"alpha": 1}, "settings": Settings()}
 
 
 def hint(code: str) -> str:
     """What is said of the error that this code raises."""
     try:
-        exec(code, dict(NAMESPACE))
+        exec(code, namespace().copy())
     except Exception as error:  # noqa: BLE001 - whatever the code raises
         raised = RaisedError(name=type(error).__name__, message=str(error), traceback="")
-        return MissingNames(lambda: NAMESPACE).hint(code, raised)
+        return MissingNames(namespace).hint(code, raised)
     raise AssertionError("nothing was raised")
 
 
@@ -49,4 +57,4 @@ def test_nothing_is_said_where_nothing_is_near_or_missing(code: str) -> None:
 
 def test_code_that_is_no_python_is_not_looked_through() -> None:
     raised = RaisedError(name="NameError", message="name 'flat' is not defined", traceback="")
-    assert MissingNames(lambda: NAMESPACE).hint("%time flat", raised) == ""
+    assert MissingNames(namespace).hint("%time flat", raised) == ""

@@ -8,12 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
-import matplotlib.figure
-import plotly.graph_objects
 import pytest
 from pydantic import ValidationError
 
-from tests.variables.hostile import HOSTILE, HostileMeta, ran
+from tests.variables.hostile import NAMES, HostileMeta, hostile_objects, ran
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.protocol import TABLE_MIME, Resource, Table
 from vibe_jupyter.variables.describe import describe_value, summary_line, value_fingerprint, value_line
@@ -63,7 +61,6 @@ def area(width, height=2, *rest, unit="m", **more):
         (lambda *, key: key, "function <lambda>(*, key)"),
         (len, "built-in function len"),
         (Color, "class Color(enum.Enum)"),
-        (matplotlib.figure.Figure(figsize=(4, 3)), "matplotlib Figure 4 × 3 inches, 0 axes"),
         ((item for item in ()), "<generator>"),
         (threading.Lock(), "<_thread.lock>"),
     ],
@@ -73,6 +70,15 @@ def test_one_line_says_what_a_value_is(value: object, said: str):
 
     assert value_line(value).replace(own, "") == said
     assert value_fingerprint(value) == value_fingerprint(value)
+
+
+@pytest.mark.xdist_group("libraries")
+def test_a_figure_is_named_with_its_size_and_axes() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3))
+    assert value_line(figure) == "matplotlib Figure 4 × 3 inches, 0 axes"
+    assert value_fingerprint(figure) == value_fingerprint(figure)
 
 
 async def test_a_long_text_is_shown_further_when_inspected(namespace, inspect, text_of):
@@ -115,9 +121,10 @@ async def test_a_function_is_told_with_where_it_stands(namespace, inspect, text_
 
 
 @pytest.mark.requirement("notebook.variables.safe")
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.xdist_group("libraries")
+@pytest.mark.parametrize("name", NAMES)
 def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFixture):
-    value = HOSTILE[name]
+    value = hostile_objects()[name]
     said: list[str] = []
     ran.clear()
 
@@ -137,11 +144,13 @@ def test_no_code_of_a_hostile_object_runs(name: str, caplog: pytest.LogCaptureFi
     assert caplog.records == []
 
 
+@pytest.mark.xdist_group("libraries")
 @pytest.mark.parametrize("name", ["object", "list", "int", "lying class", "false frame", "array subclass"])
 def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name: str):
+    value = hostile_objects()[name]
     ran.clear()
 
-    asking = threading.Thread(target=lambda: repr(HOSTILE[name]), daemon=True)
+    asking = threading.Thread(target=lambda: repr(value), daemon=True)
     asking.start()
     asking.join(SECONDS)
 
@@ -149,8 +158,9 @@ def test_the_hostile_objects_do_run_code_when_they_are_asked_for_their_repr(name
 
 
 @pytest.mark.requirement("notebook.variables.safe")
+@pytest.mark.xdist_group("libraries")
 def test_a_hostile_object_in_a_frame_is_named_by_its_class():
-    described = describe_value(HOSTILE["in a frame"])
+    described = describe_value(hostile_objects()["in a frame"])
 
     assert "b | object | 1 | " in described.body
     assert "Hostile" in described.body
@@ -293,6 +303,8 @@ def test_describing_imports_no_library(tmp_path: Path):
     ],
 )
 def test_the_numbers_of_a_chart_are_found_without_asking_what_is_none(numbers: list[float], told: str) -> None:
+    import plotly.graph_objects
+
     stranger: object = object.__new__(type.__new__(HostileMeta, "Named", (), {}))
     figure = plotly.graph_objects.Figure(plotly.graph_objects.Scatter(y=[0, 1]))
     ran.clear()

@@ -6,9 +6,11 @@ import types
 from typing import ClassVar
 
 import pytest
-import xarray
 
+from tests.on_use import OnUse
 from vibe_jupyter.errors import ToolError
+
+xarray = OnUse("xarray")
 
 
 class Slotted:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 
 from tests.app.planted_values import LABELS, PlantedValues, plant
+from tests.on_use import OnUse
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.variables.schema_text import schema_labels, schema_line, schema_text, schema_types
+
+pytestmark = pytest.mark.xdist_group("libraries")
+pandas = OnUse("pandas")
 
 TABLES = {
     "polars": "polars.read_csv(path)",
@@ -60,7 +63,7 @@ def make(data: PlantedValues, tmp_path: Path) -> Callable[[str], Any]:
         found = list(csv.DictReader(file))
     rows = {label: [row[label] for row in found] for label in LABELS}
 
-    def with_attributes(frame: pandas.DataFrame) -> pandas.DataFrame:
+    def with_attributes(frame: Any) -> Any:
         frame.attrs["source"] = rows["owner"][0]
         return frame
 
