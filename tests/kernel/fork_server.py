@@ -3,11 +3,13 @@
 Imports are most of what a test with a kernel costs: 1.2 s of CPU until the first prompt is answered. One process has
 made them (`_Server`) and forks for each kernel. What a test starts in its place (`CLIENT`) hands over arguments,
 environment and files, and stands for the kernel: it passes signals on, ends as it ends, and takes it along when killed.
-The program `vibe-jupyter` comes in the same way, from a process of its own (`program_command`).
+The program `vibe-jupyter` comes in the same way, from a process of its own (`program_command`), and so do the MCP
+servers of tests (`script_command`).
 
 Tests of what is imported when start a kernel as users do (`AS_USERS_START_IT`).
 """
 
+import ast
 import atexit
 import contextlib
 import gc
@@ -70,6 +72,19 @@ OF_PROGRAM = (
 """What `vibe-jupyter` imports until it has run a notebook or answered a prompt."""
 OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nbconvert.preprocessors")
 """What nbconvert imports until it starts a kernel."""
+OF_MCP_SERVER = (
+    "anyio._backends._asyncio",
+    "mcp.server.auth.routes",
+    "mcp.server.mcpserver",
+    "mcp.server.stdio",
+    "http.server",
+    "rich.logging",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+"""What a server imports that is written with the SDK of MCP."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -87,6 +102,11 @@ def program_command() -> list[str]:
 def nbconvert_command() -> list[str]:
     """What executes a notebook in its place with nbconvert, followed by its name. Starts its server."""
     return [*_client(OF_NBCONVERT), "nbconvert", "--to", "notebook", "--execute", "--inplace"]
+
+
+def script_command(script: Path) -> list[str]:
+    """What runs a script that is an MCP server: in place of `python SCRIPT`. Starts its server."""
+    return [*_client(OF_MCP_SERVER), str(script)]
 
 
 @cache
@@ -168,7 +188,7 @@ class _Server:
         data, files, _, _ = socket.recv_fds(client, LARGEST_REQUEST, 3)
         while not data.endswith(b"\n"):
             data += client.recv(LARGEST_REQUEST)
-        asked = json.loads(data)
+        asked = ast.literal_eval(data.decode())
         if pid := os.fork():
             for file in files:
                 os.close(file)
@@ -237,7 +257,7 @@ def _build_models(model: "type[BaseModel]") -> None:
 
 
 def main(address: str, *preloaded: str) -> None:
-    """Serve; in a child, be what was asked for: a module, or a function of one."""
+    """Serve; in a child, be what was asked for: a module, a function of one, or a script."""
     for name in preloaded:
         __import__(name)
     from pydantic import BaseModel
@@ -254,7 +274,10 @@ def main(address: str, *preloaded: str) -> None:
     try:
         if function:
             sys.exit(getattr(import_module(module), function)())
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module.endswith(".py"):
+            runpy.run_path(module, run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         _end(end.code if isinstance(end.code, int) else int(end.code is not None))
     _end(0)
