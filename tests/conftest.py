@@ -24,8 +24,8 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
-ON_ONE_WORKER = frozenset({"gateway"})
-"""Folders whose tests share what each worker would start anew: gateways, SDKs of vendors, MCP servers by fork."""
+ON_ONE_WORKER = frozenset({"gateway", "headless"})
+"""Folders whose tests share what each worker would start anew: gateways, SDKs of vendors, processes that fork."""
 IN_SECOND_PAGE = frozenset(
     [
         *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),

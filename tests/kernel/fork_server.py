@@ -40,15 +40,22 @@ LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = (
     "ipykernel.debugger",
     "ipykernel.kernelapp",
+    "IPython.core.application",
     "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.magics.extension",
+    "IPython.core.oinspect",
     "IPython.extensions.storemagic",
     "sqlite3",
     "tornado.platform.asyncio",
     "vibe_jupyter.magics",
     "vibe_jupyter.app.app",
+    "vibe_jupyter.app.model_setup",
     "vibe_jupyter.app.notebook_access",
     "vibe_jupyter.app.run_view",
     "vibe_jupyter.context.read_ahead",
+    "vibe_jupyter.llm.dialects.openai",
     "vibe_jupyter.ui.terminal",
     "vibe_jupyter.ui.unprompted",
     "vibe_jupyter.ui.widget",
@@ -64,7 +71,11 @@ PRELOADED = (
 in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
 OF_PROGRAM = (
     *(name for name in PRELOADED if not name.startswith("ipykernel.")),
+    "IPython.core.crashhandler",
+    "IPython.core.magics",
+    "ipykernel.kernelspec",
     "vibe_jupyter.cli.ask",
+    "vibe_jupyter.cli.doctor",
     "vibe_jupyter.cli.run",
     "vibe_jupyter.cli.schema",
     "vibe_jupyter.cli.verify",
@@ -94,9 +105,9 @@ def kernel_command() -> list[str]:
     return [*_client(PRELOADED), "ipykernel_launcher", "-f", "{connection_file}"]
 
 
-def program_command() -> list[str]:
-    """What starts the program: in place of `vibe-jupyter`. Starts its server."""
-    return [*_client(OF_PROGRAM), "vibe_jupyter.cli:main"]
+def program_command(entry: str = "vibe_jupyter.cli:main") -> list[str]:
+    """What starts the program, or a script that becomes it: in place of `vibe-jupyter`. Starts its server."""
+    return [*_client(OF_PROGRAM), entry]
 
 
 def nbconvert_command() -> list[str]:
@@ -263,6 +274,8 @@ def main(address: str, *preloaded: str) -> None:
     from pydantic import BaseModel
 
     _build_models(BaseModel)
+    if nbformat := sys.modules.get("nbformat"):
+        nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
     assert preloaded != PRELOADED or NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
