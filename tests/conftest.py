@@ -25,6 +25,8 @@ REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 PURE = frozenset({"agent", "bridge", "config", "session"})
 """Folders whose tests talk to no kernels, pages, programs or servers of other projects."""
+ON_ONE_WORKER = frozenset({"gateway", "headless", "mcp_server"})
+"""Folders whose tests share what each worker would start anew: gateways, kernels, SDKs, processes that fork."""
 IN_SECOND_PAGE = frozenset(
     [
         *("test_accessibility", "test_arming", "test_in_browser", "test_looks", "test_mid_run"),
@@ -103,7 +105,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_in_browser(item):
             item.add_marker(pytest.mark.xdist_group("browser 2" if item.path.stem in IN_SECOND_PAGE else "browser"))
-        if item.path.relative_to(REQUIREMENTS.parent).parts[0] in PURE:
+        folder = item.path.relative_to(REQUIREMENTS.parent).parts[0]
+        if folder in ON_ONE_WORKER and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(folder))
+        if folder in PURE:
             item.add_marker(pytest.mark.flaky(reruns=0))
     items.sort(key=lambda item: (not is_in_browser(item), item.get_closest_marker("xdist_group") is None))
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.kernel.fork_server import script_command
 from vibe_jupyter.gateway.approvals import APPROVAL_WAIT
 from vibe_jupyter.gateway.server import GRACE, GatewayServer, ServerWaits
 from vibe_jupyter.gateway.server import TOKEN as TOKEN_VARIABLE
@@ -40,8 +40,7 @@ _SERVERS = """
 [[mcp_servers]]
 name = "sample"
 transport = "stdio"
-command = "{python}"
-args = ["{sample}"]
+command = {command}
 startup_timeout_sec = 60
 """
 ALLOWED = """
@@ -128,7 +127,7 @@ def text_of(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 def settings_text(model: ScriptedModel) -> str:
     """What all of them have: the model, and an MCP server."""
-    return model_settings(model.url) + _SERVERS.format(python=sys.executable, sample=SAMPLE)
+    return model_settings(model.url) + _SERVERS.format(command=json.dumps(script_command(SAMPLE)))
 
 
 def model_settings(url: str) -> str:

@@ -1,10 +1,11 @@
-"""Functions that use vendors' SDKs against a gateway, each called by its name; what it gives is printed as JSON.
+"""Functions that use vendors' SDKs against a gateway, each called by its name.
 
-python -I sdk_program.py FUNCTION URL TOKEN
+python -I sdk_program.py    reads lines of [FUNCTION, URL, TOKEN], and answers each with [what it gave, why it failed]
 """
 
 import json
 import sys
+import traceback
 from typing import Any
 
 QUESTION: Any = [{"role": "user", "content": "add 2 and 40"}]
@@ -176,5 +177,13 @@ def anthropic_calls(url: str, token: str) -> Any:
     return {"blocks": [block["type"] for block in blocks], "input": blocks[-1]["input"], "broken": broken}
 
 
+def _answer(function: str, url: str, token: str) -> list[Any]:
+    try:
+        return [globals()[function](url, token), None]
+    except Exception:  # noqa: BLE001 - it is told to the test
+        return [None, traceback.format_exc()]
+
+
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]](sys.argv[2], sys.argv[3])))
+    for line in sys.stdin:
+        print(json.dumps(_answer(*json.loads(line))), flush=True)

@@ -1,11 +1,13 @@
-"""The SDKs of vendors, from PyPI, in a folder of their own under .matrix/, and programs that use them.
+"""The SDKs of vendors, from PyPI, in a folder of their own under .matrix/, and a program that uses them.
 
 python tests/gateway/sdks.py    install them; afterwards the tests need no network
 """
 
+import atexit
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ PACKAGES = ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0")
 FOLDER = Path(__file__).resolve().parents[2] / ".matrix" / "gateway-sdks"
 PROGRAM = Path(__file__).with_name("sdk_program.py")
 _INSTALL = 600  # seconds
-_RUN = 60  # seconds
 
 
 def python() -> str:
@@ -30,10 +31,23 @@ def python() -> str:
 
 def use(steps: str, url: str, token: str) -> Any:
     """What a function of `sdk_program` gives that was called with the address and the token."""
-    argv = [python(), "-I", str(PROGRAM), steps, url, token]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=_RUN, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    program = _program()
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(json.dumps([steps, url, token]) + "\n")
+    program.stdin.flush()
+    given, trace = json.loads(program.stdout.readline())
+    assert trace is None, trace
+    return given
+
+
+@cache
+def _program() -> "subprocess.Popen[str]":
+    """One for all tests: each SDK takes a second to import."""
+    argv = [python(), "-I", str(PROGRAM)]
+    program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(program.communicate)
+    return program
 
 
 if __name__ == "__main__":

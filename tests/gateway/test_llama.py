@@ -67,12 +67,12 @@ def test_a_call_that_was_asked_for_is_run_and_followed_up(gateway: Gateway, *, s
     forced = {"type": "function", "function": {"name": ADD}}
     fields = {"model": "llama", "tool_choice": forced, "temperature": 0, "max_tokens": 64}
     if stream:
-        events = gateway.stream("Add 2 and 3.", agent_permission="auto", **fields)
+        events = gateway.stream("Call the tool mcp__sample__add with 3", agent_permission="auto", **fields)
         ends = [one["finish_reason"] for chunk in chunks_of(events) for one in chunk["choices"] if one["finish_reason"]]
         names = [event.data["tool_name"] for event in events if event.name == "agentic_tool_call_progress"]
         assert events[-1].data == "[DONE]"
     else:
-        body = gateway.chat("Add 2 and 3.", **fields).json()
+        body = gateway.chat("Call the tool mcp__sample__add with 3", **fields).json()
         ends = [body["choices"][0]["finish_reason"]]
         names = [one["name"] for one in body["agentic_tool_calls"]]
     assert ADD in names

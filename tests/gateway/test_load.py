@@ -1,4 +1,7 @@
-"""Many clients of one gateway in a process of its own, and a model server that says what it could send."""
+"""Many clients of one gateway in a process of its own, and a model server that says what it could send.
+
+Nothing of it is counted: that is switched off.
+"""
 
 import asyncio
 import json
@@ -10,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import psutil
 import pytest
 
@@ -159,7 +163,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, own_home: Path) -> Iterator
     upstream.start()
     folder = tmp_path_factory.mktemp("load")
     try:
-        with serving(folder, model_settings(upstream.url) + _WORK, count=1) as one:
+        with serving(folder, model_settings(upstream.url) + _WORK, "--disable-metrics", count=1) as one:
             yield Served(int(one.url.rpartition(":")[2]), one.process, upstream)
     finally:
         upstream.stop()
@@ -173,6 +177,12 @@ def slow_client(served: Served, mode: str) -> Iterator[None]:
         slow.connect(("127.0.0.1", served.port))
         slow.sendall(served.request("endless", mode))
         yield
+
+
+@pytest.mark.requirement("gateway.api.metrics.disabled")
+def test_metrics_are_unavailable_while_switched_off(served: Served) -> None:
+    found = httpx.get(f"http://127.0.0.1:{served.port}/metrics", headers={"x-api-key": TOKEN}, timeout=PATIENCE)
+    assert found.status_code == 503
 
 
 @_MODES

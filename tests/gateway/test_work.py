@@ -2,8 +2,8 @@
 
 import base64
 import http.server
+import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from tests.gateway import sdks
 from tests.gateway.conftest import ALLOWED, TOKEN, Gateway, Sent, gateway_at, until
 from tests.gateway.test_approvals import REQUIRED, Streamed, answered
 from tests.gateway.test_files import BINARY, CSV, ask, content, upload
+from tests.kernel.fork_server import script_command
 from vibe_jupyter.gateway.files import INLINE_LIMIT, MADE_PREVIEW
 from vibe_jupyter.gateway.run_files import WANTED_IN_FOLDER
 from vibe_jupyter.gateway.work_folders import FOLDER_SECONDS, WorkFolders
@@ -30,8 +31,7 @@ file_origins = ["{files}"]
 [[mcp_servers]]
 name = "web"
 transport = "stdio"
-command = "{python}"
-args = ["{server}"]
+command = {command}
 startup_timeout_sec = 60
 """
 _WEB: Final = """
@@ -78,7 +78,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, own_home: Path, files_at: 
     folder = tmp_path_factory.mktemp("work")
     server = folder / "web_server.py"
     server.write_text(_WEB)
-    settings = WORKING.format(python=sys.executable, server=server, files=files_at)
+    settings = WORKING.format(command=json.dumps(script_command(server)), files=files_at)
     with ScriptedModel(strict=False) as model, gateway_at(folder, model, settings) as gateway:
         yield gateway
 

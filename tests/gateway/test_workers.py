@@ -203,20 +203,20 @@ def test_of_a_killed_worker_the_rest_goes_on(workers: Workers, model: ScriptedMo
     assert [event.type for event in contents.events][-1] == "tool_started"
 
 
-def test_workers_end_with_the_process_that_started_them(tmp_path: Path, own_home: Path, model: ScriptedModel) -> None:
-    with serving(tmp_path, settings_text(model) + _ALLOWED) as workers:
-        all_of_them = workers.process.children(recursive=True)
-        assert len(all_of_them) >= 4  # each worker has its MCP server
-
-        workers.process.kill()
-
-        _, alive = psutil.wait_procs(all_of_them, timeout=START)
-        assert not alive
-
-
 def test_a_number_of_workers_that_cannot_be_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VIBE_HOME", str(tmp_path))
     assert main(["serve", "--port", "0", "--workers", "0"]) == 2
     assert "--workers is 0" in capsys.readouterr().err
+
+
+def test_workers_end_with_the_process_that_started_them(workers: Workers) -> None:
+    """The last one: nobody serves afterwards."""
+    all_of_them = workers.process.children(recursive=True)
+    assert len(all_of_them) >= 4  # each worker has its MCP server
+
+    workers.process.kill()
+
+    _, alive = psutil.wait_procs(all_of_them, timeout=START)
+    assert not alive

@@ -63,14 +63,15 @@ def _lives(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def serving(folder: Path, settings: str, *, count: int = 2) -> Iterator[Workers]:
+def serving(folder: Path, settings: str, *options: str, count: int = 2) -> Iterator[Workers]:
     """So many workers, as `vibe-jupyter serve --workers` starts them; they serve already. One is the process itself."""
     home = folder / "home"
     home.mkdir()
     variables = {**os.environ, "VIBE_HOME": str(home), TOKEN_VARIABLE: TOKEN}
     (folder / "aiohttp.py").write_text("raise SystemExit('A file of the folder was imported.')", encoding="utf-8")
     variables.pop("PYTHONPATH", None)  # sweeps are run with ".", which is the folder there
-    argv = [sys.executable, "-P", "-c", _COMMAND, "serve", "--port", "0", "--workers", str(count), "--accept", "sample"]
+    words = ["serve", "--port", "0", "--workers", str(count), "--accept", "sample", *options]
+    argv = [sys.executable, "-P", "-c", _COMMAND, *words]
     (home / "config.toml").write_text(settings, encoding="utf-8")
     with subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -19,7 +19,6 @@ from tests.tiers import further
 from vibe_jupyter.protocol import Answer, Answered, Approve, Reject
 from vibe_jupyter.testing import ScriptedModel, call, say
 
-pytestmark = pytest.mark.xdist_group("headless")
 SPEC = {"name": "python3", "display_name": "Python 3"}
 WAIT = 60.0
 """Seconds a run may take."""
@@ -54,6 +53,12 @@ def run(environment: dict[str, str], *arguments: str, stdin: str = "") -> "subpr
         check=False,
         cwd=environment["VIBE_HOME"],
     )
+
+
+def validator_of(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """What holds many values against it."""
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
 
 @pytest.fixture(scope="module")
@@ -151,24 +156,23 @@ def test_streaming_prints_a_line_for_each_event_while_it_happens_and_each_fits_t
     done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, timeout=WAIT, check=True)
 
     events = [json.loads(line) for line in done.stdout.splitlines()]
+    validator = validator_of(schema)
     for event in events:
-        jsonschema.validate(event, schema)
+        validator.validate(event)
     kinds = [event["type"] for event in events]
     assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
     assert kinds.index("tool_started") < kinds.index("tool_finished") < kinds.index("text_delta")
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"type": "run_started"}, schema)
+    assert not validator.is_valid({"type": "run_started"})
 
 
 @pytest.mark.requirement("programmatic.protocol.schema")
 def test_each_command_fits_the_schema_of_commands(schema: dict[str, Any]):
-    of_commands = {**schema, "$ref": "#/$defs/Command"}
+    of_commands = validator_of({**schema, "$ref": "#/$defs/Command"})
     answered = Answered(question="Which?", selected=("this",))
     for command in (Approve(approval_id="a"), Reject(approval_id="a"), Answer(question_id="q", answers=(answered,))):
-        jsonschema.validate(command.model_dump(mode="json"), of_commands)
-    jsonschema.validate({"type": "interrupt"}, of_commands)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"type": "approve"}, of_commands)
+        of_commands.validate(command.model_dump(mode="json"))
+    of_commands.validate({"type": "interrupt"})
+    assert not of_commands.is_valid({"type": "approve"})
 
 
 @pytest.mark.requirement("programmatic.protocol.schema")
@@ -237,7 +241,7 @@ def test_without_a_model_ask_says_how_to_name_one_on_the_command_line(
 
 
 def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str], model: ScriptedModel):
-    model.will_reply(call("run_code", code="import signal; signal.pause()"))
+    model.will_reply(call("run_code", code="import time; print(6 * 7, flush=True)\nwhile True: time.sleep(0.01)"))
     process = subprocess.Popen(
         [*program_command(), "ask", "-p", "wait", "--yes", "run_code", "--output", "streaming", "--max-price", "0"],
         env=environment,
@@ -248,7 +252,7 @@ def test_ctrl_c_ends_the_run_with_its_own_exit_code(environment: dict[str, str],
     )
     assert process.stdout is not None
     for line in process.stdout:
-        if json.loads(line)["type"] == "tool_started":
+        if "42" in json.loads(line).get("text", ""):
             break
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=WAIT)

@@ -1,14 +1,11 @@
 """What may be wrong with a notebook file, or with the place it goes to: each is said, and nothing is lost."""
 
-import ctypes
 import json
 import os
-import resource
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -19,26 +16,13 @@ from tests.kernel.fork_server import program_command
 from vibe_jupyter.testing import ScriptedModel, call
 
 __all__ = ["environment", "model", "work"]
-pytestmark = [
-    pytest.mark.xdist_group("headless"),
-    pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as Linux has them"),
-]
-AS_USERS_START_IT = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())"]
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process as Linux has them")
+LIMITED = str(Path(__file__).with_name("limited_program.py"))
 
 
-def mortal() -> None:
-    """Root heeds the mode of files, as everybody does."""
-    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
-
-
-def run_as(
-    environment: dict[str, str], *arguments: object, before: Callable[[], None] = mortal
-) -> "subprocess.CompletedProcess[str]":
-    command = [*AS_USERS_START_IT, "run", *map(str, arguments)]
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False, preexec_fn=before
-    )
+def run_limited(environment: dict[str, str], limit: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [*program_command(LIMITED), limit, "run", *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
 
 
 def refused(done: "subprocess.CompletedProcess[str]") -> str:
@@ -122,13 +106,13 @@ def test_a_file_that_may_not_be_written_is_said_before_anything_runs(environment
     path = write(work / "n.ipynb", "open('ran', 'w')")
     before = path.read_bytes()
     path.chmod(0o444)
-    words = refused(run_as(environment, path))
+    words = refused(run_limited(environment, "heed-modes", path))
     assert f"{path} is read-only" in words
     assert "--save-as" in words
     path.chmod(0o644)
     work.chmod(0o555)
     try:
-        assert f"may not write in {work}" in refused(run_as(environment, path))
+        assert f"may not write in {work}" in refused(run_limited(environment, "heed-modes", path))
     finally:
         work.chmod(0o755)
     assert path.read_bytes() == before
@@ -192,18 +176,13 @@ def test_of_two_runs_with_one_result_the_later_overwrites_nothing_and_loses_noth
     assert texts(kept) == ["slow\n"]
 
 
-def small_files() -> None:
-    """No file may grow beyond a few hundred kilobytes, as on a disk that is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-
-
 def test_where_the_result_has_no_room_the_old_file_stays_and_the_cells_are_kept(
     environment: dict[str, str], work: Path, model: ScriptedModel
 ) -> None:
     model.will_reply(call("insert_cell", source="made = 'by the agent'", after="top"), "Done.")
     path = write(work / "n.ipynb", "print('x' * 1_000_000)", "%load_ext vibe_jupyter", "%%vibe\nput one at the top")
     before = path.read_bytes()
-    done = run_as(environment, path, "--yes", "insert_cell", before=small_files)
+    done = run_limited(environment, "bound-files", path, "--yes", "insert_cell")
     assert done.returncode == 1
     assert f"Cannot write {path}: File too large." in done.stderr
     assert "Traceback" not in done.stderr

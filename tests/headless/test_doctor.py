@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel.fork_server import program_command
 from vibe_jupyter.version import __version__
 
-pytestmark = pytest.mark.xdist_group("headless")
-COMMAND = [sys.executable, "-c", "import sys; from vibe_jupyter.cli import main; sys.exit(main())", "doctor"]
 WAIT = 90.0
 """Seconds, most of them for a kernel to start."""
 
@@ -25,7 +24,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def doctor(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, *arguments]
+    command = [*program_command(), "doctor", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT, check=False)
 
 

@@ -17,7 +17,6 @@ from vibe_jupyter.app.kept_answers import SAID
 from vibe_jupyter.cli.exit_codes import DONE, TURN_LIMIT
 from vibe_jupyter.testing import ScriptedModel, call, say
 
-pytestmark = pytest.mark.xdist_group("headless")
 LOAD = "%load_ext vibe_jupyter"
 LIMITED = "%%vibe --max-turns 1 --keep-going\nCount 6."
 RUNNERS = {
@@ -110,6 +109,6 @@ def test_where_two_notebooks_have_the_prompt_and_one_has_no_answer_the_model_is_
 ) -> None:
     write(notebook, LOAD, "%%vibe\nCount.")
     model.will_reply(say("one"), say("another"))
-    execute("nbconvert", environment, notebook)
+    execute("vibe-jupyter run", environment, notebook)
     other = write(notebook.with_name("b.ipynb"), LOAD, "%%vibe\nCount.")
-    assert "another" in plain(*execute("nbconvert", environment, other))
+    assert "another" in plain(*execute("vibe-jupyter run", environment, other))

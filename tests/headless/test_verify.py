@@ -7,12 +7,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
-import pytest
 
 from tests.headless.test_run import WAIT, write
 from tests.kernel.fork_server import program_command
-
-pytestmark = pytest.mark.xdist_group("headless")
 
 
 def showing(source: str, text: str, *tags: str) -> nbformat.NotebookNode:

@@ -3,11 +3,13 @@
 Imports are most of what a test with a kernel costs: 1.2 s of CPU until the first prompt is answered. One process has
 made them (`_Server`) and forks for each kernel. What a test starts in its place (`CLIENT`) hands over arguments,
 environment and files, and stands for the kernel: it passes signals on, ends as it ends, and takes it along when killed.
-The program `vibe-jupyter` comes in the same way, from a process of its own (`program_command`).
+The program `vibe-jupyter` comes in the same way, from a process of its own (`program_command`), and so do the MCP
+servers of tests (`script_command`).
 
 Tests of what is imported when start a kernel as users do (`AS_USERS_START_IT`).
 """
 
+import ast
 import atexit
 import contextlib
 import gc
@@ -39,15 +41,22 @@ LARGEST_REQUEST = 1 << 20  # bytes
 PRELOADED = (
     "ipykernel.debugger",
     "ipykernel.kernelapp",
+    "IPython.core.application",
     "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.magics.extension",
+    "IPython.core.oinspect",
     "IPython.extensions.storemagic",
     "sqlite3",
     "tornado.platform.asyncio",
     "vibe_jupyter.magics",
     "vibe_jupyter.app.app",
+    "vibe_jupyter.app.model_setup",
     "vibe_jupyter.app.notebook_access",
     "vibe_jupyter.app.run_view",
     "vibe_jupyter.context.read_ahead",
+    "vibe_jupyter.llm.dialects.openai",
     "vibe_jupyter.ui.terminal",
     "vibe_jupyter.ui.unprompted",
     "vibe_jupyter.ui.widget",
@@ -63,7 +72,11 @@ PRELOADED = (
 in the way of a page that loads its views anew, unless the kernel runs already when it is imported."""
 OF_PROGRAM = (
     *(name for name in PRELOADED if not name.startswith("ipykernel.")),
+    "IPython.core.crashhandler",
+    "IPython.core.magics",
+    "ipykernel.kernelspec",
     "vibe_jupyter.cli.ask",
+    "vibe_jupyter.cli.doctor",
     "vibe_jupyter.cli.run",
     "vibe_jupyter.cli.schema",
     "vibe_jupyter.cli.verify",
@@ -73,6 +86,19 @@ OF_NBCONVERT = ("nbclient", "nbconvert.exporters", "nbconvert.nbconvertapp", "nb
 """What nbconvert imports until it starts a kernel."""
 OWN_PYTHON = "VIBE_TEST_PYTHON"
 """Names what a process takes for its Python, where that is not the server's (`python_by_fork`)."""
+OF_MCP_SERVER = (
+    "anyio._backends._asyncio",
+    "mcp.server.auth.routes",
+    "mcp.server.mcpserver",
+    "mcp.server.stdio",
+    "http.server",
+    "rich.logging",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+"""What a server imports that is written with the SDK of MCP."""
 NOT_PRELOADED = "vibe_jupyter.ui.front_end_choice"
 """So that the first run of a kernel opens its view late, as a user's does (app/run_view.py)."""
 
@@ -82,9 +108,9 @@ def kernel_command() -> list[str]:
     return [*_client(PRELOADED), "ipykernel_launcher", "-f", "{connection_file}"]
 
 
-def program_command() -> list[str]:
-    """What starts the program: in place of `vibe-jupyter`. Starts its server."""
-    return [*_client(OF_PROGRAM), "vibe_jupyter.cli:main"]
+def program_command(entry: str = "vibe_jupyter.cli:main") -> list[str]:
+    """What starts the program, or a script that becomes it: in place of `vibe-jupyter`. Starts its server."""
+    return [*_client(OF_PROGRAM), entry]
 
 
 def nbconvert_command() -> list[str]:
@@ -104,6 +130,11 @@ exec {shlex.quote(sys.executable)} "$@"
 """)
     place.chmod(0o755)
     return str(place)
+
+
+def script_command(script: Path) -> list[str]:
+    """What runs a script that is an MCP server: in place of `python SCRIPT`. Starts its server."""
+    return [*_client(OF_MCP_SERVER), str(script)]
 
 
 @cache
@@ -185,7 +216,7 @@ class _Server:
         data, files, _, _ = socket.recv_fds(client, LARGEST_REQUEST, 3)
         while not data.endswith(b"\n"):
             data += client.recv(LARGEST_REQUEST)
-        asked = json.loads(data)
+        asked = ast.literal_eval(data.decode())
         if pid := os.fork():
             for file in files:
                 os.close(file)
@@ -255,12 +286,14 @@ def _build_models(model: "type[BaseModel]") -> None:
 
 
 def main(address: str, *preloaded: str) -> None:
-    """Serve; in a child, be what was asked for: a module, or a function of one."""
+    """Serve; in a child, be what was asked for: a module, a function of one, or a script."""
     for name in preloaded:
         __import__(name)
     from pydantic import BaseModel
 
     _build_models(BaseModel)
+    if nbformat := sys.modules.get("nbformat"):
+        nbformat.validate(nbformat.v4.new_notebook())  # makes the code that checks notebooks
     assert preloaded != PRELOADED or NOT_PRELOADED not in sys.modules
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     assert threads == 1, "only what has one thread can be forked"
@@ -272,7 +305,10 @@ def main(address: str, *preloaded: str) -> None:
     try:
         if function:
             sys.exit(getattr(import_module(module), function)())
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module.endswith(".py"):
+            runpy.run_path(module, run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         _end(end.code if isinstance(end.code, int) else int(end.code is not None))
     _end(0)
@@ -280,6 +316,7 @@ def main(address: str, *preloaded: str) -> None:
 
 def _end(code: int) -> NoReturn:
     """End as Python does, but take nothing apart: that copies every page of memory that is shared with the server."""
+    gc.freeze()  # IPython collects at its end, which alone takes 0.1 s
     with contextlib.suppress(Exception):
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads; only then are exit functions called
         atexit._run_exitfuncs()

@@ -4,8 +4,9 @@
 
 The package `xllamacpp` carries the whole server, built for every x86-64 CPU with AVX2 (Intel since 2013, AMD since
 2015) and for every 64-bit ARM one. The model (SmolLM2-135M) knows no tools by itself. The chat template beside this
-file shows it a few calls, and after "Run this code: …" it makes one more; it leaves out the report of the notebook,
-which is too much for so small a model. The tests look at the form of its answers, never at what they say.
+file shows it two calls, and after "Run this code: …" it makes one more. It leaves out the report of the notebook, most
+of the system prompt and the tools' schemas, too much for so small a model: a hundred tokens take a second. The
+tests look at the form of its answers, never at what they say.
 """
 
 import functools

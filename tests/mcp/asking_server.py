@@ -42,6 +42,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
+SLOW = 60.0
+"""Seconds until it completes this word."""
+
 Ctx = Context[Any, Any]
 server = MCPServer("asking")
 
@@ -176,6 +179,8 @@ def review(path: str, tone: str = "kind") -> list[Any]:
 
 @server.completion()
 async def complete(reference: Any, argument: CompletionArgument, context: Any) -> Completion:
+    if argument.value == "slow":
+        await anyio.sleep(SLOW)
     known = ["kind", "very kind", "strict"] if argument.name == "tone" else []
     return Completion(values=[one for one in known if one.startswith(argument.value)])
 

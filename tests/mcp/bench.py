@@ -1,18 +1,17 @@
 """An agent with servers of ours: runs over a scripted model by HTTP, cards answered by the test."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.mcp.conftest import declared, served
+from tests.mcp.conftest import declared, forked, served
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import PriceLimit, TurnLimit
 from vibe_jupyter.agent.loop import start_run
 from vibe_jupyter.agent.run import Run
-from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
+from vibe_jupyter.config.mcp_servers import ServerAddress, ToolServer
 from vibe_jupyter.context.mention_syntax import mentioned_resources
 from vibe_jupyter.files.workspace import Workspace
 from vibe_jupyter.llm.client import LLMClient
@@ -47,13 +46,13 @@ class AllAccepted:
 
 def asking(*arguments: str, name: str = "asking", sampling: bool = True) -> ToolServer:
     """The server that asks, declared."""
-    return declared(name, ServerProgram((sys.executable, "-W", "ignore", str(ASKING), *arguments)), sampling=sampling)
+    return declared(name, forked(ASKING, *arguments), sampling=sampling)
 
 
 @contextmanager
 def asking_over_http() -> Iterator[str]:
     """The server that asks, behind an address; many may speak to it."""
-    with served("-W", "ignore", ASKING, "http") as url:
+    with served(ASKING, "http") as url:
         yield url
 
 

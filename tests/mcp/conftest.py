@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Protocol
 import psutil
 import pytest
 
+from tests.kernel.fork_server import script_command
 from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerConnection, ServerPool
 from vibe_jupyter.mcp.hooks import ServerHooks
@@ -66,11 +66,11 @@ def sample_address(own_home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def served(*script: Path | str, env: Mapping[str, str] | None = None) -> Iterator[str]:
+def served(script: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Iterator[str]:
     """Run a script that prints its port first; gives the address of its server."""
     with ExitStack() as stack:
         process = subprocess.Popen(
-            [sys.executable, *map(str, script)],
+            [*script_command(script), *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **(env or {})},
@@ -83,7 +83,15 @@ def served(*script: Path | str, env: Mapping[str, str] | None = None) -> Iterato
 
 def sample(name: str = "sample", **settings: object) -> ToolServer:
     """The well-behaved server as a program."""
-    return declared(name, ServerProgram((sys.executable, str(SAMPLE))), **settings)
+    return declared(name, forked(SAMPLE), **settings)
+
+
+def forked(script: Path, *arguments: str) -> ServerProgram:
+    """A script as a program of which only the command is seen: its process comes by fork, as from `served`.
+
+    Tests of the process itself, of what it is given and how it ends, start it with Python.
+    """
+    return ServerProgram((*script_command(script), *arguments))
 
 
 def declared(name: str, at: ServerProgram | ServerAddress, **settings: object) -> ToolServer:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, served, until
+from tests.mcp.conftest import BROKEN, NewServers, call, children, connection, declared, forked, served, until
 from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.errors import ServerError
 from vibe_jupyter.mcp.connection import ServerPool
 
-GOOD = ServerProgram((sys.executable, str(BROKEN), "fine"))
+GOOD = forked(BROKEN, "fine")
 SHORT = 1.0
 """Seconds a call is given that will not be answered."""
 SLACK = 5.0

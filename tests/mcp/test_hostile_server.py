@@ -2,7 +2,6 @@
 
 import json
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 import pytest_asyncio
 from pydantic import JsonValue
 
-from tests.mcp.conftest import HERE, declared
-from vibe_jupyter.config.mcp_servers import ServerProgram
+from tests.mcp.conftest import HERE, declared, forked
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.tool import McpTool, ToolWays
@@ -80,9 +78,9 @@ class AllAccepted:
 async def mcp(tmp_path_factory: pytest.TempPathFactory, listener: socket.socket) -> AsyncIterator[McpToolset]:
     folder: Path = tmp_path_factory.mktemp("project")
     (folder / "written.json").write_text(json.dumps(written(listener.getsockname()[1])), encoding="utf-8")
-    command = (sys.executable, str(HERE / "written_server.py"), str(folder / "written.json"))
+    at = forked(HERE / "written_server.py", str(folder / "written.json"))
     servers = ServerPool(folder, {"PATH": "/usr/bin:/bin"})
-    servers.declare([declared("evil", ServerProgram(command))])
+    servers.declare([declared("evil", at)])
     assert await servers.start(["evil"]) == []
     yield McpToolset(servers, AllAccepted(), ToolWays(OpenCalls(), lambda: True), taken=lambda: ("bash", "read_file"))
     await servers.close()

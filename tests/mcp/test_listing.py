@@ -1,7 +1,6 @@
 """The tools a server lists: over all pages, and where some of them are badly defined, the others."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import BROKEN, HERE, NewServers, call, connection, declared, served
+from tests.mcp.conftest import BROKEN, HERE, NewServers, call, connection, declared, forked, served
 from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram
 from vibe_jupyter.mcp.toolset import ToolDirectory
 
@@ -19,7 +18,7 @@ async def test_badly_defined_tools_are_mended_or_left_out_and_the_others_are_the
     new_servers: NewServers, over: str
 ) -> None:
     with served(BROKEN, "bad tools", "http") as url:
-        at = ServerAddress(url) if over == "http" else ServerProgram((sys.executable, str(BROKEN), "bad tools"))
+        at = ServerAddress(url) if over == "http" else forked(BROKEN, "bad tools")
         servers = await new_servers(declared("broken", at))
         one = connection(servers, "broken")
 
@@ -82,7 +81,7 @@ def written(folder: Path, words: dict[str, Any], over: str) -> Iterator[ServerPr
     place = folder / "written.json"
     place.write_text(json.dumps(words), encoding="utf-8")
     if over == "pipes":
-        yield ServerProgram((sys.executable, str(HERE / "written_server.py"), str(place)))
+        yield forked(HERE / "written_server.py", str(place))
         return
     with served(HERE / "written_server.py", place, over) as url:
         yield ServerAddress(url)
@@ -90,8 +89,7 @@ def written(folder: Path, words: dict[str, Any], over: str) -> Iterator[ServerPr
 
 @pytest.mark.parametrize("answer", ["refuses the question", "names later versions", "agrees on another"])
 async def test_a_version_of_the_protocol_that_nobody_knows_is_named(new_servers: NewServers, answer: str) -> None:
-    command = (sys.executable, str(HERE / "later_server.py"), answer)
-    servers = await new_servers(declared("later", ServerProgram(command)))
+    servers = await new_servers(declared("later", forked(HERE / "later_server.py", answer)))
 
     (problem,) = await servers.start(["later"])
 
@@ -100,7 +98,7 @@ async def test_a_version_of_the_protocol_that_nobody_knows_is_named(new_servers:
 
 
 async def test_all_pages_of_a_list_are_read(new_servers: NewServers) -> None:
-    servers = await new_servers(declared("broken", ServerProgram((sys.executable, str(BROKEN), "many pages"))))
+    servers = await new_servers(declared("broken", forked(BROKEN, "many pages")))
 
     assert await servers.start(["broken"]) == []
 
@@ -108,7 +106,7 @@ async def test_all_pages_of_a_list_are_read(new_servers: NewServers) -> None:
 
 
 async def test_a_list_without_an_end_is_read_to_a_bound(new_servers: NewServers) -> None:
-    servers = await new_servers(declared("broken", ServerProgram((sys.executable, str(BROKEN), "endless pages"))))
+    servers = await new_servers(declared("broken", forked(BROKEN, "endless pages")))
 
     assert await servers.start(["broken"]) == []
 

@@ -1,7 +1,6 @@
 """Answers that are not as the protocol has them: what can be read is, and a call that was done is said to be done."""
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, declared
+from tests.mcp.conftest import HERE, declared, forked
 from tests.mcp.test_hostile_server import AllAccepted
-from vibe_jupyter.config.mcp_servers import ServerProgram
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.tool import McpTool, ToolWays
@@ -51,9 +49,9 @@ async def mcp(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[McpTool
     folder: Path = tmp_path_factory.mktemp("project")
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in RESULTS]
     (folder / "written.json").write_text(json.dumps({"tools": tools, "results": RESULTS}), encoding="utf-8")
-    command = (sys.executable, str(HERE / "written_server.py"), str(folder / "written.json"))
+    at = forked(HERE / "written_server.py", str(folder / "written.json"))
     servers = ServerPool(folder, {"PATH": "/usr/bin:/bin"})
-    servers.declare([declared("odd", ServerProgram(command))])
+    servers.declare([declared("odd", at)])
     assert await servers.start(["odd"]) == []
     yield McpToolset(servers, AllAccepted(), ToolWays(OpenCalls(), lambda: True))
     await servers.close()

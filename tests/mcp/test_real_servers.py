@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,6 +19,7 @@ from pydantic import FileUrl
 
 from tests.mcp import real_servers
 from tests.mcp.conftest import HERE, PATIENCE, call, connection, declared, until
+from tests.tiers import further
 from vibe_jupyter.config.mcp_servers import ServerAddress, ServerProgram, ToolServer
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OfferedFeature, RefuseAllHooks
@@ -63,33 +64,42 @@ def hooks(project: Path) -> Everything:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def servers(project: Path, hooks: Everything) -> AsyncIterator[ServerPool]:
-    """All of them, started beside each other."""
-    python, node = real_servers.python(), real_servers.node()
-    everything = (node, real_servers.npm("everything"))
-    with ExitStack() as stack:
-        found = ServerPool(project, os.environ, hooks)
-        fast = [python, str(HERE / "fastmcp_server.py")]
-        found.declare(
-            [
-                _program("time", python, "-m", "mcp_server_time", "--local-timezone", "UTC"),
-                _program("git", python, "-m", "mcp_server_git", "--repository", str(project)),
-                _program("fetch", python, "-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"),
-                _program("fast", *fast),
-                declared("fast-web", ServerAddress(stack.enter_context(_on_port(*fast, "{port}")))),
-                _program("everything", *everything, sampling=True),
-                declared("everything-web", ServerAddress(stack.enter_context(_on_port(*everything, "streamableHttp")))),
-                _program("filesystem", node, real_servers.npm("filesystem"), str(project)),
-                declared(
-                    "memory",
-                    ServerProgram(
-                        (node, real_servers.npm("memory")), env={"MEMORY_FILE_PATH": str(project / "memory.json")}
-                    ),
-                ),
-            ]
+    """One of each protocol over HTTP, and the older one as a program, started beside each other."""
+    fast = (real_servers.python(), str(HERE / "fastmcp_server.py"), "{port}")
+    everything = (real_servers.node(), real_servers.npm("everything"))
+    with _on_port(*fast) as fast_web, _on_port(*everything, "streamableHttp") as everything_web:
+        found = await _started(
+            ServerPool(project, os.environ, hooks),
+            declared("fast-web", ServerAddress(fast_web)),
+            _program("everything", *everything, sampling=True),
+            declared("everything-web", ServerAddress(everything_web)),
         )
-        assert await found.start([one.server.name for one in found.all()]) == []
         yield found
         await found.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def more_servers(project: Path) -> AsyncIterator[ServerPool]:
+    """Programs for `make test-matrix`: those of Python take a second of CPU each."""
+    python, node = real_servers.python(), real_servers.node()
+    memory = ServerProgram((node, real_servers.npm("memory")), env={"MEMORY_FILE_PATH": str(project / "memory.json")})
+    found = await _started(
+        ServerPool(project, os.environ),
+        _program("fast", python, str(HERE / "fastmcp_server.py")),
+        _program("time", python, "-m", "mcp_server_time", "--local-timezone", "UTC"),
+        _program("git", python, "-m", "mcp_server_git", "--repository", str(project)),
+        _program("fetch", python, "-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"),
+        _program("filesystem", node, real_servers.npm("filesystem"), str(project)),
+        declared("memory", memory),
+    )
+    yield found
+    await found.close()
+
+
+async def _started(servers: ServerPool, *declarations: ToolServer) -> ServerPool:
+    servers.declare(declarations)
+    assert await servers.start([one.name for one in declarations]) == []
+    return servers
 
 
 def _program(name: str, *argv: str, sampling: bool = False) -> ToolServer:
@@ -137,18 +147,28 @@ def _page(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-async def test_all_servers_are_ready_each_in_its_protocol(servers: ServerPool) -> None:
-    ready = {one.server.name: (one.state, one.protocol_version) for one in servers.all()}
+def protocols(servers: ServerPool) -> dict[str, tuple[str, str | None]]:
+    return {one.server.name: (one.state, one.protocol_version) for one in servers.all()}
 
-    assert ready == {
-        **dict.fromkeys(("time", "git", "fetch", "fast", "fast-web"), ("ready", NEWER)),
-        **dict.fromkeys(("everything", "everything-web", "filesystem", "memory"), ("ready", OLDER)),
+
+async def test_each_server_is_ready_in_its_protocol(servers: ServerPool) -> None:
+    assert protocols(servers) == {
+        "fast-web": ("ready", NEWER),
+        **dict.fromkeys(("everything", "everything-web"), ("ready", OLDER)),
     }
 
 
-@pytest.mark.parametrize("name", ["fast", "fast-web"])
-async def test_fastmcp(servers: ServerPool, name: str) -> None:
-    one = connection(servers, name)
+@pytest.mark.matrix
+async def test_programs_of_others_are_ready_each_in_its_protocol(more_servers: ServerPool) -> None:
+    assert protocols(more_servers) == {
+        **dict.fromkeys(("fast", "time", "git", "fetch"), ("ready", NEWER)),
+        **dict.fromkeys(("filesystem", "memory"), ("ready", OLDER)),
+    }
+
+
+@pytest.mark.parametrize(("fixture", "name"), [("servers", "fast-web"), further("more_servers", "fast")])
+async def test_fastmcp(request: pytest.FixtureRequest, fixture: str, name: str) -> None:
+    one = connection(request.getfixturevalue(fixture), name)
 
     assert [tool.name for tool in one.tools] == ["multiply", "nothing"]
     assert await call(one, "multiply", a=6, b=7) == "42.0"
@@ -192,8 +212,9 @@ async def test_everything_offers_fewer_tools_to_who_answers_nothing(project: Pat
     await servers.close()
 
 
-async def test_filesystem_and_memory(servers: ServerPool, project: Path) -> None:
-    files, memory = connection(servers, "filesystem"), connection(servers, "memory")
+@pytest.mark.matrix
+async def test_filesystem_and_memory(more_servers: ServerPool, project: Path) -> None:
+    files, memory = connection(more_servers, "filesystem"), connection(more_servers, "memory")
 
     assert await call(files, "read_text_file", path=str(project / "notes.txt")) == "buy milk\n"
     assert "outside allowed directories" in await call(files, "read_text_file", path="/etc/hostname")
@@ -202,9 +223,10 @@ async def test_filesystem_and_memory(servers: ServerPool, project: Path) -> None
     assert "milk" in json.loads(await call(memory, "read_graph"))["entities"][0]["name"]
 
 
-async def test_time_git_and_fetch(servers: ServerPool, project: Path) -> None:
-    now = json.loads(await call(connection(servers, "time"), "get_current_time", timezone="UTC"))
+@pytest.mark.matrix
+async def test_time_git_and_fetch(more_servers: ServerPool, project: Path) -> None:
+    now = json.loads(await call(connection(more_servers, "time"), "get_current_time", timezone="UTC"))
     assert now["timezone"] == "UTC"
-    assert "notes.txt" in await call(connection(servers, "git"), "git_status", repo_path=str(project))
+    assert "notes.txt" in await call(connection(more_servers, "git"), "git_status", repo_path=str(project))
     with _page(project) as url:
-        assert "buy milk" in await call(connection(servers, "fetch"), "fetch", url=f"{url}/notes.txt")
+        assert "buy milk" in await call(connection(more_servers, "fetch"), "fetch", url=f"{url}/notes.txt")

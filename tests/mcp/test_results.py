@@ -1,15 +1,13 @@
 """What a real server's answers become: for the model, for the user, for the log."""
 
 import re
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 from pydantic import JsonValue
 
-from tests.mcp.conftest import BROKEN, HERE, connection, declared
-from vibe_jupyter.config.mcp_servers import ServerProgram
+from tests.mcp.conftest import BROKEN, HERE, connection, declared, forked
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls
 from vibe_jupyter.mcp.results import says_same, table_of
@@ -52,8 +50,8 @@ class Bench:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
     servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    contents = declared("contents", ServerProgram((sys.executable, str(HERE / "contents_server.py"))))
-    dying = declared("dying", ServerProgram((sys.executable, str(BROKEN), "dies at call")))
+    contents = declared("contents", forked(HERE / "contents_server.py"))
+    dying = declared("dying", forked(BROKEN, "dies at call"))
     servers.declare([contents, dying])
     assert await servers.start(["contents", "dying"]) == []
     yield servers

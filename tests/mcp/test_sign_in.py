@@ -38,7 +38,7 @@ Act = Callable[[QuestionAsked, Run], None]
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A server that wants a sign-in, which the tests of this module share."""
-    with served("-W", "ignore", GUARDED) as url:
+    with served(GUARDED) as url:
         yield url
 
 
@@ -115,7 +115,7 @@ async def test_a_sign_in_is_kept_and_asked_for_once(tmp_path: Path, url: str) ->
 
 
 async def test_a_token_that_ran_out_is_renewed_without_the_person(tmp_path: Path) -> None:
-    with served("-W", "ignore", GUARDED, "1") as short:
+    with served(GUARDED, "1") as short:
         async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
             bench.declare(declared("guarded", ServerAddress(short)))
             bench.model.will_reply(say("done"))
@@ -128,7 +128,7 @@ async def test_a_token_that_ran_out_is_renewed_without_the_person(tmp_path: Path
 
 
 async def test_a_token_that_the_server_forgot_is_renewed_without_the_person(tmp_path: Path) -> None:
-    with served("-W", "ignore", GUARDED) as forgetful:
+    with served(GUARDED) as forgetful:
         async with mcp_bench(tmp_path, store=MemoryStore()) as bench:
             bench.declare(declared("guarded", ServerAddress(forgetful)))
             bench.model.will_reply(say("done"))

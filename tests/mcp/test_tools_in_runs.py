@@ -1,7 +1,6 @@
 """A tool of a server in a run: for the model the same as any other, for the user asked for, in each dialect."""
 
 import json
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, connection, declared, until
+from tests.mcp.conftest import HERE, connection, declared, forked, until
 from vibe_jupyter.agent.agent import Agent
 from vibe_jupyter.agent.limits import TurnLimit
 from vibe_jupyter.agent.loop import start_run
@@ -126,7 +125,7 @@ class Bench:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
     servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    contents = ServerProgram((sys.executable, str(HERE / "contents_server.py")))
+    contents = forked(HERE / "contents_server.py")
     servers.declare([declared("contents", contents), declared("hasty", contents, tool_timeout=0.5)])
     assert await servers.start(["contents", "hasty"]) == []
     yield servers
@@ -367,9 +366,9 @@ class Namesakes:
 async def test_under_a_name_that_means_two_tools_nothing_is_allowed_and_all_is_forbidden(
     bench: Bench, level: Level, lists: ToolLists, expected: list[str]
 ) -> None:
-    program = ServerProgram((sys.executable, str(HERE / "contents_server.py")))
+    contents = forked(HERE / "contents_server.py")
     servers = ServerPool(bench.folder, {"PATH": "/usr/bin:/bin"})
-    servers.declare([declared("lab_words", program), declared("lab", program)])
+    servers.declare([declared("lab_words", contents), declared("lab", contents)])
     lab, other = connection(servers, "lab"), connection(servers, "lab_words")
     lab.tools = (RemoteTool("words_north", "", {}),)
     other.tools = (RemoteTool("north", "", {}),)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Literal
@@ -10,8 +9,8 @@ from typing import Literal
 import pytest
 import pytest_asyncio
 
-from tests.mcp.conftest import HERE, NewServers, connection, declared
-from vibe_jupyter.config.mcp_servers import ServerProgram, ToolServer
+from tests.mcp.conftest import HERE, NewServers, connection, declared, forked
+from vibe_jupyter.config.mcp_servers import ToolServer
 from vibe_jupyter.errors import ToolError
 from vibe_jupyter.mcp.connection import ServerPool
 from vibe_jupyter.mcp.hooks import OpenCalls
@@ -24,7 +23,7 @@ from vibe_jupyter.tools.todo import TodoTool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CONTENTS = str(HERE / "contents_server.py")
+CONTENTS = HERE / "contents_server.py"
 HINT = "Use it for weather, and for nothing else."
 
 
@@ -52,8 +51,8 @@ class Few:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def all_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerPool]:
     servers = ServerPool(tmp_path_factory.mktemp("project"), {"PATH": "/usr/bin:/bin"})
-    few = declared("weather_now", ServerProgram((sys.executable, CONTENTS)), prompt=HINT)
-    many = declared("units", ServerProgram((sys.executable, CONTENTS, "70")))
+    few = declared("weather_now", forked(CONTENTS), prompt=HINT)
+    many = declared("units", forked(CONTENTS, "70"))
     servers.declare([few, many])
     assert await servers.start(["weather_now", "units"]) == []
     yield servers
@@ -95,8 +94,8 @@ async def test_tools_of_all_pages_are_offered_beside_the_built_in_ones(new_serve
     listed = [{"name": f"tool_{place}", "inputSchema": {"type": "object"}} for place in range(5)]
     results = {"tool_4": {"content": [{"type": "text", "text": "of the last page"}]}}
     (tmp_path / "written.json").write_text(json.dumps({"tools": listed, "results": results, "page": 2}))
-    command = (sys.executable, str(HERE / "written_server.py"), str(tmp_path / "written.json"))
-    servers = await new_servers(declared("paged", ServerProgram(command)))
+    written = forked(HERE / "written_server.py", str(tmp_path / "written.json"))
+    servers = await new_servers(declared("paged", written))
     assert await servers.start(["paged"]) == []
     joined = JoinedToolsets(StaticToolset([TodoTool()]), tools(servers, "paged"))
     assert [spec.name for spec in joined.specs()] == ["todo", *(f"mcp__paged__tool_{place}" for place in range(5))]

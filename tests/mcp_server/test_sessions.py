@@ -41,8 +41,10 @@ def test_a_client_that_starts_forty_times_without_a_farewell_is_let_in_each_time
     assert status(server, mcp_session_id=newest) == 200
 
 
-def test_the_sdks_client_starts_forty_times_and_never_ends_its_session(server: HttpServer) -> None:
-    for _ in range(STARTS):
+def test_the_sdks_client_is_let_in_each_time_and_never_ends_its_session(server: HttpServer) -> None:
+    for _ in range(MAX_SESSIONS):
+        open_session(server)
+    for _ in range(3):
         outsider = Outsider(over_http(server.url, server.token, mode="legacy", ends_session=False))
         assert text(outsider.call("echo", word="hi")) == 'tester: {"word": "hi"}'
         outsider.close()
