@@ -171,14 +171,16 @@ class Presence:
         return bool(self._known)
 
 
-@dataclass(frozen=True)
-class CallContext:
+class CallContext(NamedTuple):
     """What answering a call needs of its run."""
 
     tools: Toolset
     permissions: Permissions
     terms: RunTerms
     equal: DuplicateCalls
+    failed: FailedCalls
+    redactor: Redactor
+    """For what is kept of a result before it is an event."""
     approvals: PendingRequests[Approve | Reject]
     questions: PendingRequests[Answer]
     attended: Callable[[], Awaitable[bool]]
@@ -192,9 +194,6 @@ class CallContext:
     cancelled: Callable[[], bool]
     delegate: Callable[[str, str, str], Awaitable[SubagentReport]] | None = None
     """Has a sub-agent work: call, agent, task; None where none may."""
-    redactor: Redactor = field(default_factory=Redactor)
-    """For what is kept of a result before it is an event."""
-    failed: FailedCalls = field(default_factory=FailedCalls)
     snapshots: RunSnapshots | None = None
     """Keeps what calls are about to change; None where nothing is kept."""
     newly_lost: Callable[[], Awaitable[Sequence[str]]] | None = None

@@ -8,7 +8,6 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from typing import Any, Final
 
 from vibe_jupyter.agent.agent import Subagent
@@ -131,7 +130,7 @@ class Delegation:
 
     async def delegate(self, subagent: Subagent, call_id: str, task: str) -> SubagentReport:
         """Have it do the task; what goes wrong in its run is in the report."""
-        terms = replace(self._terms, levels=subagent.levels)
+        terms = self._terms._replace(levels=subagent.levels)
         nested = NestedRun(self._run, call_id, subagent.agent.name)
         name = f"{_NOT_IN_NAMES.sub('_', call_id)[:64]}-{secrets.token_hex(4)}"
         async with self._free:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from vibe_jupyter.agent.agent import Agent, HookContext, PreparedPrompt, PromptParts, RunHooks, Subagent
-from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, Presence, ProgressStreams, shown
+from vibe_jupyter.agent.call_context import CallContext, DuplicateCalls, FailedCalls, Presence, ProgressStreams, shown
 from vibe_jupyter.agent.delegation import SUBAGENTS, Delegation, NestedRun
 from vibe_jupyter.agent.history_keeper import HistoryKeeper
 from vibe_jupyter.agent.limits import Budget, DenialLimit
@@ -126,6 +126,7 @@ class AgentLoop:
             permissions=agent.permissions,
             terms=terms,
             equal=DuplicateCalls(),
+            failed=FailedCalls(),
             approvals=run.approvals,
             questions=run.questions,
             attended=presence.attended,

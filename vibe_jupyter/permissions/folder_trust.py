@@ -11,8 +11,8 @@ import stat
 import tomllib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from pydantic import ValidationError
@@ -162,11 +162,10 @@ def _toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@dataclass(frozen=True)
-class FolderContents:
+class FolderContents(NamedTuple):
     """What a folder would have us load."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    files: Mapping[str, bytes] = MappingProxyType({})
     """Content by path below the folder."""
     problems: tuple[str, ...] = ()
     """What was passed over, in words."""

@@ -10,7 +10,7 @@ running for ever.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_jupyter.permissions.shell import UnknownCommand
 
@@ -58,8 +58,7 @@ def is_safe_pattern(text: str) -> bool:
     return product <= REPEATS_LIMIT and not re.search(r"\{\d{4,}", text)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandArgument:
+class CommandArgument(NamedTuple):
     """One argument as the program gets it."""
 
     text: str
@@ -67,8 +66,7 @@ class CommandArgument:
     """Whether it is a name the shell found, and not one that was written."""
 
 
-@dataclass(frozen=True)
-class GivenOptions:
+class GivenOptions(NamedTuple):
     """What was found on a command line."""
 
     options: tuple[tuple[str, str], ...]
@@ -103,8 +101,7 @@ KINDS: Final[dict[str, Callable[[str], object]]] = {
 """What a value may be."""
 
 
-@dataclass(frozen=True)
-class OptionTable:
+class OptionTable(NamedTuple):
     """The options of one command that only read."""
 
     flags: frozenset[str]
